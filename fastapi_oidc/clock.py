@@ -21,11 +21,11 @@ class Instant:
     drift: int = DEFAULT_DRIFT
 
     def is_past(self, moment: float) -> bool:
-        """Whether `moment` is over, even for a clock that is `drift` seconds ahead of the sender's."""
+        """Whether `moment` is over, also when this clock is `drift` seconds fast."""
         return moment <= self.now - self.drift
 
     def is_ahead(self, moment: float) -> bool:
-        """Whether `moment` is still to come, even for a clock that is `drift` seconds behind."""
+        """Whether `moment` is to come, also when this clock is `drift` seconds slow."""
         return moment > self.now + self.drift
 
 

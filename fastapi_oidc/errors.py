@@ -1,4 +1,4 @@
-"""Every error of this library: a class that says who must act, and a stable code that says what happened.
+"""Every error of this library: its class says who must act, its stable code what happened.
 
 OIDCError
  +-- ConfigurationError    the developer or operator of this application
@@ -20,7 +20,7 @@ class Code(StrEnum):
 
     CONFIGURATION_INVALID = "configuration.invalid"
     CONFIGURATION_INSECURE_URL = "configuration.insecure_url"
-    CONFIGURATION_SECRET_TOO_SHORT = "configuration.secret_too_short"  # noqa: S105 - a code
+    CONFIGURATION_SECRET_TOO_SHORT = "configuration.secret_too_short"
     CONFIGURATION_PROTECTED_PARAMETER = "configuration.protected_parameter"
     CONFIGURATION_KEY_UNUSABLE = "configuration.key_unusable"
     CONFIGURATION_MIDDLEWARE_MISSING = "configuration.middleware_missing"
@@ -53,12 +53,12 @@ class Code(StrEnum):
     AUTHORIZATION_REFUSED = "authorization.refused"
     AUTHORIZATION_OTHER_USER = "authorization.other_user"
 
-    TOKEN_INVALID_GRANT = "token.invalid_grant"  # noqa: S105 - a code
-    TOKEN_INVALID_CLIENT = "token.invalid_client"  # noqa: S105 - a code
-    TOKEN_REFUSED = "token.refused"  # noqa: S105 - a code
-    TOKEN_MALFORMED = "token.malformed"  # noqa: S105 - a code
-    TOKEN_TYPE = "token.type"  # noqa: S105 - a code
-    TOKEN_ID_TOKEN_MISSING = "token.id_token_missing"  # noqa: S105 - a code
+    TOKEN_INVALID_GRANT = "token.invalid_grant"
+    TOKEN_INVALID_CLIENT = "token.invalid_client"
+    TOKEN_REFUSED = "token.refused"
+    TOKEN_MALFORMED = "token.malformed"
+    TOKEN_TYPE = "token.type"
+    TOKEN_ID_TOKEN_MISSING = "token.id_token_missing"
 
     JWS_MALFORMED = "jws.malformed"
     JWS_TOO_LARGE = "jws.too_large"
@@ -69,34 +69,34 @@ class Code(StrEnum):
     JWS_SIGNATURE = "jws.signature"
     JWS_CLAIMS_MALFORMED = "jws.claims_malformed"
 
-    ID_TOKEN_ISSUER = "id_token.issuer"  # noqa: S105 - a code
-    ID_TOKEN_SUBJECT = "id_token.subject"  # noqa: S105 - a code
-    ID_TOKEN_AUDIENCE = "id_token.audience"  # noqa: S105 - a code
-    ID_TOKEN_AUTHORIZED_PARTY = "id_token.authorized_party"  # noqa: S105 - a code
-    ID_TOKEN_EXPIRY = "id_token.expiry"  # noqa: S105 - a code
-    ID_TOKEN_EXPIRED = "id_token.expired"  # noqa: S105 - a code
-    ID_TOKEN_ISSUED_AT = "id_token.issued_at"  # noqa: S105 - a code
-    ID_TOKEN_NONCE = "id_token.nonce"  # noqa: S105 - a code
-    ID_TOKEN_ACCESS_TOKEN_HASH = "id_token.access_token_hash"  # noqa: S105 - a code
-    ID_TOKEN_AUTH_TIME = "id_token.auth_time"  # noqa: S105 - a code
-    ID_TOKEN_EVENTS = "id_token.events"  # noqa: S105 - a code
-    ID_TOKEN_SESSION_ID = "id_token.session_id"  # noqa: S105 - a code
+    ID_TOKEN_ISSUER = "id_token.issuer"
+    ID_TOKEN_SUBJECT = "id_token.subject"
+    ID_TOKEN_AUDIENCE = "id_token.audience"
+    ID_TOKEN_AUTHORIZED_PARTY = "id_token.authorized_party"
+    ID_TOKEN_EXPIRY = "id_token.expiry"
+    ID_TOKEN_EXPIRED = "id_token.expired"
+    ID_TOKEN_ISSUED_AT = "id_token.issued_at"
+    ID_TOKEN_NONCE = "id_token.nonce"
+    ID_TOKEN_ACCESS_TOKEN_HASH = "id_token.access_token_hash"
+    ID_TOKEN_AUTH_TIME = "id_token.auth_time"
+    ID_TOKEN_EVENTS = "id_token.events"
+    ID_TOKEN_SESSION_ID = "id_token.session_id"
 
     USERINFO_MALFORMED = "userinfo.malformed"
     USERINFO_SUBJECT = "userinfo.subject"
     USERINFO_ISSUER = "userinfo.issuer"
     USERINFO_AUDIENCE = "userinfo.audience"
 
-    LOGOUT_TOKEN_REQUEST = "logout_token.request"  # noqa: S105 - a code
-    LOGOUT_TOKEN_ISSUER = "logout_token.issuer"  # noqa: S105 - a code
-    LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"  # noqa: S105 - a code
-    LOGOUT_TOKEN_ISSUED_AT = "logout_token.issued_at"  # noqa: S105 - a code
-    LOGOUT_TOKEN_EXPIRY = "logout_token.expiry"  # noqa: S105 - a code
-    LOGOUT_TOKEN_EXPIRED = "logout_token.expired"  # noqa: S105 - a code
-    LOGOUT_TOKEN_ID = "logout_token.id"  # noqa: S105 - a code
-    LOGOUT_TOKEN_SUBJECT = "logout_token.subject"  # noqa: S105 - a code
-    LOGOUT_TOKEN_EVENTS = "logout_token.events"  # noqa: S105 - a code
-    LOGOUT_TOKEN_NONCE = "logout_token.nonce"  # noqa: S105 - a code
+    LOGOUT_TOKEN_REQUEST = "logout_token.request"
+    LOGOUT_TOKEN_ISSUER = "logout_token.issuer"
+    LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"
+    LOGOUT_TOKEN_ISSUED_AT = "logout_token.issued_at"
+    LOGOUT_TOKEN_EXPIRY = "logout_token.expiry"
+    LOGOUT_TOKEN_EXPIRED = "logout_token.expired"
+    LOGOUT_TOKEN_ID = "logout_token.id"
+    LOGOUT_TOKEN_SUBJECT = "logout_token.subject"
+    LOGOUT_TOKEN_EVENTS = "logout_token.events"
+    LOGOUT_TOKEN_NONCE = "logout_token.nonce"
 
     SESSION_REQUIRED = "session.required"
     SESSION_FORBIDDEN = "session.forbidden"
