@@ -1,0 +1,139 @@
+"""One bounded HTTP exchange with the OpenID Provider (OP); every call to it goes through here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+
+import httpx
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.provider.answer import Answer
+
+_KEEP_ALIVE: Final = 3.0
+"""Seconds an idle connection is kept: less than the five after which common servers close theirs,
+because a request that meets the closing of its connection is not repeated."""
+
+
+class HTTPClient:
+    """Sends requests to the OP within limits; it follows no redirect and keeps no cookie.
+
+    `timeout` is seconds for a whole exchange, name look-up to last byte. Proxies and certificate
+    authorities come from the environment (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`), as with
+    other programs of the host; a `transport` replaces all of that. Making one does no I/O.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 10.0,
+        max_answer_bytes: int = 1_000_000,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._max_answer_bytes = max_answer_bytes
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def get(self, url: str, *, accept: str, bearer: str | None = None) -> Answer:
+        """GET `url`, once more when the connection fails; raises ProviderError.
+
+        An access token travels in the Authorization header alone (RFC 6750 2.1).
+        """
+        headers = {"Accept": accept}
+        if bearer is not None:
+            headers["Authorization"] = f"Bearer {bearer}"
+        return await self._exchange(httpx.Request("GET", url, headers=headers), attempts=2)
+
+    async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+        """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
+
+        The answer may have any status that is no redirect.
+        """
+        request = httpx.Request(
+            "POST", url, data=dict(form), headers={"Accept": "application/json", **headers}
+        )
+        return await self._exchange(request, attempts=1)
+
+    async def aclose(self) -> None:
+        """Close the pooled connections; a later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    async def _exchange(self, request: httpx.Request, *, attempts: int) -> Answer:
+        """Bound all attempts together and translate every failure of the network."""
+        where = str(request.url.copy_with(query=None))
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._attempt(request, attempts)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            explanation = f"no complete answer within {self._timeout:g} seconds"
+            raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, url=where) from error
+        except httpx.HTTPError as error:
+            reason = type(error).__name__
+            raise ProviderError(Code.PROVIDER_UNREACHABLE, reason, url=where) from error
+        answer.require_no_redirect()
+        return answer
+
+    async def _attempt(self, request: httpx.Request, attempts: int) -> Answer:
+        while True:
+            attempts -= 1
+            try:
+                return await self._send(request)
+            except (httpx.NetworkError, httpx.RemoteProtocolError):
+                if attempts == 0:
+                    raise
+
+    async def _send(self, request: httpx.Request) -> Answer:
+        # Compressed answers are neither asked for nor read: a few bytes could unfold to gigabytes.
+        request.headers["Accept-Encoding"] = "identity"
+        request.headers["User-Agent"] = "fastapi-oidc"
+        response = await self._client_of_this_loop().send(request, stream=True)
+        try:
+            return Answer(
+                url=str(request.url.copy_with(query=None)),
+                status=response.status_code,
+                media_type=_media_type(response),
+                body=await self._body(response),
+            )
+        finally:
+            await response.aclose()
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        where = str(response.url.copy_with(query=None))
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            explanation = "compressed although only identity was accepted"
+            raise ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=where)
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > self._max_answer_bytes:
+                explanation = f"more than {self._max_answer_bytes} bytes"
+                raise ProviderError(Code.PROVIDER_ANSWER_TOO_LARGE, explanation, url=where)
+        return bytes(body)
+
+    def _client_of_this_loop(self) -> httpx.AsyncClient:
+        """The pooled client; a new one when the event loop changed, as between two tests."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client, self._loop = self._new_client(), loop
+        return self._client
+
+    def _new_client(self) -> httpx.AsyncClient:
+        # One user's answer must not set a cookie that travels with another user's request.
+        no_cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+        return httpx.AsyncClient(
+            transport=self._transport,
+            cookies=no_cookies,
+            follow_redirects=False,
+            timeout=self._timeout,
+            limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE),
+        )
+
+
+def _media_type(response: httpx.Response) -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()

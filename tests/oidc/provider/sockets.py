@@ -1,0 +1,53 @@
+"""A raw TCP server on loopback that answers as badly as a test asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """A complete HTTP/1.1 answer as bytes."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+class Server:
+    """Runs one script per connection, the last one for all further connections."""
+
+    def __init__(self, *scripts: Script) -> None:
+        self._scripts = list(scripts)
+        self.connections = 0
+        self.reached = asyncio.Event()
+        self.url = ""
+
+    async def serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        script = self._scripts[min(self.connections, len(self._scripts) - 1)]
+        self.connections += 1
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await reader.readuntil(b"\r\n\r\n")
+                self.reached.set()
+                await script(writer)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def listening(*scripts: Script) -> AsyncIterator[Server]:
+    """A server on a free port of 127.0.0.1 until the block ends."""
+    server = Server(*scripts)
+    listener = await asyncio.start_server(server.serve_connection, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listener.close()
+        await listener.wait_closed()

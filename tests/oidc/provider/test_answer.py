@@ -1,0 +1,72 @@
+"""How an answer of the OP is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.provider.answer import Answer
+
+
+def answer(
+    body: bytes = b'{"a": 1}', *, media_type: str = "application/json", status: int = 200
+) -> Answer:
+    return Answer("https://op.test/token", status, media_type, body)
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/json", "application/jwk-set+json", "application/scim+json"]
+)
+def test_json_media_types_are_read(media_type: str) -> None:
+    assert answer(media_type=media_type).document() == {"a": 1}
+
+
+@pytest.mark.parametrize("media_type", ["", "text/html", "text/json", "application/jsonp", "json"])
+def test_other_media_types_are_not_json(media_type: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        answer(media_type=media_type).document()
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\xfa",
+        b'{"expires_in": NaN}',
+        b'{"expires_in": Infinity}',
+        b"[" * 100_000,
+        b"9" * 10_000,
+    ],
+    ids=["empty", "cut", "no text", "NaN", "Infinity", "deep", "huge number"],
+)
+def test_a_body_that_is_not_json_is_refused_without_quoting_it(body: bytes) -> None:
+    with pytest.raises(ProviderError) as caught:
+        answer(body).document()
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert str(caught.value) == "provider.answer_malformed: the body is not JSON"
+
+
+def test_an_error_answer_that_is_not_json_has_no_document() -> None:
+    assert answer(b"<h1>Bad gateway</h1>", media_type="text/html").document_or_none() is None
+
+
+def test_text_that_is_not_ascii_is_refused() -> None:
+    with pytest.raises(ProviderError) as caught:
+        answer("é".encode(), media_type="application/jwt").text()
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+
+
+def test_another_status_than_expected_is_refused() -> None:
+    answer(status=201).require_status(200, 201)
+    with pytest.raises(ProviderError) as caught:
+        answer(status=503).require_status(200, 201)
+    assert caught.value.code == Code.PROVIDER_STATUS
+    assert caught.value.details["status"] == 503
+
+
+def test_the_representation_hides_the_body() -> None:
+    assert "secret" not in repr(answer(b'{"access_token": "secret"}'))

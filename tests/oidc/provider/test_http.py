@@ -1,0 +1,169 @@
+"""One exchange with the OP over a transport in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.provider.http import HTTPClient
+
+URL = "https://op.test/path"
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+def client_for(handler: Handler, *, max_answer_bytes: int = 1000) -> HTTPClient:
+    return HTTPClient(transport=httpx.MockTransport(handler), max_answer_bytes=max_answer_bytes)
+
+
+def answering(response: httpx.Response) -> Handler:
+    return lambda request: response
+
+
+async def test_a_get_carries_the_access_token_in_the_header_alone() -> None:
+    requests: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, json={"sub": "alice"})
+
+    answer = await client_for(handler).get(URL, accept="application/json", bearer="at")
+    assert answer.document() == {"sub": "alice"}
+    assert requests[0].headers["Authorization"] == "Bearer at"
+    assert str(requests[0].url) == URL
+
+
+async def test_a_post_sends_the_form_and_the_headers_given() -> None:
+    requests: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(400, json={"error": "invalid_grant"})
+
+    answer = await client_for(handler).post(URL, {"code": "a b+c"}, {"Authorization": "Basic x"})
+    assert answer.status == 400
+    assert parse_qs(requests[0].content.decode()) == {"code": ["a b+c"]}
+    assert requests[0].headers["Authorization"] == "Basic x"
+    assert requests[0].headers["Content-Type"] == "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_refused_and_not_followed(status: int) -> None:
+    seen: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(str(request.url))
+        return httpx.Response(status, headers={"Location": "https://evil.test/"})
+
+    with pytest.raises(ProviderError) as caught:
+        await client_for(handler).post(URL, {}, {})
+    assert caught.value.code == Code.PROVIDER_REDIRECTED
+    assert seen == [URL]
+
+
+async def test_an_answer_of_exactly_the_limit_is_read() -> None:
+    response = httpx.Response(200, content=b"x" * 1000)
+    answer = await client_for(answering(response)).get(URL, accept="*/*")
+    assert len(answer.body) == 1000
+
+
+async def test_one_byte_over_the_limit_is_refused() -> None:
+    response = httpx.Response(200, content=b"x" * 1001)
+    with pytest.raises(ProviderError) as caught:
+        await client_for(answering(response)).get(URL, accept="*/*")
+    assert caught.value.code == Code.PROVIDER_ANSWER_TOO_LARGE
+
+
+async def test_reading_stops_at_the_limit() -> None:
+    chunks_sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal chunks_sent
+        for _ in range(1000):
+            chunks_sent += 1
+            yield b"x" * 100
+
+    with pytest.raises(ProviderError) as caught:
+        await client_for(lambda request: httpx.Response(200, content=endless())).get(
+            URL, accept="*/*"
+        )
+    assert caught.value.code == Code.PROVIDER_ANSWER_TOO_LARGE
+    assert chunks_sent == 11
+
+
+async def test_a_compressed_answer_is_refused_before_it_unfolds() -> None:
+    async def never_read() -> AsyncIterator[bytes]:
+        pytest.fail("the body was read")
+        yield b""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Accept-Encoding"] == "identity"
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=never_read())
+
+    with pytest.raises(ProviderError) as caught:
+        await client_for(handler).get(URL, accept="*/*")
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+
+
+async def test_a_cookie_of_the_provider_is_not_kept() -> None:
+    cookies: list[str | None] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        cookies.append(request.headers.get("Cookie"))
+        return httpx.Response(200, headers={"Set-Cookie": "user=alice; Path=/"})
+
+    client = client_for(handler)
+    await client.get(URL, accept="*/*")
+    await client.get(URL, accept="*/*")
+    assert cookies == [None, None]
+
+
+async def test_a_get_is_tried_once_more_when_the_connection_fails() -> None:
+    attempts = 0
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, content=b"ok")
+
+    assert (await client_for(handler).get(URL, accept="*/*")).body == b"ok"
+    assert attempts == 2
+
+
+def failing(attempts: list[str]) -> HTTPClient:
+    def handler(request: httpx.Request) -> httpx.Response:
+        attempts.append(request.method)
+        raise httpx.ConnectError("no route")
+
+    return client_for(handler)
+
+
+async def test_a_get_whose_connection_fails_twice_is_unreachable() -> None:
+    attempts: list[str] = []
+    with pytest.raises(ProviderError) as caught:
+        await failing(attempts).get(URL, accept="*/*")
+    assert caught.value.code == Code.PROVIDER_UNREACHABLE
+    assert attempts == ["GET", "GET"]
+
+
+async def test_a_post_whose_connection_fails_is_unreachable_and_not_repeated() -> None:
+    attempts: list[str] = []
+    with pytest.raises(ProviderError) as caught:
+        await failing(attempts).post(URL, {}, {})
+    assert caught.value.code == Code.PROVIDER_UNREACHABLE
+    assert attempts == ["POST"]
+
+
+async def test_an_error_names_the_endpoint_without_query_or_credentials() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("reset")
+
+    with pytest.raises(ProviderError) as caught:
+        await client_for(handler).post(f"{URL}?a=secret-1", {"code": "secret-2"}, {"A": "secret-3"})
+    assert caught.value.details == {"url": URL}
+    assert "secret" not in str(caught.value)
