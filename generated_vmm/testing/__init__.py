@@ -1,0 +1,6 @@
+"""A monitor to test against: `SimulatedMonitor` on a unix socket, and `python -m` for the same."""
+
+from .faults import Faults
+from .monitor import ReceivedCall, SimulatedMonitor
+
+__all__ = ["Faults", "ReceivedCall", "SimulatedMonitor"]

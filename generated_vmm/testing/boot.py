@@ -1,0 +1,110 @@
+"""Boot source, machine configuration, start, pause, resume: the rules a microVM boots by."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from typing import Final
+
+from . import bodies
+from .host_files import require_file
+from .json_reader import Json
+from .machine import Fault, Machine, Phase
+
+MAX_VCPUS: Final = 32
+BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
+AFTER_START: Final = "The requested operation is not supported after starting the microVM."
+
+
+def describe(machine: Machine) -> Json:
+    """GET /."""
+    return {
+        "id": machine.options.instance_id,
+        "state": machine.phase.value,
+        "vmm_version": machine.options.version,
+        "app_name": "Firecracker",
+    }
+
+
+def version(machine: Machine) -> Json:
+    """GET /version."""
+    return {"firecracker_version": machine.options.version}
+
+
+def put_boot_source(machine: Machine, body: bodies.BootSource) -> None:
+    """PUT /boot-source: what was asked for is shown in /vm/config even when a file is missing."""
+    machine.boot_source = body
+    require_file(
+        machine.options,
+        body.kernel_image_path,
+        "Boot source error: The kernel file cannot be opened: {}",
+    )
+    if body.initrd_path is not None:
+        require_file(
+            machine.options,
+            body.initrd_path,
+            "Boot source error: The initrd file cannot be opened due to invalid path or "
+            "invalid permissions. {}",
+        )
+    machine.has_kernel = True
+
+
+def get_machine_config(machine: Machine) -> Json:
+    """GET /machine-config: `cpu_template` only when one is set."""
+    config = asdict(machine.machine_config)
+    if config["cpu_template"] is None:
+        del config["cpu_template"]
+    return config
+
+
+def put_machine_config(machine: Machine, body: bodies.MachineConfig) -> None:
+    """PUT /machine-config: an absent CPU template leaves the one there is."""
+    template = body.cpu_template or machine.machine_config.cpu_template
+    _set_machine_config(machine, replace(body, cpu_template=template))
+
+
+def patch_machine_config(machine: Machine, body: bodies.MachineConfigUpdate) -> None:
+    """PATCH /machine-config: what is absent or null stays."""
+    changes = {field.name: getattr(body, field.name) for field in fields(body)}
+    given = {name: value for name, value in changes.items() if value is not None}
+    _set_machine_config(machine, replace(machine.machine_config, **given))
+
+
+def _set_machine_config(machine: Machine, config: bodies.MachineConfig) -> None:
+    count = config.vcpu_count
+    if not 1 <= count <= MAX_VCPUS or (config.smt and count > 1 and count % 2):
+        raise Fault(
+            "Machine config error: The number of vCPUs must be greater than 0, less than "
+            f"{MAX_VCPUS} and must be 1 or an even number if SMT is enabled."
+        )
+    if not config.mem_size_mib or (config.huge_pages == "2M" and config.mem_size_mib % 2):
+        raise Fault(
+            "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
+            "the configured page size."
+        )
+    if config.cpu_template == "None":
+        config = replace(config, cpu_template=None)
+    machine.machine_config = config
+
+
+def act(machine: Machine, body: bodies.Action) -> None:
+    """PUT /actions: start before the guest runs, the others after."""
+    start = body.action_type == "InstanceStart"
+    if start and machine.started:
+        raise Fault(AFTER_START)
+    if not start and not machine.started:
+        raise Fault(BEFORE_START)
+    if start:
+        _start(machine)
+    elif body.action_type == "SendCtrlAltDel" and machine.phase is Phase.RUNNING:
+        machine.exit_code = 0  # the guest reboots, which ends the process
+
+
+def _start(machine: Machine) -> None:
+    if not machine.has_kernel:
+        raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
+    machine.phase = Phase.RUNNING
+
+
+def patch_vm(machine: Machine, body: bodies.Vm) -> None:
+    """PATCH /vm: pausing a paused guest or resuming a running one changes nothing."""
+    machine.phase = Phase.PAUSED if body.state == "Paused" else Phase.RUNNING

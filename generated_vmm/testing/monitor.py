@@ -1,0 +1,173 @@
+"""`SimulatedMonitor`: a Firecracker monitor without a guest, on a unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .faults import Faults
+from .http_layer import Answer, Request
+from .machine import PAYLOAD_LIMIT, Machine, MonitorOptions
+from .operations import answer
+from .server import ApiServer
+
+
+@dataclass(frozen=True)
+class ReceivedCall:
+    """One request the monitor carried out or refused, and the status it answered."""
+
+    method: str
+    path: str
+    body: bytes | None
+    status: int
+
+
+class SimulatedMonitor:
+    """Answers on `socket_path` as Firecracker 1.16 does, for tests and demonstrations.
+
+    Use it as a context manager, sync or async, or call `start` and `stop`; it serves from a thread
+    of its own. Like the real monitor it refuses a path that exists already, keeps its state until
+    it ends, and after the guest's end leaves a socket nobody listens on. `check_files=False`
+    accepts any host path; otherwise paths must exist. `host_devices` are the names of the tap
+    devices there are (None: any name will do).
+    """
+
+    def __init__(
+        self,
+        socket_path: str | os.PathLike[str],
+        *,
+        check_files: bool = True,
+        enable_pci: bool = False,
+        host_devices: Collection[str] | None = None,
+        instance_id: str = "anonymous-instance",
+        version: str = "1.16.1",
+        payload_limit: int = PAYLOAD_LIMIT,
+        mmds_size_limit: int | None = None,
+    ) -> None:
+        self.socket_path = Path(socket_path)
+        self.faults = Faults()
+        self._options = MonitorOptions(
+            instance_id=instance_id,
+            version=version,
+            payload_limit=payload_limit,
+            mmds_size_limit=payload_limit if mmds_size_limit is None else mmds_size_limit,
+            enable_pci=enable_pci,
+            check_files=check_files,
+            host_devices=host_devices,
+        )
+        self._machine = Machine(self._options)
+        self._calls: list[ReceivedCall] = []
+        self._server: ApiServer | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def calls(self) -> tuple[ReceivedCall, ...]:
+        """Every request since the start, in the order answered, without those of the HTTP layer."""
+        return tuple(self._calls)
+
+    @property
+    def state(self) -> str:
+        """`Not started`, `Running` or `Paused`, as `GET /` tells it."""
+        return self._machine.phase.value
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the simulated process; None while it lives."""
+        return self._machine.exit_code
+
+    def start(self) -> None:
+        """Listen, and serve from a thread. Raises `OSError` as `listen` does."""
+        self.listen()
+        self._thread = threading.Thread(target=self.serve, name="simulated-monitor", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop serving and remove the socket; safe to call twice and from any thread."""
+        if self._server is None:
+            return
+        self.interrupt()
+        if self._thread is not None:
+            self._thread.join()
+        self._server = self._thread = None
+        self.socket_path.unlink(missing_ok=True)
+
+    def exit(self, code: int = 0) -> None:
+        """End the simulated process, as a guest that halts or crashes does.
+
+        The socket file stays, and connecting to it is refused.
+        """
+        self._machine.exit_code = code
+        self.interrupt()
+        if self._thread is not None:
+            self._thread.join()
+
+    def listen(self) -> None:
+        """Bind the socket, with a machine that has not been started; clients may connect.
+
+        Raises `OSError` when the path exists already or cannot be made.
+        """
+        if self._server is not None:
+            raise RuntimeError(f"the monitor at {self.socket_path} has been started already")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(os.fspath(self.socket_path))
+        except OSError as error:
+            listener.close()
+            raise OSError(
+                error.errno,
+                f"Failed to open the API socket at: {self.socket_path}. "
+                f"Check that it is not already used. ({error.strerror})",
+            ) from error
+        listener.listen(128)
+        self._machine = Machine(self._options)
+        self._calls.clear()
+        limit = self._options.payload_limit
+        self._server = ApiServer(listener, self._respond, self.faults, payload_limit=limit)
+
+    def serve(self) -> int:
+        """Serve on this thread until `interrupt`, or the end of the simulated process.
+
+        Returns the exit code. The socket file is left where it is, as the real monitor leaves it.
+        """
+        assert self._server is not None, "listen first"
+        self._server.serve()
+        return self._machine.exit_code or 0
+
+    def interrupt(self) -> None:
+        """Make `serve` return soon; safe from any thread and from a signal handler."""
+        if self._server is not None:
+            self._server.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _respond(self, request: Request) -> Answer:
+        given = answer(self._machine, request)
+        self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
+        return given
