@@ -1,0 +1,77 @@
+"""Sessions and transactions as bytes, and back: the one way their secrets are written out."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.model import SEALING, Identity, LoginTransaction, OIDCSession
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SessionCodec(Generic[Identity]):
+    """Writes and reads sessions whose identity is an `identity_type`: any type pydantic reads.
+
+    Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type.
+    """
+
+    def __init__(self, identity_type: type[Identity]) -> None:
+        self._identity_type = identity_type
+        self._reader = _reader_for(identity_type)
+
+    def encode(self, session: OIDCSession[Identity]) -> bytes:
+        """The session with its tokens, as JSON that `decode` is sure to read.
+
+        Raises ConfigurationError (configuration.invalid) when the identity is of another type.
+        """
+        try:
+            encoded = session.model_dump_json(context=SEALING).encode()
+            self.decode(encoded)
+        except (ValueError, SessionError):
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"the session cannot be kept: is its identity a {self._identity_type!r}?",
+            ) from None
+        return encoded
+
+    def decode(self, encoded: bytes) -> OIDCSession[Identity]:
+        """The session that `encode` wrote; raises SessionError (session.malformed)."""
+        try:
+            return self._reader.validate_json(encoded)
+        except ValidationError as error:
+            raise _malformed(error) from None
+
+
+class TransactionCodec:
+    """Writes and reads pending logins."""
+
+    def encode(self, transaction: LoginTransaction) -> bytes:
+        """The transaction with its secrets, as JSON."""
+        return transaction.model_dump_json().encode()
+
+    def decode(self, encoded: bytes) -> LoginTransaction:
+        """The transaction that `encode` wrote; raises SessionError (session.malformed)."""
+        try:
+            return LoginTransaction.model_validate_json(encoded)
+        except ValidationError as error:
+            raise _malformed(error) from None
+
+
+def _reader_for(identity_type: type[Identity]) -> TypeAdapter[OIDCSession[Identity]]:
+    try:
+        return TypeAdapter(cast("type[OIDCSession[Identity]]", OIDCSession[identity_type]))  # type: ignore[valid-type]  # a type made at run time
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, f"pydantic cannot read an identity of {identity_type!r}"
+        ) from None
+
+
+def _malformed(error: ValidationError) -> SessionError:
+    """Says where the first fault is and of which kind, never what stood there."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in fault["loc"]) or "the whole"
+    return SessionError(Code.SESSION_MALFORMED, f"{place}: {fault['type']}")

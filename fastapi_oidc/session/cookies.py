@@ -1,0 +1,94 @@
+"""Cookies as values: names, attributes and the header line. Only the web layer sends them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fastapi_oidc.errors import Code, ConfigurationError
+
+SameSite = Literal["lax", "none"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VALUE = re.compile(r"[A-Za-z0-9._~-]*")
+_HASH_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CookieChange:
+    """One `Set-Cookie` to come: `max_age` in seconds, `value` None deletes the cookie.
+
+    Always HttpOnly, Path=/ and without Domain, as the `__Host-` prefix asks (RFC 6265bis 4.1.3.2).
+    """
+
+    name: str
+    value: str | None = field(repr=False)
+    max_age: int | None = None
+    same_site: SameSite = "lax"
+    secure: bool = True
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or not _VALUE.fullmatch(self.value or ""):
+            raise ValueError("a cookie name or value has a character that does not belong there")
+
+    def header_value(self) -> str:
+        """The text of the `Set-Cookie` header."""
+        max_age = 0 if self.value is None else self.max_age
+        attributes = [
+            f"{self.name}={self.value or ''}",
+            *([f"Max-Age={max_age}"] if max_age is not None else []),
+            "Path=/",
+            "HttpOnly",
+            f"SameSite={self.same_site.capitalize()}",
+            *(["Secure"] if self.secure else []),
+        ]
+        return "; ".join(attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class CookieNames:
+    """The cookie names of one OIDC instance; two instances need two prefixes.
+
+    `secure` adds `__Host-`, which browsers accept over https alone. Raises ConfigurationError
+    (configuration.invalid) for a prefix that is no cookie name.
+    """
+
+    prefix: str
+    secure: bool
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.prefix) or len(self.prefix) > 20:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                "a cookie prefix has 1 to 20 letters, digits, hyphens or underscores",
+            )
+
+    @property
+    def session(self) -> str:
+        """The cookie that holds the session, or the reference to it."""
+        return self._named("session")
+
+    @property
+    def logout(self) -> str:
+        """The cookie that remembers the `state` of a logout at the provider."""
+        return self._named("logout")
+
+    @property
+    def transaction_prefix(self) -> str:
+        """How the name of every pending login begins."""
+        return self._named("login_")
+
+    def transaction(self, state: str) -> str:
+        """The cookie of the login with this `state`, which the name does not give away."""
+        digest = hashlib.sha256(state.encode(errors="surrogatepass")).hexdigest()
+        return self.transaction_prefix + digest[:_HASH_LENGTH]
+
+    def is_transaction(self, name: str) -> bool:
+        """Whether `name` is that of a pending login of this instance, and not of another's."""
+        start, digest = name[:-_HASH_LENGTH], name[-_HASH_LENGTH:]
+        return start == self.transaction_prefix and not set(digest) - set("0123456789abcdef")
+
+    def _named(self, role: str) -> str:
+        return f"{'__Host-' if self.secure else ''}{self.prefix}_{role}"

@@ -1,0 +1,142 @@
+"""What a signed-in user's session holds, and the shapes around it.
+
+Everything here is frozen. Tokens and other secrets stay out of `repr`, and only `codec` can write
+them out: an endpoint that returns a session by accident fails instead of giving tokens away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+else:
+    # A session is read on every request; its claims were checked at login and are sealed since.
+    JsonValue = Any
+
+Identity = TypeVar("Identity")
+
+SEALING: Final = object()
+"""The serialization context in which a session may write out its tokens."""
+
+
+class Frozen(BaseModel):
+    """Cannot be changed after it was made; validation errors never quote their input."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+
+class Tokens(Frozen):
+    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch."""
+
+    id_token: str = Field(repr=False)
+    access_token: str = Field(repr=False)
+    refresh_token: str | None = Field(default=None, repr=False)
+    token_type: str = "Bearer"  # noqa: S105 - a scheme of RFC 6750, not a secret
+    expires_at: int | None = None
+    scope: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _only_when_sealing(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo[object]
+    ) -> dict[str, object]:
+        if info.context is not SEALING:
+            raise TypeError("tokens never leave a session: send PublicSession.of(session) instead")
+        written: dict[str, object] = handler(self)
+        return written
+
+
+class OIDCSession(Frozen, Generic[Identity]):
+    """One signed-in user. Times are seconds since the epoch.
+
+    `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
+    ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
+    fixed at login.
+    """
+
+    id: str
+    issuer: str
+    client_id: str
+    sub: str
+    identity: Identity
+    claims: dict[str, JsonValue] = Field(repr=False)
+    tokens: Tokens
+    sid: str | None = None
+    session_state: str | None = None
+    auth_time: int | None = None
+    nonce: str | None = Field(default=None, repr=False)
+    audiences: tuple[str, ...] = ()
+    azp: str | None = None
+    generation: int = 0
+    created_at: int
+    authenticated_at: int
+    refreshed_at: int | None = None
+    expires_at: int
+
+
+class PublicSession(Frozen, Generic[Identity]):
+    """What a browser may know of its session: no token and no claim."""
+
+    is_authenticated: bool
+    sub: str | None = None
+    identity: Identity | None = None
+    expires_at: int | None = None
+    access_token_expires_at: int | None = None
+    session_state: str | None = None
+
+    @classmethod
+    def of(cls, session: OIDCSession[Identity] | None) -> Self:
+        """The token-free view of `session`; without one, nobody is signed in."""
+        if session is None:
+            return cls(is_authenticated=False)
+        return cls(
+            is_authenticated=True,
+            sub=session.sub,
+            identity=session.identity,
+            expires_at=session.expires_at,
+            access_token_expires_at=session.tokens.expires_at,
+            session_state=session.session_state,
+        )
+
+
+class LoginTransaction(Frozen):
+    """A login that was begun and is not finished; `created_at` in seconds since the epoch.
+
+    `silent` marks a `prompt=none` check whose answer goes to a hidden iframe.
+    """
+
+    state: str = Field(repr=False)
+    nonce: str = Field(repr=False)
+    code_verifier: str = Field(repr=False)
+    redirect_uri: str
+    return_to: str
+    issuer: str
+    created_at: int
+    max_age: int | None = None
+    silent: bool = False
+
+
+class RevocationRecord(Frozen):
+    """A logout token's effect (Back-Channel Logout 1.0, 2.6).
+
+    Ends every session of `issuer` and `client_id` with this `sid` (and this `sub` when both are
+    given), or with this `sub`, that was authenticated at or before `issued_at`. Forgotten after
+    `expires_at`, when no such session can be alive any more.
+    """
+
+    issuer: str
+    client_id: str
+    sid: str | None = None
+    sub: str | None = None
+    jti: str
+    issued_at: int
+    expires_at: int

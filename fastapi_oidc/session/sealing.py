@@ -1,0 +1,112 @@
+"""Authenticated encryption of what a browser keeps for us."""
+
+from __future__ import annotations
+
+import binascii
+import os
+from collections.abc import Sequence
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+
+MINIMUM_SECRET_BYTES = 32
+MAXIMUM_SEALED_LENGTH = 65_536
+_VERSION = b"1"
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
+# The bits of a last character that carry no data must be zero: one text per content.
+_LAST_CHARACTERS = {2: frozenset("AQgw"), 3: frozenset("AEIMQUYcgkosw048")}
+
+
+class KeyRing:
+    """Keys derived from secrets, the newest first: it seals, all of them open.
+
+    Raises ConfigurationError (configuration.secret_too_short) for a secret under 32 bytes.
+    """
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        if isinstance(secrets, str) or not secrets:
+            raise ConfigurationError(
+                Code.CONFIGURATION_SECRET_TOO_SHORT, "give a list of at least one cookie secret"
+            )
+        self._secrets = tuple(_long_enough(secret) for secret in secrets)
+
+    def keys(self, purpose: str) -> tuple[bytes, ...]:
+        """A 32-byte key per secret for one purpose (HKDF-SHA256, RFC 5869); newest first."""
+        return tuple(_derived(secret, purpose) for secret in self._secrets)
+
+    def sealer(self, purpose: str) -> Sealer:
+        """A sealer for one purpose. Derives keys, so make it once and keep it."""
+        return Sealer(self.keys(purpose))
+
+
+class Sealer:
+    """AES-256-GCM with a random 96-bit nonce; what was sealed under one name opens only there.
+
+    A key may seal 2**32 texts before random nonces become a risk (NIST SP 800-38D 8.3).
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._ciphers = tuple(AESGCM(key) for key in keys)
+
+    def seal(self, plaintext: bytes, *, name: str) -> str:
+        """The sealed text: base64url without padding, safe in a cookie."""
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = nonce + self._ciphers[0].encrypt(nonce, plaintext, _bound_to(name))
+        encoded = binascii.b2a_base64(sealed, newline=False)
+        return encoded.rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_").decode()
+
+    def open(self, sealed: str, *, name: str) -> bytes:
+        """The plaintext; raises SessionError (session.seal_broken) unless it was sealed here."""
+        raw = _unarmoured(sealed)
+        nonce, encrypted, associated = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(name)
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(nonce, encrypted, associated)
+            except (InvalidTag, ValueError):
+                continue
+        raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this cookie")
+
+
+def sealed_length(plaintext_length: int) -> int:
+    """How many characters `seal` makes of that many bytes."""
+    return -(-(plaintext_length + _NONCE_BYTES + 16) * 4 // 3)
+
+
+def _long_enough(secret: str) -> bytes:
+    encoded = secret.encode()
+    if len(encoded) < MINIMUM_SECRET_BYTES:
+        raise ConfigurationError(
+            Code.CONFIGURATION_SECRET_TOO_SHORT,
+            f"a cookie secret needs at least {MINIMUM_SECRET_BYTES} random bytes",
+        )
+    return encoded
+
+
+def _derived(secret: bytes, purpose: str) -> bytes:
+    label = b"fastapi_oidc " + _VERSION + b" " + purpose.encode()
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=label).derive(secret)
+
+
+def _bound_to(name: str) -> bytes:
+    return _VERSION + b":" + name.encode()
+
+
+def _unarmoured(sealed: str) -> bytes:
+    """Strict base64url without padding (RFC 4648 5, 3.5): no foreign character, no spare bits."""
+    spare = len(sealed) % 4
+    try:
+        if len(sealed) > MAXIMUM_SEALED_LENGTH or sealed[-1] not in _LAST_CHARACTERS.get(
+            spare, sealed[-1]
+        ):
+            raise ValueError
+        standard = sealed.encode("ascii").translate(_TO_STANDARD) + b"=" * (-spare % 4)
+        return binascii.a2b_base64(standard, strict_mode=True)
+    except (ValueError, IndexError):
+        raise SessionError(Code.SESSION_SEAL_BROKEN, "not base64url") from None

@@ -1,0 +1,102 @@
+"""A whole session in one cookie: sealed, deflated when it must be, never over the limit."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Generic
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.sealing import Sealer, sealed_length
+
+DEFAULT_MAX_COOKIE_SIZE = 3800
+MAXIMUM_PLAINTEXT_BYTES = 65_536
+_PLAIN, _DEFLATED = b"p", b"d"
+_RAW_DEFLATE = -zlib.MAX_WBITS
+
+
+class CookieTooLarge(SessionError):
+    """The session does not fit `limit` bytes of cookie name and value.
+
+    `size` is what it would take, deflated; `parts` has the JSON bytes of each part of the session.
+    """
+
+    def __init__(self, size: int, limit: int, parts: Mapping[str, int]) -> None:
+        largest = sorted(parts.items(), key=lambda part: -part[1])
+        super().__init__(
+            Code.SESSION_COOKIE_TOO_LARGE,
+            f"the session cookie needs {size} bytes and may have {limit}; its parts: "
+            + ", ".join(f"{name} {length}" for name, length in largest)
+            + ". Keep sessions in a session_store, drop what you do not need in "
+            "before_session_persist, or raise max_cookie_size (browsers refuse more than 4096)",
+        )
+        self.size, self.limit, self.parts = size, limit, parts
+
+
+class SessionCookie(Generic[Identity]):
+    """Writes and reads the session cookie of an application without a session store."""
+
+    def __init__(
+        self,
+        codec: SessionCodec[Identity],
+        sealer: Sealer,
+        names: CookieNames,
+        *,
+        max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE,
+    ) -> None:
+        self._codec, self._sealer, self._names = codec, sealer, names
+        self._limit = max_cookie_size
+
+    def seal(self, session: OIDCSession[Identity]) -> str:
+        """The cookie's value; raises CookieTooLarge."""
+        encoded = self._codec.encode(session)
+        plaintext = _PLAIN + encoded
+        if self._size(plaintext) > self._limit:
+            plaintext = _DEFLATED + _deflated(encoded)
+        size = self._size(plaintext)
+        if size > self._limit or len(encoded) > MAXIMUM_PLAINTEXT_BYTES:
+            raise CookieTooLarge(size, self._limit, _parts(encoded))
+        return self._sealer.seal(plaintext, name=self._names.session)
+
+    def open(self, value: str) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.seal_broken, session.malformed)."""
+        plaintext = self._sealer.open(value, name=self._names.session)
+        content = plaintext[1:]
+        if plaintext[:1] == _DEFLATED:
+            content = _inflated(content)
+        return self._codec.decode(content)
+
+    def _size(self, plaintext: bytes) -> int:
+        return len(self._names.session) + sealed_length(len(plaintext))
+
+
+def session_cookie_change(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
+    """Sets the session cookie for `max_age` seconds, or clears it when `value` is None."""
+    return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)
+
+
+def _deflated(content: bytes) -> bytes:
+    return zlib.compress(content, level=9, wbits=_RAW_DEFLATE)
+
+
+def _inflated(content: bytes) -> bytes:
+    """At most MAXIMUM_PLAINTEXT_BYTES; a stream that would give more is refused unread."""
+    inflater = zlib.decompressobj(wbits=_RAW_DEFLATE)
+    try:
+        inflated = inflater.decompress(content, MAXIMUM_PLAINTEXT_BYTES)
+    except zlib.error:
+        raise SessionError(Code.SESSION_MALFORMED, "not a deflate stream") from None
+    if not inflater.eof or inflater.unused_data:
+        raise SessionError(Code.SESSION_MALFORMED, "the deflate stream has another length")
+    return inflated
+
+
+def _parts(encoded: bytes) -> dict[str, int]:
+    members = json.loads(encoded)
+    tokens = members.pop("tokens")
+    parts = {**members, **{f"tokens.{name}": value for name, value in tokens.items()}}
+    return {name: len(json.dumps(value).encode()) for name, value in parts.items()}

@@ -1,0 +1,101 @@
+"""What an application can plug in: three narrow protocols that speak values, never requests."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar, cast
+
+from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
+
+Answer = TypeVar("Answer")
+
+
+class SessionStore(Protocol[Identity]):
+    """Keeps sessions on the server. Methods may be `async def`, or plain when they never block.
+
+    `id` is an opaque text of 43 characters. A store may drop a session after its `expires_at`.
+    Whatever a method raises is answered 503 and never signs anybody out.
+    """
+
+    def get(
+        self, id: str, /
+    ) -> OIDCSession[Identity] | Awaitable[OIDCSession[Identity] | None] | None:
+        """The session last set under `id`; None when there is none."""
+
+    def set(self, id: str, session: OIDCSession[Identity], /) -> Awaitable[None] | None:
+        """Keeps `session` under `id`, in place of what was there."""
+
+    def delete(self, id: str, /) -> Awaitable[None] | None:
+        """Forgets `id`; nothing happens when it is unknown."""
+
+
+class RevocationStore(Protocol):
+    """Remembers back-channel logouts until no session they end can be alive.
+
+    Methods may be `async def`, or plain when they never block. It must be shared by all processes.
+    """
+
+    def revoke(self, record: RevocationRecord, /) -> Awaitable[None] | None:
+        """From now on every session that `record` covers is revoked; repeating it is harmless."""
+
+    def is_revoked(self, session: OIDCSession[Identity], /) -> Awaitable[bool] | bool:
+        """Whether a record that has not expired covers `session`.
+
+        A record covers a session of the same `issuer` and `client_id` with the same `sid` (and
+        the same `sub` when it has both), or without a `sid` with the same `sub`, when the
+        session's `authenticated_at` is not after the record's `issued_at`.
+        """
+
+
+class RefreshLock(Protocol):
+    """Makes one refresh of one session happen once, however many requests ask for it."""
+
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
+    ) -> bytes:
+        """The result of `operation`, of which at most one runs per `session_id` at a time.
+
+        `session_id` names one refresh of one session. A run with the same name that ended in
+        the last 60 seconds may answer instead. What `operation` raises reaches everybody who
+        waits for that run in this process. Raises SessionError (session.lock_unavailable).
+        """
+
+
+def revocation_key(record: RevocationRecord) -> tuple[str, ...]:
+    """The one key under which `record` is kept, so that looking it up needs no search."""
+    if record.sid is not None:
+        return (record.issuer, record.client_id, "sid", record.sid, record.sub or "")
+    return (record.issuer, record.client_id, "sub", record.sub or "")
+
+
+def revocation_keys(session: OIDCSession[Identity]) -> tuple[tuple[str, ...], ...]:
+    """The keys of all records that would cover `session`, times aside."""
+    client = (session.issuer, session.client_id)
+    if session.sid is None:
+        return ((*client, "sub", session.sub),)
+    return (
+        (*client, "sub", session.sub),
+        (*client, "sid", session.sid, ""),
+        (*client, "sid", session.sid, session.sub),
+    )
+
+
+async def settled(value: Answer | Awaitable[Answer]) -> Answer:
+    """The answer of a method that may or may not be async."""
+    if inspect.isawaitable(value):
+        return await cast("Awaitable[Answer]", value)
+    return value
+
+
+@contextmanager
+def unavailable_as(code: Code) -> Iterator[None]:
+    """Whatever a store raises becomes a SessionError with `code`, which is answered 503."""
+    try:
+        yield
+    except OIDCError:
+        raise
+    except Exception as error:
+        raise SessionError(code, f"the store raised {type(error).__name__}") from error

@@ -1,0 +1,72 @@
+"""Pending logins: one sealed cookie each, so that logins in several tabs do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.codec import TransactionCodec
+from fastapi_oidc.session.cookies import CookieChange, CookieNames, SameSite
+from fastapi_oidc.session.model import LoginTransaction
+from fastapi_oidc.session.sealing import Sealer
+
+LIFETIME = 600
+MAXIMUM_PENDING = 8
+
+
+class TransactionCookies:
+    """Writes, finds and ends pending logins; each lives ten minutes, at most eight at a time.
+
+    `same_site` is "none" only when the provider answers with a cross-site form post.
+    """
+
+    def __init__(self, sealer: Sealer, names: CookieNames, *, same_site: SameSite = "lax") -> None:
+        self._sealer, self._names, self._same_site = sealer, names, same_site
+        self._codec = TransactionCodec()
+
+    def begun(
+        self, transaction: LoginTransaction, cookies: Mapping[str, str]
+    ) -> tuple[CookieChange, ...]:
+        """Keeps a new login and evicts the oldest of `cookies` (all that the browser sent)."""
+        name = self._names.transaction(transaction.state)
+        value = self._sealer.seal(self._codec.encode(transaction), name=name)
+        return (*self._evictions(cookies, now=transaction.created_at), self._change(name, value))
+
+    def find(self, state: str, cookies: Mapping[str, str], *, now: int) -> LoginTransaction | None:
+        """The pending login with this `state`; None when it is missing, broken or too old."""
+        name = self._names.transaction(state)
+        pending = self._opened(name, cookies.get(name, ""))
+        if pending is None or pending.state != state or now >= pending.created_at + LIFETIME:
+            return None
+        return pending
+
+    def ended(self, state: str) -> CookieChange:
+        """Forgets the login with this `state`, whatever became of it."""
+        return self._change(self._names.transaction(state), None)
+
+    def _evictions(self, cookies: Mapping[str, str], *, now: int) -> list[CookieChange]:
+        """Every cookie that leaves so that one more fits: broken and old ones, then the oldest."""
+        names = [name for name in cookies if self._names.is_transaction(name)]
+        born = {name: self._created_at(name, cookies[name]) for name in names}
+        newest_first = sorted(names, key=lambda name: -born[name])
+        kept = [name for name in newest_first if now < born[name] + LIFETIME][: MAXIMUM_PENDING - 1]
+        return [self._change(name, None) for name in names if name not in kept]
+
+    def _created_at(self, name: str, value: str) -> int:
+        pending = self._opened(name, value)
+        return pending.created_at if pending is not None else -LIFETIME
+
+    def _opened(self, name: str, value: str) -> LoginTransaction | None:
+        try:
+            return self._codec.decode(self._sealer.open(value, name=name))
+        except SessionError:
+            return None
+
+    def _change(self, name: str, value: str | None) -> CookieChange:
+        return CookieChange(
+            name=name,
+            value=value,
+            max_age=LIFETIME,
+            same_site=self._same_site,
+            secure=self._names.secure,
+        )
