@@ -1,0 +1,110 @@
+"""Reading a description that nobody here wrote: every step down is checked and knows its place."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+# A description that was imported: plain JSON values whose shape `import_spec` has checked.
+Document: TypeAlias = dict[str, Any]
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+
+
+class Unusable(Exception):
+    """An input that cannot be used; the message is one line and names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of an untrusted document together with its JSON pointer."""
+
+    value: object
+    place: str = "#"
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise `Unusable` with this place and the reason."""
+        raise Unusable(f"{self.place}: {reason}")
+
+    def members(self) -> dict[str, Node]:
+        """The members of an object; keys are text, as YAML reads `200:` as a number."""
+        if not isinstance(self.value, Mapping):
+            self.refuse(f"expected an object, found {self.value!r:.60}")
+        return {str(key): self.step(str(key), value) for key, value in self.value.items()}
+
+    def only(self, *known: str) -> dict[str, Node]:
+        """The members of an object that may have the known ones and no other."""
+        members = self.members()
+        for key, member in members.items():
+            if key not in known:
+                member.refuse(f"'{key}' is not a construct this importer knows")
+        return members
+
+    def elements(self) -> list[Node]:
+        """The elements of an array."""
+        if not isinstance(self.value, list):
+            self.refuse(f"expected an array, found {self.value!r:.60}")
+        return [self.step(str(index), value) for index, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        """The value of a string that is not empty."""
+        if not isinstance(self.value, str) or not self.value:
+            self.refuse(f"expected text, found {self.value!r:.60}")
+        return self.value
+
+    def flag(self) -> bool:
+        """The value of a boolean."""
+        if not isinstance(self.value, bool):
+            self.refuse(f"expected true or false, found {self.value!r:.60}")
+        return self.value
+
+    def step(self, key: str, value: object) -> Node:
+        """The node one level down."""
+        return Node(value, f"{self.place}/{key.replace('~', '~0').replace('/', '~1')}")
+
+
+def read_yaml(path: Path) -> Node:
+    """The content of a YAML 1.2 or JSON file (in YAML 1.1 the log level `Off` would be false).
+
+    Raises `Unusable` when the file cannot be read or holds no object.
+    """
+    try:
+        value = YAML(typ="safe", pure=True).load(path.read_bytes())
+    except OSError as error:
+        raise Unusable(f"{path}: {error.strerror}") from error
+    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, Mapping):
+        raise Unusable(f"{path}: no description: the file holds no object")
+    return Node(value)
+
+
+def write_yaml(document: Document) -> str:
+    """The document as YAML, in its own order."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # declared as None
+    yaml.width = 120
+    text = io.StringIO()
+    yaml.dump(document, text)
+    return text.getvalue()
+
+
+def schemas_of(document: Document) -> Document:
+    """The named schemas, to read and to change."""
+    schemas: Document = document["components"]["schemas"]
+    return schemas
+
+
+def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
+    """Path, method and content of every operation."""
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield path, method, item[method]

@@ -1,0 +1,106 @@
+"""The schemas of a description, reduced to facts: types, bounds, enums and references."""
+
+from __future__ import annotations
+
+from codegen.document import Document, Node
+
+PROSE = ("description", "title", "example", "examples", "externalDocs", "xml")
+TYPES = ("string", "integer", "number", "boolean", "array", "object")
+BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
+FLAGS = ("readOnly", "writeOnly", "deprecated", "nullable", "uniqueItems")
+OTHER = ("type", "format", "pattern", "enum", "default", "required")
+NESTED = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref")
+
+LOCATIONS = {"swagger": "#/definitions/", "openapi": "#/components/schemas/"}
+TARGET = LOCATIONS["openapi"]
+
+
+def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
+    """The schema without prose, in the terms of OpenAPI 3.0.
+
+    `known` holds the names a reference may have. Raises `Unusable` for a keyword outside the tables
+    above, a dangling reference, or a combination the generated models could not express.
+    """
+    members = node.only(*PROSE, *BOUNDS, *FLAGS, *OTHER, *NESTED)
+    facts: Document = {}
+    for combination in ("allOf", "anyOf", "oneOf"):
+        if combination in members:
+            facts |= _facts_of_combination(members[combination], known)
+    if "$ref" in members:
+        facts |= _reference(members["$ref"], known)
+    facts |= _type_of(members)
+    facts |= {key: _number(members[key]) for key in BOUNDS if key in members}
+    facts |= {key: members[key].flag() for key in FLAGS if key in members}
+    facts |= {key: members[key].text() for key in ("format", "pattern") if key in members}
+    if "enum" in members:
+        facts["enum"] = _enum(members["enum"])
+    if "default" in members:
+        facts["default"] = members["default"].value
+    facts |= _facts_of_object(node, members, known)
+    if "items" in members:
+        facts["items"] = facts_of_schema(members["items"], known)
+    return facts["allOf"][0] if list(facts) == ["allOf"] else facts
+
+
+def _reference(node: Node, known: frozenset[str]) -> Document:
+    """The reference under OpenAPI 3's location; siblings of a `$ref` count only through allOf."""
+    for location in LOCATIONS.values():
+        if node.text().startswith(location) and node.text().removeprefix(location) in known:
+            return {"allOf": [{"$ref": TARGET + node.text().removeprefix(location)}]}
+    node.refuse(f"'{node.text()}' refers to no schema of this description")
+
+
+def _facts_of_combination(node: Node, known: frozenset[str]) -> Document:
+    """A combination that says no more than "this schema" or "this schema or null"."""
+    choices = [choice for choice in node.elements() if choice.value != {"type": "null"}]
+    if len(choices) != 1:
+        node.refuse("a combination of several schemas cannot be generated")
+    nullable = len(choices) < len(node.elements())
+    return facts_of_schema(choices[0], known) | ({"nullable": True} if nullable else {})
+
+
+def _type_of(members: dict[str, Node]) -> Document:
+    """The type; OpenAPI 3.1 writes a nullable one as a list with "null"."""
+    if "type" not in members:
+        return {}
+    node = members["type"]
+    names = node.value if isinstance(node.value, list) else [node.value]
+    types = [name for name in names if name != "null"]
+    if len(types) != 1 or types[0] not in TYPES:
+        node.refuse(f"type {node.value!r} cannot be generated")
+    return {"type": types[0]} | ({"nullable": True} if len(types) < len(names) else {})
+
+
+def _number(node: Node) -> int | float:
+    if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+        node.refuse(f"expected a number, found {node.value!r:.60}")
+    return node.value
+
+
+def _enum(node: Node) -> list[str]:
+    values = [value.text() for value in node.elements()]
+    if not values or len(set(values)) < len(values):
+        node.refuse("an enum needs values, each once")
+    return values
+
+
+def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]) -> Document:
+    """The members of an object: described one by one, or a free-form map, not both."""
+    facts: Document = {}
+    if "required" in members:
+        facts["required"] = [name.text() for name in members["required"].elements()]
+    if "properties" in members:
+        facts["properties"] = {
+            name: facts_of_schema(property_node, known)
+            for name, property_node in members["properties"].members().items()
+        }
+    if "additionalProperties" in members:
+        rest = members["additionalProperties"]
+        free = isinstance(rest.value, bool)
+        facts["additionalProperties"] = rest.value if free else facts_of_schema(rest, known)
+    if facts.get("properties") and facts.get("additionalProperties"):
+        node.refuse("described properties beside additionalProperties cannot be generated")
+    for name in facts.get("required", []):
+        if name not in facts.get("properties", {}):
+            members["required"].refuse(f"'{name}' is required but not described")
+    return facts

@@ -1,0 +1,100 @@
+"""What every generated model shares: strict about what is sent, tolerant about what is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    RootModel,
+    TypeAdapter,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+Root = TypeVar("Root")
+_ANY_JSON: TypeAdapter[object] = TypeAdapter(object)
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredAs:
+    """Annotation: a caller's value is checked as annotated, a monitor's only as `plain`.
+
+    A newer monitor may answer with a value its description did not have: that stops no client.
+    """
+
+    plain: type
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """JSON is what a monitor said, Python values are what a caller wants to send."""
+        return core_schema.json_or_python_schema(
+            json_schema=handler.generate_schema(self.plain), python_schema=handler(source)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A schema made from a model shows the values that may be sent."""
+        if schema["type"] == "json-or-python":
+            return handler(schema["python_schema"])
+        return handler(schema)
+
+
+class _Body(BaseModel):
+    """Reading and writing of JSON; unset fields and None are never sent."""
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """As `model_validate`: JSON that a caller gives is checked like any value of a caller.
+
+        Raises `pydantic.ValidationError`.
+        """
+        return cls.model_validate(_ANY_JSON.validate_json(json_data), **options)
+
+    @classmethod
+    def from_answer(cls, content: bytes) -> Self:
+        """The model in the body of a monitor's answer.
+
+        Unknown fields are ignored, null is None, unknown enum values and numbers outside the
+        described range are kept. Raises `pydantic.ValidationError` when the content is not JSON, a
+        required field is missing or a type is wrong.
+        """
+        return super().model_validate_json(content, extra="ignore")
+
+    def to_json(self) -> bytes:
+        """The body to send: what was set, under the monitor's names. None counts as not set."""
+        return self.__pydantic_serializer__.to_json(
+            self, by_alias=True, exclude_unset=True, exclude_none=True
+        )
+
+
+class ApiModel(_Body):
+    """Base of the generated models with fields of their own.
+
+    Values are checked when the model is made and when a field is assigned: no unknown field, no
+    conversion between types, enums and ranges as described (`pydantic.ValidationError`).
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid",
+        strict=True,
+        validate_assignment=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+
+class ApiDocument(_Body, RootModel[Root], Generic[Root]):
+    """Base of the generated models that are free-form JSON, kept in `root`; None in it is null."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False, strict=True)
+
+
+def no_answer(content: bytes) -> None:
+    """Reads the body of an answer that has none."""
