@@ -1,0 +1,31 @@
+"""Telling the caller, at the caller's line, that the monitor calls something deprecated."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from ..errors import VmmDeprecationWarning
+from ..operation import Operation
+
+PACKAGE = __name__.partition(".")[0] + "."
+
+
+def warn_of_deprecation(operation: Operation[object]) -> None:
+    """A VmmDeprecationWarning that points at the line that called the client."""
+    message = f"{operation}: the monitor says that this call uses something deprecated"
+    warnings.warn(message, VmmDeprecationWarning, stacklevel=_levels_to_caller())
+
+
+def _levels_to_caller() -> int:
+    """The stacklevel for `warnings.warn` in the function above: the first frame outside of us."""
+    levels = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        levels += 1
+    return levels
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(PACKAGE)

@@ -1,0 +1,107 @@
+"""A server on a unix socket that does what a test writes down, and remembers what it was sent."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+OK = b"HTTP/1.1 200 \r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+NO_CONTENT = b"HTTP/1.1 204 \r\nServer: Firecracker API\r\nConnection: keep-alive\r\n\r\n"
+
+
+def answer(status: int, body: bytes, *headers: bytes) -> bytes:
+    """An answer with the headers the monitor writes."""
+    lines = [b"HTTP/1.1 %d " % status, b"Server: Firecracker API", b"Connection: keep-alive"]
+    lines += [*headers, b"Content-Type: application/json", b"Content-Length: %d" % len(body)]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+class Wire:
+    """The server's end of one connection."""
+
+    def __init__(self, connection: socket.socket, requests: list[bytes]) -> None:
+        self._connection = connection
+        self._requests = requests
+        self.latest = b""
+
+    def request(self) -> bool:
+        """Waits for one whole request and remembers it; false when the client has gone."""
+        received = b""
+        while not _is_whole(received):
+            more = self._connection.recv(65_536)
+            if not more:
+                return False
+            received += more
+        self.latest = received
+        self._requests.append(received)
+        return True
+
+    def send(self, content: bytes) -> None:
+        """Sends the bytes as they are."""
+        self._connection.sendall(content)
+
+    def answer_all(self, content: bytes = OK) -> None:
+        """Gives every further request the same answer."""
+        while self.request():
+            self.send(content)
+
+
+class ScriptedServer:
+    """Plays `play` on each connection, in a thread of its own."""
+
+    def __init__(self, path: Path, play: Callable[[Wire], None]) -> None:
+        self.path = path
+        self.requests: list[bytes] = []
+        self.connections: list[socket.socket] = []
+        self._play = play
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(10)
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def stop(self) -> None:
+        """Closes everything and waits for the threads."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads[1:]:
+            thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.connections.append(connection)
+                self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
+                self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            self._play(Wire(connection, self.requests))
+
+
+@contextlib.contextmanager
+def serving(path: Path, play: Callable[[Wire], None]) -> Iterator[ScriptedServer]:
+    """A server that lives as long as the `with` block."""
+    server = ScriptedServer(path, play)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _is_whole(received: bytes) -> bool:
+    head, found, body = received.partition(b"\r\n\r\n")
+    lengths = [
+        int(line.partition(b":")[2])
+        for line in head.lower().split(b"\r\n")
+        if line.startswith(b"content-length:")
+    ]
+    return bool(found) and len(body) >= sum(lengths)

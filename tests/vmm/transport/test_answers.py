@@ -1,0 +1,154 @@
+"""Answers in every shape that a server may send, each to the end of the call after it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.vmm.scripted import NO_CONTENT, OK, Wire, answer
+from tests.vmm.transport.conftest import Call, Play, Serve
+
+CHUNKED = b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n3\r\n,2]\r\n0\r\n\r\n"
+INTERIM = b"HTTP/1.1 100 Continue\r\nServer: x\r\n\r\n"
+LAYER_ERROR = answer(400, b'{ "error": "bad\nAll previous unanswered requests will be dropped." }')
+
+READABLE = {
+    "no content, no length": (NO_CONTENT, 204, b""),
+    "with a length": (OK, 200, b"{}"),
+    "chunked": (CHUNKED, 200, b"[1,2]"),
+    "after an interim answer": (INTERIM + OK, 200, b"{}"),
+    "interim answers, then no content": (INTERIM + INTERIM + NO_CONTENT, 204, b""),
+    "a fault of the monitor": (
+        answer(400, b'{"fault_message":"no"}'),
+        400,
+        b'{"fault_message":"no"}',
+    ),
+}
+UNREADABLE = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.9\r\n",
+    "binary": bytes(range(256)),
+    "two lengths": b"HTTP/1.1 200 \r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+    "length, chunks": b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+    "bad chunk": b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+    "another protocol": b"HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    "huge body": answer(200, b" " * 10_000),
+    "endless header": b"HTTP/1.1 200 \r\nX: " + b"x" * 10_000,
+    "endless interim answers": INTERIM * 1_000,
+}
+CUT = {
+    "in the status line": b"HTTP/1.1 20",
+    "in the headers": b"HTTP/1.1 200 \r\nContent-Le",
+    "in the body": b"HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n{}",
+    "in a chunk": b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}",
+    "after an interim answer": INTERIM,
+}
+OUT_OF_STEP = {
+    "the HTTP layer's error": LAYER_ERROR,
+    "an error without a body": b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n",
+    "an error as text": answer(503, b"Too many"),
+    "bytes behind the answer": OK + b"{}",
+    "a second answer behind it": OK + OK,
+    "Connection: close": b"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+    "HTTP/1.0": b"HTTP/1.0 200 \r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+def first_then_ok(first: bytes) -> Play:
+    """The first request of each connection is answered with `first`."""
+
+    def play(wire: Wire) -> None:
+        wire.request()
+        wire.send(first)
+        wire.answer_all()
+
+    return play
+
+
+def first_bad_then_ok(first: bytes, *, cut: bool = False) -> Play:
+    """The first connection is answered with `first`, later ones properly."""
+    seen: list[Wire] = []
+
+    def play(wire: Wire) -> None:
+        seen.append(wire)
+        if len(seen) == 1:
+            wire.request()
+            wire.send(first)
+        if len(seen) > 1 or not cut:
+            wire.answer_all()
+
+    return play
+
+
+@pytest.mark.parametrize(("sent", "status", "body"), READABLE.values(), ids=READABLE)
+def test_a_readable_answer_keeps_the_connection(
+    call: Call, serve: Serve, sent: bytes, status: int, body: bytes
+) -> None:
+    server = serve(first_then_ok(sent))
+    response = call()
+    assert (response.status_code, response.content) == (status, body)
+    assert call().content == b"{}"
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize(("sent", "status", "body"), READABLE.values(), ids=READABLE)
+def test_an_answer_may_come_byte_by_byte(
+    call: Call, serve: Serve, sent: bytes, status: int, body: bytes
+) -> None:
+    def play(wire: Wire) -> None:
+        wire.request()
+        for byte in sent:
+            wire.send(bytes([byte]))
+
+    serve(play)
+    response = call()
+    assert (response.status_code, response.content) == (status, body)
+
+
+@pytest.mark.parametrize("sent", OUT_OF_STEP.values(), ids=OUT_OF_STEP)
+def test_an_answer_that_leaves_the_connection_in_doubt_is_its_last(
+    call: Call, serve: Serve, sent: bytes
+) -> None:
+    server = serve(first_then_ok(sent))
+    first = call()
+    assert first.status_code == int(sent[9:12])
+    assert call().status_code == first.status_code
+    assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_answer_is_a_protocol_error_and_the_next_call_works(
+    call: Call, serve: Serve, sent: bytes
+) -> None:
+    server = serve(first_bad_then_ok(sent))
+    with pytest.raises(httpx.RemoteProtocolError):
+        call()
+    assert call().content == b"{}"
+    assert (len(server.requests), len(server.connections)) == (2, 2)
+
+
+@pytest.mark.parametrize("sent", CUT.values(), ids=CUT)
+def test_a_cut_answer_is_a_protocol_error_and_the_next_call_works(
+    call: Call, serve: Serve, sent: bytes
+) -> None:
+    server = serve(first_bad_then_ok(sent, cut=True))
+    with pytest.raises(httpx.RemoteProtocolError, match="cut after"):
+        call()
+    assert call().content == b"{}"
+    assert len(server.requests) == 2
+
+
+def test_an_answer_without_a_length_ends_with_the_connection(call: Call, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        wire.request()
+        wire.send(b"HTTP/1.1 200 \r\n\r\n[1]")
+
+    serve(play)
+    assert call().content == b"[1]"
+    assert call().content == b"[1]"
+
+
+def test_headers_arrive_as_they_were_sent(call: Call, serve: Serve) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, b"{}", b"Deprecation: true")))
+    response = call()
+    assert response.headers["deprecation"] == "true"
+    assert response.reason_phrase == "OK"

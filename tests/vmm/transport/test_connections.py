@@ -1,0 +1,127 @@
+"""When a connection is made, kept, noticed to be closed; and that nothing is sent twice."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import httpx
+import pytest
+
+from generated_vmm.transport import UnixTransport
+from tests.vmm.scripted import OK, ScriptedServer, Wire
+from tests.vmm.transport.conftest import Call, Serve
+
+
+def test_calls_share_one_connection(call: Call, serve: Serve) -> None:
+    server = serve(Wire.answer_all)
+    for _ in range(5):
+        call()
+    assert (len(server.requests), len(server.connections)) == (5, 1)
+
+
+def test_the_request_is_written_once_with_its_headers_and_body(call: Call, serve: Serve) -> None:
+    server = serve(Wire.answer_all)
+    call("PUT", b'{"a":1}')
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    assert head.split(b"\r\n")[0] == b"PUT / HTTP/1.1"
+    assert set(head.split(b"\r\n")[1:]) == {b"Host: localhost", b"Content-Length: 7"}
+    assert body == b'{"a":1}'
+
+
+def test_a_connection_closed_between_calls_is_replaced_before_sending(
+    call: Call, serve: Serve
+) -> None:
+    def answer_one(wire: Wire) -> None:
+        if wire.request():
+            wire.send(OK)
+
+    server = serve(answer_one)
+    for _ in range(3):
+        assert call("PUT", b"{}").content == b"{}"
+    assert (len(server.requests), len(server.connections)) == (3, 3)
+
+
+def test_bytes_that_came_unasked_never_answer_the_next_call(call: Call, serve: Serve) -> None:
+    wires: list[Wire] = []
+
+    def play(wire: Wire) -> None:
+        wires.append(wire)
+        wire.answer_all()
+
+    server = serve(play)
+    call()
+    wires[0].send(b"HTTP/1.1 204 \r\n\r\n")
+    assert call().status_code == 200
+    assert len(server.connections) == 2
+
+
+def _die_after_a_request(wire: Wire) -> None:
+    wire.request()
+
+
+def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twice(
+    call: Call, serve: Serve
+) -> None:
+    server = serve(_die_after_a_request)
+    with pytest.raises(httpx.ReadError, match="without an answer"):
+        call("PUT", b"{}")
+    assert len(server.requests) == 1
+
+
+def test_a_monitor_that_comes_back_is_found_again(call: Call, socket_path: Path) -> None:
+    for _ in range(2):
+        server = ScriptedServer(socket_path, Wire.answer_all)
+        assert call().content == b"{}"
+        server.stop()
+        with pytest.raises(httpx.ConnectError):
+            call()
+        socket_path.unlink()
+
+
+def test_no_socket_at_the_path(call: Call) -> None:
+    with pytest.raises(httpx.ConnectError, match="No such file"):
+        call()
+
+
+def test_a_path_that_is_no_socket(call: Call, socket_path: Path) -> None:
+    socket_path.write_text("")
+    with pytest.raises(httpx.ConnectError, match="refused"):
+        call()
+
+
+def test_a_path_that_is_a_folder(call: Call, socket_path: Path) -> None:
+    socket_path.mkdir()
+    with pytest.raises(httpx.ConnectError, match="refused"):
+        call()
+
+
+def test_a_socket_nobody_listens_on(call: Call, socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(socket_path))
+        with pytest.raises(httpx.ConnectError, match="refused"):
+            call()
+    assert stat.S_ISSOCK(os.stat(socket_path).st_mode)
+
+
+@pytest.mark.parametrize("path", ["/tmp/" + "x" * 200, "/tmp/a\0b", "/tmp/\ud800"])
+def test_a_path_the_system_refuses(path: str) -> None:
+    with pytest.raises(httpx.ConnectError):
+        UnixTransport(path).handle_request(httpx.Request("GET", "http://localhost/"))
+
+
+def test_a_closed_transport_refuses_calls(serve: Serve, socket_path: Path) -> None:
+    server = serve(Wire.answer_all)
+    with UnixTransport(socket_path) as transport:
+        transport.handle_request(httpx.Request("GET", "http://localhost/"))
+    with pytest.raises(httpx.ConnectError, match="closed"):
+        transport.handle_request(httpx.Request("GET", "http://localhost/"))
+    assert len(server.requests) == 1
+
+
+def test_it_serves_httpx_clients_too(serve: Serve, socket_path: Path) -> None:
+    serve(Wire.answer_all)
+    with httpx.Client(transport=UnixTransport(socket_path), base_url="http://localhost") as client:
+        assert client.get("/version").json() == {}

@@ -1,0 +1,83 @@
+"""A call ends within its timeout, whatever the server or other calls do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.vmm.scripted import OK, Wire
+from tests.vmm.transport.conftest import Call, Play, Serve
+
+TIMEOUT = 0.2
+
+
+@contextmanager
+def ends_in_time() -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert TIMEOUT * 0.9 <= time.monotonic() - started < TIMEOUT * 3
+
+
+def silent(wire: Wire) -> None:
+    while wire.request():
+        pass
+
+
+def dripping(wire: Wire) -> None:
+    wire.request()
+    wire.send(b"HTTP/1.1 200 \r\nContent-Length: 1000\r\n\r\n")
+    while True:
+        wire.send(b" ")
+        time.sleep(TIMEOUT / 10)
+
+
+def dripping_interim_answers(wire: Wire) -> None:
+    wire.request()
+    while True:
+        wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        time.sleep(TIMEOUT / 10)
+
+
+@pytest.mark.parametrize("play", [silent, dripping, dripping_interim_answers])
+def test_a_slow_answer_times_out(call: Call, serve: Serve, play: Play) -> None:
+    server = serve(play)
+    with ends_in_time(), pytest.raises(httpx.ReadTimeout):
+        call("PUT", b"{}", timeout=TIMEOUT)
+    assert len(server.requests) == 1
+
+
+def test_a_late_answer_never_answers_the_next_call(call: Call, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        wire.request()
+        if len(server.connections) == 1:
+            time.sleep(TIMEOUT * 1.5)
+            wire.send(b"HTTP/1.1 204 \r\n\r\n")
+        else:
+            wire.send(OK)
+
+    server = serve(play)
+    with pytest.raises(httpx.ReadTimeout):
+        call(timeout=TIMEOUT)
+    assert call().status_code == 200
+
+
+def test_a_server_that_does_not_read_times_out(call: Call, serve: Serve) -> None:
+    serve(lambda wire: time.sleep(TIMEOUT * 2))
+    with ends_in_time(), pytest.raises(httpx.TimeoutException):
+        call("PUT", bytes(1_000_000), timeout=TIMEOUT)
+
+
+def test_no_timeout_waits(call: Call, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        while wire.request():
+            time.sleep(TIMEOUT)
+            wire.send(OK)
+
+    serve(play)
+    assert call(timeout=None).content == b"{}"
+    assert call(timeout=TIMEOUT * 5).content == b"{}"
+    assert call(timeout=None).content == b"{}"
