@@ -1,0 +1,55 @@
+"""A Redis server of our own: on a unix socket in a temporary folder, keeping nothing on disk."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.programs import require_program
+
+START_SECONDS = 10.0
+
+
+@contextmanager
+def running_redis() -> Iterator[str]:
+    """Yields the URL of a new, empty server, for `Redis.from_url`; ends it afterwards."""
+    program = require_program(
+        "redis-server", package="redis-server", needed_by="the tests of stores on Redis"
+    )
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        path = Path(folder) / "redis.sock"
+        server = subprocess.Popen(
+            [program, "--port", "0", "--unixsocket", str(path), "--dir", folder]
+            + ["--save", "", "--appendonly", "no"],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            _wait_until_listening(path, server)
+            yield f"unix://{path}"
+        finally:
+            server.terminate()
+            server.wait(START_SECONDS)
+
+
+def _wait_until_listening(path: Path, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as connection:
+            if connection.connect_ex(str(path)) == 0:
+                return
+        time.sleep(0.01)
+    pytest.fail("redis-server did not start")
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """One server for the whole run; tests keep apart by their key prefix."""
+    with running_redis() as url:
+        yield url
