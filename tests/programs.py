@@ -8,16 +8,17 @@ import shutil
 import pytest
 
 
-def require_program(name: str, *, package: str, needed_by: str) -> str:
-    """The path of the program `name`, from the Debian package `package`.
+def require_program(name: str, *, package: str) -> str:
+    """The path of the program `name`, which the Debian package `package` installs.
 
-    Without it the tests named by `needed_by` are skipped, or fail where CI=true.
+    Without it the test that asks is skipped, or fails where CI=true.
     """
     path = shutil.which(name)
     if path is not None:
         return path
+    test = os.environ.get("PYTEST_CURRENT_TEST", "a test").partition(" ")[0]
     sentence = (
-        f"The program {name} is missing; {needed_by} need it. "
+        f"The program {name} is missing and {test} needs it. "
         f"Install it with: apt-get install -y {package}"
     )
     if os.environ.get("CI") == "true":

@@ -15,19 +15,18 @@ import pytest
 from tests.programs import require_program
 
 START_SECONDS = 10.0
+NOTHING_ON_DISK = ("--save", "", "--appendonly", "no")
 
 
 @contextmanager
 def running_redis() -> Iterator[str]:
     """Yields the URL of a new, empty server, for `Redis.from_url`; ends it afterwards."""
-    program = require_program(
-        "redis-server", package="redis-server", needed_by="the tests of stores on Redis"
-    )
+    program = require_program("redis-server", package="redis-server")
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:
         path = Path(folder) / "redis.sock"
         server = subprocess.Popen(
-            [program, "--port", "0", "--unixsocket", str(path), "--dir", folder]
-            + ["--save", "", "--appendonly", "no"],
+            [program, "--port", "0", "--unixsocket", str(path), *NOTHING_ON_DISK],
+            cwd=folder,
             stdout=subprocess.DEVNULL,
         )
         try:
