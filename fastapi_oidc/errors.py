@@ -81,6 +81,7 @@ class Code(StrEnum):
     ID_TOKEN_AUTH_TIME = "id_token.auth_time"
     ID_TOKEN_EVENTS = "id_token.events"
     ID_TOKEN_SESSION_ID = "id_token.session_id"
+    ID_TOKEN_AUTHENTICATION_CONTEXT = "id_token.authentication_context"
 
     USERINFO_MALFORMED = "userinfo.malformed"
     USERINFO_SUBJECT = "userinfo.subject"
@@ -99,6 +100,9 @@ class Code(StrEnum):
     LOGOUT_TOKEN_NONCE = "logout_token.nonce"
 
     SESSION_REQUIRED = "session.required"
+    SESSION_EXPIRED = "session.expired"
+    SESSION_REVOKED = "session.revoked"
+    SESSION_SIGNED_OUT = "session.signed_out"
     SESSION_FORBIDDEN = "session.forbidden"
     SESSION_CROSS_SITE = "session.cross_site"
     SESSION_CSRF = "session.csrf"
