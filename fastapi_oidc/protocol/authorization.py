@@ -1,0 +1,220 @@
+"""The authorization request and its response (OpenID Connect Core 3.1.2, RFC 6749 4.1)."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeAlias
+
+from ..errors import Code, ConfigurationError, ProtocolViolation, ProviderError
+from .error_text import cleaned
+from .pkce import CODE_CHALLENGE_METHOD
+from .urls import with_query
+
+Parameters: TypeAlias = Mapping[str, Sequence[str]]
+"""The parameters of a query or form: every value each name has."""
+
+MAX_PARAMETER_LENGTH = 4096
+
+PROTECTED_PARAMETERS = frozenset(
+    {
+        "client_id",
+        "client_secret",
+        "code_challenge",
+        "code_challenge_method",
+        "id_token_hint",
+        "max_age",
+        "nonce",
+        "redirect_uri",
+        "request",
+        "request_uri",
+        "response_mode",
+        "response_type",
+        "scope",
+        "state",
+    }
+)
+"""What `extra_params` may not set, because a check of the answer relies on it."""
+
+_RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
+_VISIBLE_ASCII = re.compile(r"[ -~]+")
+
+
+def require_unprotected(extra_params: Iterable[str]) -> None:
+    """Raise ConfigurationError (configuration.protected_parameter) when a name is protected."""
+    taken = sorted(PROTECTED_PARAMETERS.intersection(extra_params))
+    if taken:
+        raise ConfigurationError(
+            Code.CONFIGURATION_PROTECTED_PARAMETER,
+            f"extra_params cannot set {', '.join(taken)}",
+            parameters=taken,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """One request for an authorization code with PKCE (Core 3.1.2.1, RFC 7636 4.3).
+
+    `openid` is always in the scope; `max_age` is in seconds. `extra_params` never replaces a
+    parameter that is set here.
+    """
+
+    client_id: str
+    redirect_uri: str
+    scope: tuple[str, ...]
+    state: str
+    nonce: str
+    code_challenge: str
+    response_mode: Literal["query", "form_post"] = "query"
+    prompt: str | None = None
+    login_hint: str | None = None
+    id_token_hint: str | None = field(default=None, repr=False)
+    max_age: int | None = None
+    extra_params: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_unprotected(self.extra_params)
+
+    def parameters(self) -> dict[str, str]:
+        """Every parameter of the request, as it is sent or pushed."""
+        return {**self.extra_params, **self._required(), **self._optional()}
+
+    def url(self, endpoint: str) -> str:
+        """Where to send the browser."""
+        return with_query(endpoint, self.parameters())
+
+    def _required(self) -> dict[str, str]:
+        return {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": " ".join(dict.fromkeys(("openid", *self.scope))),
+            "state": self.state,
+            "nonce": self.nonce,
+            "code_challenge": self.code_challenge,
+            "code_challenge_method": CODE_CHALLENGE_METHOD,
+        }
+
+    def _optional(self) -> dict[str, str]:
+        named = {
+            # The default of the response type is not sent (Core 3.1.2.1).
+            "response_mode": None if self.response_mode == "query" else self.response_mode,
+            "prompt": self.prompt,
+            "login_hint": self.login_hint,
+            "id_token_hint": self.id_token_hint,
+            "max_age": None if self.max_age is None else str(self.max_age),
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def pushed_request_uri(document: object) -> str:
+    """The `request_uri` of a pushed authorization response (RFC 9126 2.2).
+
+    Raises ProviderError (provider.answer_malformed).
+    """
+    request_uri = document.get("request_uri") if isinstance(document, dict) else None
+    if not isinstance(request_uri, str) or not _VISIBLE_ASCII.fullmatch(request_uri):
+        raise ProviderError(
+            Code.PROVIDER_ANSWER_MALFORMED, "the pushed authorization response has no request_uri"
+        )
+    return request_uri
+
+
+def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
+    """Where to send the browser after the request was pushed (RFC 9126 4)."""
+    return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
+
+
+class AuthorizationRefused(ProtocolViolation):
+    """The OP answered with an error (Core 3.1.2.6); both texts are cleaned and at most 200 long."""
+
+    def __init__(self, error: str, error_description: str) -> None:
+        self.error = cleaned(error)
+        self.error_description = cleaned(error_description)
+        super().__init__(
+            Code.AUTHORIZATION_REFUSED,
+            f"the provider answered {self.error}",
+            error=self.error,
+            error_description=self.error_description,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationCode:
+    """A code whose `state` and `iss` were checked. Only `parse` makes one."""
+
+    value: str = field(repr=False)
+    session_state: str | None = None
+
+    @classmethod
+    def parse(
+        cls, parameters: Parameters, *, state: str, issuer: str, issuer_promised: bool
+    ) -> Self:
+        """Read the response to the request that was sent to `issuer` with `state`.
+
+        The order is that of RFC 6749 10.12, RFC 9207 2.4 and RFC 6749 4.1.2: an error is believed
+        only when `state` and `iss` are right. Raises ProtocolViolation (authorization.*), and
+        AuthorizationRefused when the OP refused.
+        """
+        answer = {name: _single(parameters, name) for name in _RESPONSE_PARAMETERS}
+        _require_state(answer["state"], state)
+        _require_issuer(answer["iss"], issuer, issuer_promised=issuer_promised)
+        if answer["error"] is not None and answer["code"] is not None:
+            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "both a code and an error")
+        if answer["error"] is not None:
+            raise AuthorizationRefused(answer["error"], answer["error_description"] or "")
+        return cls(_require_code(answer["code"]), _session_state(answer["session_state"]))
+
+
+def response_state(parameters: Parameters) -> str:
+    """The `state` that names the pending login; nothing else is known about the response yet."""
+    state = _single(parameters, "state")
+    if not state:
+        raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISSING)
+    return state
+
+
+def _single(parameters: Parameters, name: str) -> str | None:
+    """RFC 6749 3.1: no parameter more than once."""
+    values = parameters.get(name, ())
+    if len(values) > 1:
+        raise ProtocolViolation(Code.AUTHORIZATION_PARAMETER_REPEATED, f"{name} is repeated")
+    if values and len(values[0]) > MAX_PARAMETER_LENGTH:
+        raise ProtocolViolation(Code.AUTHORIZATION_PARAMETER_TOO_LONG, f"{name} is too long")
+    return values[0] if values else None
+
+
+def _require_state(answered: str | None, sent: str) -> None:
+    if not answered:
+        raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISSING)
+    if not hmac.compare_digest(_octets(answered), _octets(sent)):
+        raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISMATCH)
+
+
+def _require_issuer(answered: str | None, issuer: str, *, issuer_promised: bool) -> None:
+    """RFC 9207 2.4; an `iss` that was not promised is compared all the same."""
+    if answered is None and issuer_promised:
+        raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISSING)
+    if answered is not None and answered != issuer:
+        raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISMATCH)
+
+
+def _require_code(code: str | None) -> str:
+    if not code:
+        raise ProtocolViolation(Code.AUTHORIZATION_CODE_MISSING)
+    if not _VISIBLE_ASCII.fullmatch(code):  # RFC 6749 A.11
+        raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "the code is not printable ASCII")
+    return code
+
+
+def _session_state(value: str | None) -> str | None:
+    """Session Management 2: opaque, without spaces; useless values are as good as none."""
+    if value and _VISIBLE_ASCII.fullmatch(value) and " " not in value:
+        return value
+    return None
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

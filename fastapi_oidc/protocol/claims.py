@@ -1,0 +1,76 @@
+"""Reading one claim of a JWT in its type, or refusing it under the code that the caller names."""
+
+from __future__ import annotations
+
+from ..errors import Code, ProtocolViolation
+from .json import JSON, Claims
+
+MAX_NUMERIC_DATE = 253_402_300_799
+"""The last second of the year 9999."""
+
+MAX_SUBJECT_LENGTH = 255
+
+
+def require_string(claims: Claims, name: str, code: Code) -> str:
+    """The claim as a text that is not empty."""
+    value = claims.get(name)
+    if not isinstance(value, str) or not value:
+        raise ProtocolViolation(code, f"{name} is not a text")
+    return value
+
+
+def optional_string(claims: Claims, name: str, code: Code) -> str | None:
+    """As `require_string`, None when the claim is absent; a null is not absent."""
+    return require_string(claims, name, code) if name in claims else None
+
+
+def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
+    """The claim in whole seconds since the epoch (RFC 7519 2); a text or truth value is none."""
+    value = claims.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ProtocolViolation(code, f"{name} is not a number")
+    if not 0 <= value <= MAX_NUMERIC_DATE:
+        raise ProtocolViolation(code, f"{name} is out of range")
+    return int(value)
+
+
+def optional_numeric_date(claims: Claims, name: str, code: Code) -> int | None:
+    """As `require_numeric_date`, None when the claim is absent; a null is not absent."""
+    return require_numeric_date(claims, name, code) if name in claims else None
+
+
+def require_issuer(claims: Claims, issuer: str, code: Code) -> str:
+    """`iss` is exactly the issuer, nothing normalised (Core 3.1.3.7 rule 2, 16.15)."""
+    if claims.get("iss") != issuer:
+        raise ProtocolViolation(code, "iss is not the configured issuer")
+    return issuer
+
+
+def require_subject(claims: Claims, code: Code) -> str:
+    """`sub` is 1 to 255 ASCII characters (Core 2)."""
+    sub = require_string(claims, "sub", code)
+    if len(sub) > MAX_SUBJECT_LENGTH or not sub.isascii():
+        raise ProtocolViolation(code, "sub is not at most 255 ASCII characters")
+    return sub
+
+
+def require_audience(
+    claims: Claims, client_id: str, trusted: frozenset[str], code: Code
+) -> tuple[str, ...]:
+    """`aud` has this client and nobody who is not trusted (Core 3.1.3.7 rule 3)."""
+    audience = _audience(claims.get("aud"), code)
+    if client_id not in audience:
+        raise ProtocolViolation(code, "aud has not this client")
+    if not trusted.issuperset(name for name in audience if name != client_id):
+        raise ProtocolViolation(code, "aud has an audience that is not trusted")
+    return audience
+
+
+def _audience(value: JSON, code: Code) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names:
+        raise ProtocolViolation(code, "aud is neither a text nor a list of texts")
+    audience = tuple(name for name in names if isinstance(name, str))
+    if len(audience) != len(names):
+        raise ProtocolViolation(code, "aud has something else than texts")
+    return audience

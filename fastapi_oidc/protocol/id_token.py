@@ -1,0 +1,215 @@
+"""The rules of an ID token whose signature is verified (OpenID Connect Core 3.1.3.7, 12.2)."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Literal
+
+from ..clock import Instant
+from ..errors import Code, ProtocolViolation
+from .claims import (
+    optional_numeric_date,
+    optional_string,
+    require_audience,
+    require_issuer,
+    require_numeric_date,
+    require_string,
+    require_subject,
+)
+from .jose.at_hash import access_token_hash
+from .json import Claims
+
+
+class NoNonce(Enum):
+    """Says aloud that the request had no nonce."""
+
+    NO_NONCE = "no nonce was sent"
+
+
+NO_NONCE: Final = NoNonce.NO_NONCE
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an ID token is held against.
+
+    `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
+    the request had none; `trusted_audiences` never replaces `client_id`.
+    """
+
+    issuer: str
+    client_id: str
+    algorithm: str
+    nonce: str | Literal[NoNonce.NO_NONCE]
+    access_token: str | None = field(default=None, repr=False)
+    trusted_audiences: frozenset[str] = frozenset()
+    max_age: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdToken:
+    """An ID token that kept every rule; times in seconds since the epoch."""
+
+    iss: str
+    sub: str
+    aud: tuple[str, ...]
+    azp: str | None
+    exp: int
+    iat: int
+    nonce: str | None
+    auth_time: int | None
+    sid: str | None
+    acr: str | None
+    claims: Claims = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierIdToken:
+    """What a refreshed ID token must preserve of the one issued at login (Core 12.2)."""
+
+    iss: str
+    sub: str
+    aud: tuple[str, ...]
+    azp: str | None
+    auth_time: int | None
+    nonce: str | None
+
+
+def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
+    """The ID token of a login, after every rule of Core 3.1.3.7 in its order.
+
+    Raises ProtocolViolation (id_token.*).
+    """
+    id_token = _read(claims, expected, at)
+    require_nonce(id_token.nonce, expected.nonce)
+    require_access_token_hash(claims, expected)
+    require_recent_authentication(id_token.auth_time, expected.max_age, at)
+    return id_token
+
+
+def accept_refreshed_id_token(
+    claims: Claims, original: EarlierIdToken, expected: Expected, at: Instant
+) -> IdToken:
+    """The ID token of a refresh: valid by itself, and about the same authentication (Core 12.2).
+
+    `expected.nonce` and `expected.max_age` belong to a login and are not looked at. Raises
+    ProtocolViolation (id_token.*).
+    """
+    id_token = _read(claims, expected, at)
+    require_access_token_hash(claims, expected)
+    require_same_authentication(id_token, original)
+    return id_token
+
+
+def _read(claims: Claims, expected: Expected, at: Instant) -> IdToken:
+    """The rules a login and a refresh have in common."""
+    require_no_events(claims)
+    iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER)
+    sub = require_subject(claims, Code.ID_TOKEN_SUBJECT)
+    aud = require_audience(
+        claims, expected.client_id, expected.trusted_audiences, Code.ID_TOKEN_AUDIENCE
+    )
+    return IdToken(
+        iss=iss,
+        sub=sub,
+        aud=aud,
+        azp=require_authorized_party(claims, expected.client_id),
+        exp=require_not_expired(claims, at),
+        iat=require_issued(claims, at),
+        nonce=optional_string(claims, "nonce", Code.ID_TOKEN_NONCE),
+        auth_time=optional_numeric_date(claims, "auth_time", Code.ID_TOKEN_AUTH_TIME),
+        sid=optional_string(claims, "sid", Code.ID_TOKEN_SESSION_ID),
+        acr=optional_string(claims, "acr", Code.ID_TOKEN_AUTHENTICATION_CONTEXT),
+        claims=claims,
+    )
+
+
+def require_no_events(claims: Claims) -> None:
+    """A logout token is no ID token (Back-Channel Logout 2.4; RFC 8725 3.12)."""
+    if "events" in claims:
+        raise ProtocolViolation(Code.ID_TOKEN_EVENTS, "a security event token is no ID token")
+
+
+def require_authorized_party(claims: Claims, client_id: str) -> str | None:
+    """Refuse a token issued to another client (Core 3.1.3.7 rules 4 and 5)."""
+    # Some providers send azp with a single audience; that is allowed, so it is only compared.
+    azp = optional_string(claims, "azp", Code.ID_TOKEN_AUTHORIZED_PARTY)
+    if azp not in (None, client_id):
+        raise ProtocolViolation(Code.ID_TOKEN_AUTHORIZED_PARTY, "azp is another client")
+    return azp
+
+
+def require_not_expired(claims: Claims, at: Instant) -> int:
+    """`exp` is a number and not over (rule 9)."""
+    exp = require_numeric_date(claims, "exp", Code.ID_TOKEN_EXPIRY)
+    if at.is_past(exp):
+        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, exp=exp, now=at.now)
+    return exp
+
+
+def require_issued(claims: Claims, at: Instant) -> int:
+    """`iat`, and `nbf` when present, are numbers and not to come (rule 10; RFC 7519 4.1.5)."""
+    iat = require_numeric_date(claims, "iat", Code.ID_TOKEN_ISSUED_AT)
+    nbf = optional_numeric_date(claims, "nbf", Code.ID_TOKEN_ISSUED_AT)
+    if at.is_ahead(iat) or at.is_ahead(nbf or 0):
+        raise ProtocolViolation(
+            Code.ID_TOKEN_ISSUED_AT, "iat or nbf is in the future", iat=iat, nbf=nbf, now=at.now
+        )
+    return iat
+
+
+def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> None:
+    """`nonce` is the one that was sent, and absent when none was (rule 11)."""
+    if isinstance(sent, NoNonce):
+        if nonce is not None:
+            raise ProtocolViolation(Code.ID_TOKEN_NONCE, "a nonce that was not sent")
+    elif nonce is None or not _equal(nonce, sent):
+        raise ProtocolViolation(Code.ID_TOKEN_NONCE, "nonce is not the one that was sent")
+
+
+def require_access_token_hash(claims: Claims, expected: Expected) -> None:
+    """`at_hash`, when present, is that of the access token (Core 3.1.3.8)."""
+    if "at_hash" not in claims:
+        return
+    at_hash = require_string(claims, "at_hash", Code.ID_TOKEN_ACCESS_TOKEN_HASH)
+    if expected.access_token is None:
+        raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "at_hash without access token")
+    if not _equal(at_hash, access_token_hash(expected.access_token, expected.algorithm)):
+        raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "at_hash of another access token")
+
+
+def require_recent_authentication(auth_time: int | None, max_age: int | None, at: Instant) -> None:
+    """With `max_age`, `auth_time` is present and not longer ago (rule 13, Core 3.1.2.1)."""
+    if max_age is None:
+        return
+    if auth_time is None:
+        raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, "max_age was sent, auth_time is missing")
+    if at.is_past(auth_time + max_age) or at.is_ahead(auth_time):
+        raise ProtocolViolation(
+            Code.ID_TOKEN_AUTH_TIME, "not authenticated within max_age", auth_time=auth_time
+        )
+
+
+def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> None:
+    """Same iss, sub, aud, azp, auth_time; the same nonce if there is one (Core 12.2)."""
+    if id_token.iss != original.iss:
+        raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "iss changed with the refresh")
+    if id_token.sub != original.sub:
+        raise ProtocolViolation(Code.ID_TOKEN_SUBJECT, "sub changed with the refresh")
+    if set(id_token.aud) != set(original.aud):
+        raise ProtocolViolation(Code.ID_TOKEN_AUDIENCE, "aud changed with the refresh")
+    if id_token.azp != original.azp:
+        raise ProtocolViolation(Code.ID_TOKEN_AUTHORIZED_PARTY, "azp changed with the refresh")
+    if id_token.nonce not in (None, original.nonce):
+        raise ProtocolViolation(Code.ID_TOKEN_NONCE, "nonce changed with the refresh")
+    # Providers may leave auth_time out of either token.
+    if None not in (id_token.auth_time, original.auth_time) and (
+        id_token.auth_time != original.auth_time
+    ):
+        raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, "auth_time changed with the refresh")
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())

@@ -1,0 +1,102 @@
+"""Everything known of a signature algorithm, in one row each (RFC 7518 3, RFC 8037, RFC 9864)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jose.backends.base import Key
+from jose.backends.cryptography_backend import (
+    CryptographyECKey,
+    CryptographyHMACKey,
+    CryptographyRSAKey,
+)
+
+from ...errors import Code, ConfigurationError
+from .key_classes import EdDSAKey, PSSKey
+
+KeyType: TypeAlias = Literal["RSA", "EC", "OKP", "oct"]
+HashName: TypeAlias = Literal["sha256", "sha384", "sha512"]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One row; `curve` binds an algorithm to its curve, `min_secret_bytes` is Core 16.19."""
+
+    name: str
+    key_type: KeyType
+    hash_name: HashName
+    key_class: type[Key]
+    curve: str | None = None
+    min_secret_bytes: int = 0
+
+    def key(self, material: object) -> Key:
+        """`material` (a secret, or a key object of cryptography) as one that signs or verifies."""
+        return self.key_class(material, self.name)
+
+
+_ROWS = (
+    Algorithm("RS256", "RSA", "sha256", CryptographyRSAKey),
+    Algorithm("RS384", "RSA", "sha384", CryptographyRSAKey),
+    Algorithm("RS512", "RSA", "sha512", CryptographyRSAKey),
+    Algorithm("PS256", "RSA", "sha256", PSSKey),
+    Algorithm("PS384", "RSA", "sha384", PSSKey),
+    Algorithm("PS512", "RSA", "sha512", PSSKey),
+    Algorithm("ES256", "EC", "sha256", CryptographyECKey, curve="P-256"),
+    Algorithm("ES384", "EC", "sha384", CryptographyECKey, curve="P-384"),
+    Algorithm("ES512", "EC", "sha512", CryptographyECKey, curve="P-521"),
+    Algorithm("EdDSA", "OKP", "sha512", EdDSAKey, curve="Ed25519"),
+    Algorithm("Ed25519", "OKP", "sha512", EdDSAKey, curve="Ed25519"),
+    Algorithm("HS256", "oct", "sha256", CryptographyHMACKey, min_secret_bytes=32),
+    Algorithm("HS384", "oct", "sha384", CryptographyHMACKey, min_secret_bytes=48),
+    Algorithm("HS512", "oct", "sha512", CryptographyHMACKey, min_secret_bytes=64),
+)
+
+ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in _ROWS}
+"""By name, compared case-sensitively; `none` is not one of them."""
+
+
+def require_algorithms(names: object, client_secret: str | None) -> frozenset[str]:
+    """The algorithms a client registration pins, as a set.
+
+    Raises ConfigurationError for a plain text, an empty or unknown choice, `none`, secret-based
+    algorithms beside others (RFC 8725 3.1) or with a secret that is too short (Core 16.19).
+    """
+    chosen = _known(names)
+    symmetric = [row for row in chosen if row.key_type == "oct"]
+    if symmetric and len(symmetric) != len(chosen):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "HS algorithms cannot be pinned together with others"
+        )
+    for row in symmetric:
+        require_secret(row, client_secret)
+    return frozenset(row.name for row in chosen)
+
+
+def require_secret(algorithm: Algorithm, client_secret: str | None) -> str:
+    """The client secret, when it is long enough to be a key of `algorithm` (Core 16.19).
+
+    Raises ConfigurationError.
+    """
+    if len((client_secret or "").encode()) < algorithm.min_secret_bytes or client_secret is None:
+        raise ConfigurationError(
+            Code.CONFIGURATION_SECRET_TOO_SHORT,
+            f"{algorithm.name} needs a client secret of {algorithm.min_secret_bytes} bytes",
+        )
+    return client_secret
+
+
+def _known(names: object) -> list[Algorithm]:
+    # A text is a collection too, in which "RS256" would be found inside of "xRS256y".
+    if isinstance(names, str) or not isinstance(names, Collection) or not names:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "signing algorithms are a list of at least one name"
+        )
+    unknown = [str(name) for name in names if name not in ALGORITHMS]
+    if unknown:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"unknown signing algorithm {', '.join(unknown)}; known are {', '.join(ALGORITHMS)}",
+        )
+    return [ALGORITHMS[name] for name in names]

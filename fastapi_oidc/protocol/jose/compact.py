@@ -1,0 +1,88 @@
+"""The compact form of a JWS, read before anything in it is believed (RFC 7515 3.1, 4, 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from ...errors import Code, ProtocolViolation
+from ..json import Claims, MalformedJSON, parse_json_object
+from . import base64url
+
+MAX_TOKEN_LENGTH = 65_536
+MAX_HEADER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CompactJWS:
+    """A well-formed JWS whose signature nobody has verified yet. Only `parse` makes one.
+
+    Keys that the header embeds or points at (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
+    """
+
+    algorithm: str
+    kid: str | None
+    typ: str | None
+    signing_input: bytes = field(repr=False)
+    payload: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
+        header, payload, signature = _segments(text)
+        members = _header(header)
+        return cls(
+            algorithm=_required(members, "alg"),
+            kid=_optional(members, "kid"),
+            typ=_optional(members, "typ"),
+            signing_input=text.rpartition(".")[0].encode("ascii"),
+            payload=payload,
+            signature=signature,
+        )
+
+    def claims(self) -> Claims:
+        """The payload as a claims set (RFC 7519 7.2); believe it only when verified.
+
+        Raises ProtocolViolation (jws.claims_malformed).
+        """
+        try:
+            return parse_json_object(self.payload)
+        except MalformedJSON as malformed:
+            raise ProtocolViolation(Code.JWS_CLAIMS_MALFORMED, str(malformed)) from None
+
+
+def _segments(text: str) -> list[bytes]:
+    if len(text) > MAX_TOKEN_LENGTH:
+        raise ProtocolViolation(Code.JWS_TOO_LARGE, f"over {MAX_TOKEN_LENGTH} characters")
+    segments = text.split(".", 5)
+    if len(segments) == 5:
+        raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
+    if len(segments) != 3:
+        raise ProtocolViolation(Code.JWS_MALFORMED, "not three parts")
+    try:
+        return [base64url.decode(segment) for segment in segments]
+    except ValueError:
+        raise ProtocolViolation(Code.JWS_MALFORMED, "a part is not base64url") from None
+
+
+def _header(octets: bytes) -> Claims:
+    try:
+        members = parse_json_object(octets, max_bytes=MAX_HEADER_BYTES)
+    except MalformedJSON as malformed:
+        raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {malformed}") from None
+    # No extension is understood here, so none that is critical can be accepted (4.1.11).
+    if "crit" in members:
+        raise ProtocolViolation(Code.JWS_CRITICAL)
+    return members
+
+
+def _required(members: Claims, name: str) -> str:
+    value = members.get(name)
+    if not isinstance(value, str):
+        raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {name} is not a text")
+    return value
+
+
+def _optional(members: Claims, name: str) -> str | None:
+    return _required(members, name) if name in members else None

@@ -1,0 +1,155 @@
+"""An OP's key set, reduced to the keys that can verify a signature (RFC 7517, RFC 7518 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    SECP384R1,
+    SECP521R1,
+    EllipticCurve,
+    EllipticCurvePublicKey,
+    EllipticCurvePublicNumbers,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
+
+from ...errors import Code, ProviderError
+from . import base64url
+from .algorithms import Algorithm, KeyType
+
+PublicKey: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
+
+MAX_KEYS = 100
+MIN_RSA_BITS = 2048
+MAX_RSA_BITS = 8192
+MAX_EXPONENT_BYTES = 8
+
+_CURVES: Mapping[str, EllipticCurve] = {
+    "P-256": SECP256R1(),
+    "P-384": SECP384R1(),
+    "P-521": SECP521R1(),
+}
+_Members: TypeAlias = Mapping[str, object]
+
+
+class UnusableKey(ValueError):
+    """A JWK this library cannot or will not verify with; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonWebKey:
+    """One public key with the uses its owner allows. Only `parse` makes one."""
+
+    key_type: KeyType
+    curve: str | None
+    kid: str | None
+    algorithm: str | None
+    public_key: PublicKey = field(repr=False)
+
+    @classmethod
+    def parse(cls, jwk: object) -> Self:
+        """Raises UnusableKey for every defect, and for keys of other kinds or uses."""
+        if not isinstance(jwk, dict):
+            raise UnusableKey("not a JSON object")
+        _require_verification_use(jwk)
+        key_type, curve, public_key = _public_key(jwk)
+        return cls(key_type, curve, _name(jwk, "kid"), _name(jwk, "alg"), public_key)
+
+    def suits(self, algorithm: Algorithm) -> bool:
+        """Whether this key may verify `algorithm`: type, curve, and its own `alg` if it has one."""
+        return (
+            self.key_type == algorithm.key_type
+            and self.curve == algorithm.curve
+            and self.algorithm in (None, algorithm.name)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JsonWebKeySet:
+    """The usable keys of a JWKS document; a key that cannot be used is left out."""
+
+    keys: tuple[JsonWebKey, ...]
+
+    @classmethod
+    def parse(cls, document: object) -> Self:
+        """Raises ProviderError (provider.keys_invalid) without a list of at most 100 keys."""
+        members = document.get("keys") if isinstance(document, dict) else None
+        if not isinstance(members, list):
+            raise ProviderError(Code.PROVIDER_KEYS_INVALID, "the key set has no list of keys")
+        if len(members) > MAX_KEYS:
+            raise ProviderError(Code.PROVIDER_KEYS_INVALID, f"more than {MAX_KEYS} keys")
+        parsed = (_usable(member) for member in members)
+        return cls(tuple(key for key in parsed if key is not None))
+
+    def suitable(self, algorithm: Algorithm, kid: str | None) -> list[JsonWebKey]:
+        """The keys that may verify `algorithm`; with a `kid` only those of that name."""
+        return [key for key in self.keys if key.suits(algorithm) and kid in (None, key.kid)]
+
+
+def _usable(member: object) -> JsonWebKey | None:
+    try:
+        return JsonWebKey.parse(member)
+    except UnusableKey:
+        return None
+
+
+def _require_verification_use(jwk: _Members) -> None:
+    """RFC 7517 4.2, 4.3. A private key that is published no longer proves anything."""
+    if jwk.get("use", "sig") != "sig":
+        raise UnusableKey("not for signatures")
+    operations = jwk.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
+        raise UnusableKey("not for verification")
+    if "d" in jwk:
+        raise UnusableKey("a private key")
+
+
+def _public_key(jwk: _Members) -> tuple[KeyType, str | None, PublicKey]:
+    try:
+        match jwk.get("kty"), jwk.get("crv"):
+            case "RSA", _:
+                return "RSA", None, _rsa_key(jwk)
+            case "EC", str(curve) if curve in _CURVES:
+                return "EC", curve, _elliptic_curve_key(jwk, _CURVES[curve])
+            case "OKP", "Ed25519":
+                return "OKP", "Ed25519", Ed25519PublicKey.from_public_bytes(_octets(jwk, "x"))
+    except (ValueError, UnsupportedAlgorithm) as refused:
+        raise UnusableKey(str(refused)) from refused
+    raise UnusableKey("a type or curve without an algorithm here")
+
+
+def _rsa_key(jwk: _Members) -> RSAPublicKey:
+    modulus, exponent = _octets(jwk, "n"), _octets(jwk, "e")
+    if len(exponent) > MAX_EXPONENT_BYTES:
+        raise UnusableKey("the exponent is too large")
+    numbers = RSAPublicNumbers(int.from_bytes(exponent), int.from_bytes(modulus))
+    if not MIN_RSA_BITS <= numbers.n.bit_length() <= MAX_RSA_BITS or numbers.n % 2 == 0:
+        raise UnusableKey("the modulus is too short, too long or even")
+    return numbers.public_key()
+
+
+def _elliptic_curve_key(jwk: _Members, curve: EllipticCurve) -> EllipticCurvePublicKey:
+    x, y = _octets(jwk, "x"), _octets(jwk, "y")
+    # Coordinates are padded to the size of the field (RFC 7518 6.2.1.2).
+    if len(x) != len(y) or len(x) != (curve.key_size + 7) // 8:
+        raise UnusableKey("a coordinate has the wrong length")
+    return EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), curve).public_key()
+
+
+def _octets(jwk: _Members, name: str) -> bytes:
+    value = jwk.get(name)
+    if not isinstance(value, str):
+        raise UnusableKey(f"{name} is not a text")
+    return base64url.decode(value)
+
+
+def _name(jwk: _Members, name: str) -> str | None:
+    value = jwk.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UnusableKey(f"{name} is not a text")
+    return value

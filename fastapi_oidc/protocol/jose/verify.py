@@ -1,0 +1,69 @@
+"""The signature of a compact JWS: one algorithm, the keys that suit it, nothing guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from ...errors import Code, ProtocolViolation
+from ..json import Claims
+from .algorithms import ALGORITHMS, Algorithm
+from .compact import CompactJWS
+from .keys import JsonWebKeySet
+
+
+class KeyMissing(ProtocolViolation):
+    """No key of this set verifies the token, but a fresh set may have one that does.
+
+    The code is jws.key_missing, or jws.signature when the token names no key.
+    """
+
+
+def verified_claims(
+    token: CompactJWS,
+    keys: JsonWebKeySet,
+    *,
+    algorithms: AbstractSet[str],
+    client_secret: str | None,
+) -> Claims:
+    """The claims of `token`, whose signature is by the OP (RFC 7515 5.2; Core 3.1.3.7 rules 6-8).
+
+    `algorithms` are those the client registration pins. Raises ProtocolViolation:
+    jws.algorithm, jws.signature or jws.claims_malformed; KeyMissing when new keys may help.
+    """
+    algorithm = _pinned(token, algorithms)
+    if algorithm.key_type == "oct":
+        _require_secret_signature(token, algorithm, client_secret)
+    else:
+        _require_signature(token, algorithm, keys)
+    return token.claims()
+
+
+def _pinned(token: CompactJWS, algorithms: AbstractSet[str]) -> Algorithm:
+    algorithm = ALGORITHMS.get(token.algorithm) if token.algorithm in algorithms else None
+    if algorithm is None:
+        raise ProtocolViolation(Code.JWS_ALGORITHM, "signed with an algorithm that is not pinned")
+    return algorithm
+
+
+def _require_secret_signature(
+    token: CompactJWS, algorithm: Algorithm, client_secret: str | None
+) -> None:
+    """The key is the client secret, never a key of the set (Core 3.1.3.7 rule 8)."""
+    secret = (client_secret or "").encode()
+    if len(secret) < algorithm.min_secret_bytes:
+        raise ProtocolViolation(Code.JWS_ALGORITHM, "the client secret is too short to be a key")
+    if not algorithm.key(secret).verify(token.signing_input, token.signature):
+        raise ProtocolViolation(Code.JWS_SIGNATURE)
+
+
+def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
+    candidates = keys.suitable(algorithm, token.kid)
+    if not candidates:
+        raise KeyMissing(Code.JWS_KEY_MISSING, "no key of the set suits", algorithm=algorithm.name)
+    for candidate in candidates:
+        key = algorithm.key(candidate.public_key)
+        if key.verify(token.signing_input, token.signature):
+            return
+    if token.kid is None:
+        raise KeyMissing(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
+    raise ProtocolViolation(Code.JWS_SIGNATURE)

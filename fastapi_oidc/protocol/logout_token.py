@@ -1,0 +1,117 @@
+"""The logout token an OP posts (OpenID Connect Back-Channel Logout 1.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..clock import Instant
+from ..errors import Code, ProtocolViolation
+from .authorization import Parameters
+from .claims import (
+    optional_string,
+    require_audience,
+    require_issuer,
+    require_numeric_date,
+    require_string,
+    require_subject,
+)
+from .json import Claims
+
+LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
+
+# Most providers do not set the type that 2.4 recommends; any other type is another kind of JWT.
+_TYPES = frozenset({"jwt", "logout+jwt"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLogout:
+    """What a logout token is held against."""
+
+    issuer: str
+    client_id: str
+    trusted_audiences: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutToken:
+    """A logout token that kept every rule; `sub`, `sid` or both are set."""
+
+    iss: str
+    aud: tuple[str, ...]
+    iat: int
+    exp: int
+    jti: str
+    sub: str | None
+    sid: str | None
+
+
+def logout_token_parameter(form: Parameters) -> str:
+    """The only `logout_token` of the form; other parameters are ignored (2.5).
+
+    Raises ProtocolViolation (logout_token.request).
+    """
+    values = form.get("logout_token", ())
+    if len(values) != 1 or not values[0]:
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_REQUEST, "not exactly one logout_token")
+    return values[0]
+
+
+def accept_logout_token(
+    header_typ: str | None, claims: Claims, expected: ExpectedLogout, at: Instant
+) -> LogoutToken:
+    """The logout token, after the rules of 2.6 in their order; the signature is verified before.
+
+    Raises ProtocolViolation: jws.type or logout_token.*.
+    """
+    require_logout_type(header_typ)
+    token = LogoutToken(
+        iss=require_issuer(claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER),
+        aud=require_audience(
+            claims, expected.client_id, expected.trusted_audiences, Code.LOGOUT_TOKEN_AUDIENCE
+        ),
+        iat=require_issued(claims, at),
+        exp=require_not_expired(claims, at),
+        sub=require_subject(claims, Code.LOGOUT_TOKEN_SUBJECT) if "sub" in claims else None,
+        sid=optional_string(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
+        jti=require_string(claims, "jti", Code.LOGOUT_TOKEN_ID),
+    )
+    if token.sub is None and token.sid is None:
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_SUBJECT, "neither sub nor sid")
+    require_logout_event(claims)
+    require_no_nonce(claims)
+    return token
+
+
+def require_logout_type(header_typ: str | None) -> None:
+    """`typ` is absent, JWT or logout+jwt (2.4; RFC 8725 3.11)."""
+    if header_typ is not None and header_typ.lower().removeprefix("application/") not in _TYPES:
+        raise ProtocolViolation(Code.JWS_TYPE, "typ is not that of a logout token")
+
+
+def require_issued(claims: Claims, at: Instant) -> int:
+    """`iat` is a number and not to come."""
+    iat = require_numeric_date(claims, "iat", Code.LOGOUT_TOKEN_ISSUED_AT)
+    if at.is_ahead(iat):
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, "iat is in the future", iat=iat)
+    return iat
+
+
+def require_not_expired(claims: Claims, at: Instant) -> int:
+    """`exp` is a number and not over."""
+    exp = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY)
+    if at.is_past(exp):
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, exp=exp, now=at.now)
+    return exp
+
+
+def require_logout_event(claims: Claims) -> None:
+    """`events` has the logout event, an object (2.4)."""
+    events = claims.get("events")
+    if not isinstance(events, dict) or not isinstance(events.get(LOGOUT_EVENT), dict):
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_EVENTS, "events has no logout event")
+
+
+def require_no_nonce(claims: Claims) -> None:
+    """A token with a nonce is an ID token (2.4)."""
+    if "nonce" in claims:
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_NONCE, "a logout token has no nonce")

@@ -1,0 +1,132 @@
+"""The discovery document, bound to the configured issuer (OpenID Connect Discovery 1.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from ..errors import Code, ConfigurationError, ProviderError
+from .urls import URLFault, fault_of_url
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderMetadata:
+    """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
+
+    Lists of what the OP supports are not kept: this client's registration decides, not they.
+    """
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None
+    end_session_endpoint: str | None
+    revocation_endpoint: str | None
+    pushed_authorization_request_endpoint: str | None
+    check_session_iframe: str | None
+    requires_pushed_authorization_requests: bool
+    promises_authorization_response_issuer: bool
+    supports_back_channel_logout: bool
+    supports_back_channel_logout_session: bool
+
+    @classmethod
+    def parse(cls, document: object, *, issuer: str, allow_insecure_http: bool = False) -> Self:
+        """The metadata of exactly `issuer` (Discovery 3 and 4.3); unknown members are ignored.
+
+        Raises ProviderError: provider.issuer_mismatch, provider.insecure_endpoint or
+        provider.metadata_invalid.
+        """
+        source = _Document(document, allow_insecure_http=allow_insecure_http)
+        source.require_issuer(issuer)
+        return cls(
+            issuer=issuer,
+            authorization_endpoint=source.required_url("authorization_endpoint"),
+            token_endpoint=source.required_url("token_endpoint"),
+            jwks_uri=source.required_url("jwks_uri"),
+            userinfo_endpoint=source.url("userinfo_endpoint"),
+            end_session_endpoint=source.url("end_session_endpoint"),
+            revocation_endpoint=source.url("revocation_endpoint"),
+            pushed_authorization_request_endpoint=source.url(
+                "pushed_authorization_request_endpoint"
+            ),
+            check_session_iframe=source.url("check_session_iframe"),
+            requires_pushed_authorization_requests=source.flag(
+                "require_pushed_authorization_requests"
+            ),
+            promises_authorization_response_issuer=source.flag(
+                "authorization_response_iss_parameter_supported"
+            ),
+            supports_back_channel_logout=source.flag("backchannel_logout_supported"),
+            supports_back_channel_logout_session=source.flag(
+                "backchannel_logout_session_supported"
+            ),
+        )
+
+
+def discovery_url(issuer: str) -> str:
+    """Where the metadata of `issuer` is; one final slash is dropped first (Discovery 4.1)."""
+    return issuer.removesuffix("/") + "/.well-known/openid-configuration"
+
+
+def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
+    """`issuer` unchanged, when it can be one: https, no query, no fragment (Discovery 3).
+
+    Raises ConfigurationError: configuration.insecure_url or configuration.invalid.
+    """
+    fault = fault_of_url(issuer, allow_insecure_http=allow_insecure_http)
+    if fault is URLFault.INSECURE:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSECURE_URL,
+            "the issuer must be https; allow_insecure_http permits http for local development",
+        )
+    if fault is not None or "?" in issuer:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "the issuer must be a URL without query and fragment"
+        )
+    return issuer
+
+
+class _Document:
+    """Typed access to the members of one discovery document."""
+
+    def __init__(self, document: object, *, allow_insecure_http: bool) -> None:
+        if not isinstance(document, dict):
+            raise ProviderError(
+                Code.PROVIDER_METADATA_INVALID, "the discovery document is not a JSON object"
+            )
+        self._members: dict[object, object] = document
+        self._allow_insecure_http = allow_insecure_http
+
+    def require_issuer(self, issuer: str) -> None:
+        """Discovery 4.3: identical, code point by code point, nothing normalised."""
+        if self._members.get("issuer") != issuer:
+            raise ProviderError(
+                Code.PROVIDER_ISSUER_MISMATCH,
+                "the discovery document names another issuer than the configured one",
+                configured=issuer,
+            )
+
+    def url(self, name: str) -> str | None:
+        if self._members.get(name) is None:
+            return None
+        return self.required_url(name)
+
+    def required_url(self, name: str) -> str:
+        url = self._members.get(name)
+        fault = fault_of_url(url, allow_insecure_http=self._allow_insecure_http)
+        if fault is URLFault.INSECURE:
+            raise ProviderError(
+                Code.PROVIDER_INSECURE_ENDPOINT, f"{name} is not https", endpoint=name
+            )
+        if fault is not None or not isinstance(url, str):
+            raise ProviderError(
+                Code.PROVIDER_METADATA_INVALID, f"{name} is missing or no URL", endpoint=name
+            )
+        return url
+
+    def flag(self, name: str) -> bool:
+        value = self._members.get(name, False)
+        if not isinstance(value, bool):
+            raise ProviderError(Code.PROVIDER_METADATA_INVALID, f"{name} is not true or false")
+        return value

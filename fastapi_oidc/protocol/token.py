@@ -1,0 +1,132 @@
+"""The token endpoint's grants and answers (OpenID Connect Core 3.1.3, 12; RFC 6749 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Self
+
+from ..errors import Code, ProviderError
+from .error_text import cleaned
+
+MAX_LIFETIME = 10 * 366 * 24 * 3600
+"""Longest `expires_in` that is believed, in seconds."""
+
+_REFUSALS: Mapping[str, Code] = {
+    "invalid_grant": Code.TOKEN_INVALID_GRANT,
+    "invalid_client": Code.TOKEN_INVALID_CLIENT,
+}
+
+
+def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -> dict[str, str]:
+    """The form that exchanges a code (Core 3.1.3.1, RFC 7636 4.5)."""
+    return {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri,
+        "code_verifier": code_verifier,
+    }
+
+
+def refresh_token_grant(refresh_token: str) -> dict[str, str]:
+    """The form that refreshes tokens with the scope they have (Core 12.1)."""
+    return {"grant_type": "refresh_token", "refresh_token": refresh_token}
+
+
+class TokenRefused(ProviderError):
+    """The token endpoint answered with an error (RFC 6749 5.2); `error` is cleaned."""
+
+    def __init__(self, code: Code, error: str) -> None:
+        self.error = cleaned(error)
+        super().__init__(code, f"the token endpoint answered {self.error}", error=self.error)
+
+
+def refusal(document: object, status: int) -> TokenRefused:
+    """The error that an unsuccessful answer stands for, whatever its body is."""
+    error = document.get("error") if isinstance(document, dict) else None
+    if isinstance(error, str):
+        return TokenRefused(_REFUSALS.get(error, Code.TOKEN_REFUSED), error)
+    if status == HTTPStatus.UNAUTHORIZED:
+        return TokenRefused(Code.TOKEN_INVALID_CLIENT, f"status {status}")
+    return TokenRefused(Code.TOKEN_REFUSED, f"status {status}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenResponse:
+    """A successful answer (Core 3.1.3.3); `expires_in` is in seconds. Only `parse` makes one."""
+
+    access_token: str = field(repr=False)
+    id_token: str | None = field(repr=False)
+    refresh_token: str | None = field(repr=False)
+    expires_in: int | None
+    scope: tuple[str, ...] | None
+    session_state: str | None
+
+    @classmethod
+    def parse(cls, document: object) -> Self:
+        """Unknown members are ignored; raises ProviderError: token.malformed or token.type."""
+        if not isinstance(document, dict):
+            raise _malformed("the token response is not a JSON object")
+        _require_bearer(document.get("token_type"))
+        access_token = _text(document, "access_token")
+        if access_token is None:
+            raise _malformed("access_token is missing")
+        scope = _text(document, "scope", may_be_empty=True)
+        return cls(
+            access_token=access_token,
+            id_token=_text(document, "id_token"),
+            refresh_token=_text(document, "refresh_token"),
+            expires_in=_lifetime(document.get("expires_in")),
+            scope=None if scope is None else tuple(scope.split()),
+            session_state=_text(document, "session_state", may_be_empty=True) or None,
+        )
+
+    def required_id_token(self) -> str:
+        """The ID token, which a code exchange must bring (Core 3.1.3.3).
+
+        Raises ProviderError (token.id_token_missing).
+        """
+        if self.id_token is None:
+            raise ProviderError(Code.TOKEN_ID_TOKEN_MISSING)
+        return self.id_token
+
+
+def _require_bearer(token_type: object) -> None:
+    """RFC 6749 5.1: case-insensitive. A DPoP token (RFC 9449 5) is useless to this client."""
+    if not isinstance(token_type, str):
+        raise _malformed("token_type is missing")
+    if token_type.lower() != "bearer":
+        raise ProviderError(Code.TOKEN_TYPE, "token_type is not Bearer")
+
+
+def _text(
+    document: Mapping[object, object], name: str, *, may_be_empty: bool = False
+) -> str | None:
+    """A member in printable ASCII (RFC 6749 A), None when absent or null."""
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable():
+        raise _malformed(f"{name} is not printable ASCII")
+    if not value and not may_be_empty:
+        raise _malformed(f"{name} is empty")
+    return value
+
+
+def _lifetime(value: object) -> int | None:
+    """Seconds; some providers send the number as a text or with a fraction of zero."""
+    if value is None:
+        return None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_LIFETIME:
+        raise _malformed("expires_in is not a number of seconds")
+    return value
+
+
+def _malformed(explanation: str) -> ProviderError:
+    return ProviderError(Code.TOKEN_MALFORMED, explanation)
