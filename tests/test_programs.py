@@ -13,11 +13,11 @@ def test_a_missing_program_skips_and_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no-such-program.*test_programs.*apt-get"):
+    with pytest.raises(pytest.skip.Exception, match=r"no-such-program.*test_programs.*apt-get"):
         require_program("no-such-program", package="no-such-package")
 
 
 def test_a_missing_program_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="apt-get install -y no-such-package"):
+    with pytest.raises(pytest.fail.Exception, match=r"apt-get install -y no-such-package"):
         require_program("no-such-program", package="no-such-package")

@@ -11,7 +11,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 
 SameSite = Literal["lax", "none"]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _VALUE = re.compile(r"[A-Za-z0-9._~-]*")
 _HASH_LENGTH = 32
 

@@ -60,7 +60,7 @@ class OIDCSession(Frozen, Generic[Identity]):
 
     `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
     ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
-    fixed at login.
+    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens.
     """
 
     id: str

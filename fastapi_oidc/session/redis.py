@@ -16,7 +16,7 @@ from typing import Generic
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
 from fastapi_oidc.session.runs import SharedRuns
@@ -33,9 +33,15 @@ local kept = tonumber(redis.call('GET', KEYS[1]) or '0')
 local ends = math.max(tonumber(ARGV[2]), redis.call('EXPIRETIME', KEYS[1]))
 redis.call('SET', KEYS[1], math.max(tonumber(ARGV[1]), kept), 'EXAT', ends)
 """
-_FINISH = """
+_ACQUIRE = """
+local result = redis.call('GET', KEYS[2])
+if result then return result end
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+return 0
+"""
+_RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
-if ARGV[2] ~= '' then redis.call('SET', KEYS[2], ARGV[2], 'EX', ARGV[3], 'NX') end
+if ARGV[3] then redis.call('SET', KEYS[2], ARGV[3], 'EX', ARGV[2]) end
 """
 
 
@@ -109,9 +115,9 @@ class RedisRefreshLock:
         ttl: float = 30.0,
         wait: float = 35.0,
     ) -> None:
-        self._client = _binary(client)
+        self._acquire = _binary(client).register_script(_ACQUIRE)
+        self._release = client.register_script(_RELEASE)
         self._prefix, self._ttl, self._wait = prefix, ttl, wait
-        self._finish = client.register_script(_FINISH)
         self._runs = SharedRuns()
 
     async def run_exclusive(
@@ -121,45 +127,63 @@ class RedisRefreshLock:
         return await self._runs.run(session_id, lambda: self._run(session_id, operation))
 
     async def _run(self, session_id: str, operation: Callable[[], Awaitable[bytes]]) -> bytes:
-        owner = secrets.token_hex(16)
+        lease = _Lease(self._prefix, session_id)
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-            remembered = await self._acquired_or_remembered(session_id, owner)
-        if remembered is not None:
-            return remembered
-        return await self._run_as_owner(session_id, owner, operation)
+            async with asyncio.timeout(self._wait):
+                result = await self._waited_for(lease)
+        if result is not None:
+            return result
+        return await self._run_as_owner(lease, operation)
 
-    async def _acquired_or_remembered(self, session_id: str, owner: str) -> bytes | None:
+    async def _waited_for(self, lease: _Lease) -> bytes | None:
         """None once this caller holds the lock; else the result of a run that has ended."""
-        lock, result = self._keys(session_id)
-        async with asyncio.timeout(self._wait):
-            while not await self._client.set(lock, owner, nx=True, px=int(self._ttl * 1000)):
-                remembered = await self._client.get(result)
-                if remembered is not None:
-                    return _bytes(remembered)
-                await asyncio.sleep(_POLL_SECONDS)
-        return None
+        while True:
+            lease.ends = asyncio.get_running_loop().time() + self._ttl
+            answer = await self._acquire(keys=lease.keys, args=[lease.owner, int(self._ttl * 1000)])
+            if isinstance(answer, bytes):
+                return answer
+            if answer == 1:
+                return None
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _run_as_owner(
-        self, session_id: str, owner: str, operation: Callable[[], Awaitable[bytes]]
+        self, lease: _Lease, operation: Callable[[], Awaitable[bytes]]
     ) -> bytes:
-        result = b""
+        result: tuple[bytes, ...] = ()
         try:
-            result = await operation()
-            return result
+            result = (await _run_until(lease.ends, operation),)
         finally:
-            await asyncio.shield(self._released(session_id, owner, result))
+            await asyncio.shield(self._released(lease, *result))
+        return result[0]
 
-    async def _released(self, session_id: str, owner: str, result: bytes) -> None:
+    async def _released(self, lease: _Lease, *result: bytes) -> None:
         """Gives the lock back with the result; a Redis that fails here cannot undo the run."""
         try:
-            await self._finish(
-                keys=list(self._keys(session_id)), args=[owner, result, REMEMBERED_SECONDS]
-            )
+            await self._release(keys=lease.keys, args=[lease.owner, REMEMBERED_SECONDS, *result])
         except RedisError as error:
             _log.warning("refresh lock not released, it ends by itself: %s", type(error).__name__)
 
-    def _keys(self, session_id: str) -> tuple[str, str]:
-        return f"{self._prefix}lock:{session_id}", f"{self._prefix}result:{session_id}"
+
+class _Lease:
+    """One caller's claim on the lock; `ends` in seconds of the event loop's clock."""
+
+    def __init__(self, prefix: str, session_id: str) -> None:
+        self.owner = secrets.token_hex(16)
+        self.keys = [f"{prefix}lock:{session_id}", f"{prefix}result:{session_id}"]
+        self.ends = 0.0
+
+
+async def _run_until(moment: float, operation: Callable[[], Awaitable[bytes]]) -> bytes:
+    limit = asyncio.timeout_at(moment)
+    try:
+        async with limit:
+            return await operation()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise SessionError(
+            Code.SESSION_LOCK_UNAVAILABLE, "the refresh outlived its lock and was stopped"
+        ) from None
 
 
 def _binary(client: Redis) -> Redis:

@@ -18,9 +18,9 @@ MAXIMUM_SEALED_LENGTH = 65_536
 _VERSION = b"1"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
+_TAG_BYTES = 16
 
-_TO_STANDARD = bytes.maketrans(b"-_+/", b"+/!!")
-# The bits of a last character that carry no data must be zero: one text per content.
+_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/!!!")
 _LAST_CHARACTERS = {2: frozenset("AQgw"), 3: frozenset("AEIMQUYcgkosw048")}
 
 
@@ -76,7 +76,7 @@ class Sealer:
 
 def sealed_length(plaintext_length: int) -> int:
     """How many characters `seal` makes of that many bytes."""
-    return -(-(plaintext_length + _NONCE_BYTES + 16) * 4 // 3)
+    return -(-(plaintext_length + _NONCE_BYTES + _TAG_BYTES) * 4 // 3)
 
 
 def _long_enough(secret: str) -> bytes:
@@ -99,14 +99,18 @@ def _bound_to(name: str) -> bytes:
 
 
 def _unarmoured(sealed: str) -> bytes:
-    """Strict base64url without padding (RFC 4648 5, 3.5): no foreign character, no spare bits."""
-    spare = len(sealed) % 4
+    """Strict base64url without padding (RFC 4648 3.5, 5): one text per content, no other."""
+    if len(sealed) > MAXIMUM_SEALED_LENGTH or _has_spare_bits(sealed):
+        raise SessionError(Code.SESSION_SEAL_BROKEN, "not what a sealed cookie looks like")
+    padding = b"=" * (-len(sealed) % 4)
     try:
-        if len(sealed) > MAXIMUM_SEALED_LENGTH or sealed[-1] not in _LAST_CHARACTERS.get(
-            spare, sealed[-1]
-        ):
-            raise ValueError
-        standard = sealed.encode("ascii").translate(_TO_STANDARD) + b"=" * (-spare % 4)
-        return binascii.a2b_base64(standard, strict_mode=True)
-    except (ValueError, IndexError):
+        standard = sealed.encode("ascii").translate(_TO_STANDARD)
+        return binascii.a2b_base64(standard + padding, strict_mode=True)
+    except ValueError:
         raise SessionError(Code.SESSION_SEAL_BROKEN, "not base64url") from None
+
+
+def _has_spare_bits(sealed: str) -> bool:
+    """Whether the last character has bits that decoding would drop."""
+    allowed = _LAST_CHARACTERS.get(len(sealed) % 4)
+    return allowed is not None and sealed[-1] not in allowed
