@@ -1,0 +1,36 @@
+"""An OpenID Provider for your tests and demos. For development only: it asks for no password."""
+
+from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
+from fastapi_oidc.testing.provider import DevProvider
+from fastapi_oidc.testing.record import (
+    AuthorizationRequested,
+    LogoutDelivered,
+    Refused,
+    SignedIn,
+    SignedOut,
+    TokenRevoked,
+    TokensIssued,
+    UserInfoServed,
+)
+from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.state import Lifetimes
+
+__all__ = [
+    "AnswerLost",
+    "AuthorizationRequested",
+    "Delay",
+    "DevClient",
+    "DevProvider",
+    "DevUser",
+    "Drip",
+    "Lifetimes",
+    "LogoutDelivered",
+    "OAuthError",
+    "Refused",
+    "ServerError",
+    "SignedIn",
+    "SignedOut",
+    "TokenRevoked",
+    "TokensIssued",
+    "UserInfoServed",
+]

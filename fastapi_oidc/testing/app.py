@@ -1,0 +1,82 @@
+"""The provider's routes, with counting, faults and refusals around every endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.authorize import authorize, decline, log_in
+from fastapi_oidc.testing.check_session import check_session
+from fastapi_oidc.testing.client_requests import push_authorization_request, revoke
+from fastapi_oidc.testing.end_session import confirm_logout, request_logout
+from fastapi_oidc.testing.faults import Endpoint
+from fastapi_oidc.testing.messages import Refusal
+from fastapi_oidc.testing.metadata import PATHS, jwks, metadata
+from fastapi_oidc.testing.record import Refused
+from fastapi_oidc.testing.state import ProviderState
+from fastapi_oidc.testing.token_endpoint import token
+from fastapi_oidc.testing.userinfo import userinfo
+
+
+class Served(NamedTuple):
+    """One path: what it does, and how it tells a refusal."""
+
+    endpoint: Endpoint
+    path: str
+    function: Callable[[ProviderState, Request], Awaitable[Response]]
+    methods: tuple[str, ...]
+    refusal: Callable[[Refusal], Response]
+
+
+_API, _PAGE = Refusal.answer, pages.refusal
+_GET, _POST, _BOTH = ("GET",), ("POST",), ("GET", "POST")
+
+SERVED: Final = (
+    Served("metadata", "/.well-known/openid-configuration", metadata, _GET, _API),
+    Served("jwks", PATHS["jwks_uri"], jwks, _GET, _API),
+    Served("authorization", PATHS["authorization_endpoint"], authorize, _BOTH, _PAGE),
+    Served("authorization", "/log-in", log_in, _POST, _PAGE),
+    Served("authorization", "/decline", decline, _POST, _PAGE),
+    Served("token", PATHS["token_endpoint"], token, _POST, _API),
+    Served("userinfo", PATHS["userinfo_endpoint"], userinfo, _BOTH, _API),
+    Served("revocation", PATHS["revocation_endpoint"], revoke, _POST, _API),
+    Served(
+        "pushed_authorization_request",
+        PATHS["pushed_authorization_request_endpoint"],
+        push_authorization_request,
+        _POST,
+        _API,
+    ),
+    Served("end_session", PATHS["end_session_endpoint"], request_logout, _BOTH, _PAGE),
+    Served("end_session", "/confirm-logout", confirm_logout, _POST, _PAGE),
+    Served("check_session", PATHS["check_session_iframe"], check_session, _GET, _PAGE),
+)
+
+
+def provider_app(op: ProviderState) -> Starlette:
+    """The ASGI application that serves one provider."""
+    return Starlette(
+        routes=[Route(row.path, _answering(op, row), methods=list(row.methods)) for row in SERVED]
+    )
+
+
+def _answering(op: ProviderState, row: Served) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        async def answer() -> Response:
+            try:
+                return await row.function(op, request)
+            except Refusal as refusal:
+                op.record.add(Refused(row.endpoint, refusal.error, refusal.description))
+                return row.refusal(refusal)
+
+        op.record.calls[row.endpoint] += 1
+        fault = op.faults.next(row.endpoint)
+        return await (fault.happen(answer) if fault else answer())
+
+    return respond

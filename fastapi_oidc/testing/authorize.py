@@ -1,0 +1,138 @@
+"""The authorization endpoint: who is signed in, the login page, and the answer to the client."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.authorization_request import (
+    AuthorizationRequest,
+    ReturnAddress,
+    authorization_request,
+    resolved,
+    return_address,
+)
+from fastapi_oidc.testing.grants import AuthorizationCode, Grant
+from fastapi_oidc.testing.messages import (
+    NO_STORE,
+    Refusal,
+    form_parameters,
+    request_parameters,
+    required,
+)
+from fastapi_oidc.testing.op_sessions import OPSession, session_state
+from fastapi_oidc.testing.record import AuthorizationRequested, Refused, SignedIn
+from fastapi_oidc.testing.registration import DevUser
+from fastapi_oidc.testing.state import ProviderState
+
+
+async def authorize(op: ProviderState, request: Request) -> Response:
+    """Answers an authorization request at once, or with the login page (Core 3.1.2)."""
+    given = await request_parameters(request)
+    parameters = resolved(op, given)
+    address = return_address(op, parameters)
+    try:
+        asked = authorization_request(parameters, address)
+        client_id, pushed = address.client.client_id, "request_uri" in given
+        op.record.add(AuthorizationRequested(client_id, parameters, pushed=pushed))
+        session = _session_without_page(op, asked, op.sessions.of(request))
+    except Refusal as refusal:
+        op.record.add(Refused("authorization", refusal.error, refusal.description))
+        return _answer(op, address, refusal.members())
+    if session is None:
+        return pages.login(op.users.values(), asked, op.logins.put(asked))
+    return _grant(op, asked, session)
+
+
+async def log_in(op: ProviderState, request: Request) -> Response:
+    """Signs in the user chosen on the login page; a page can be used once."""
+    form = await form_parameters(request)
+    asked = op.logins.take(required(form, "login"))
+    user = op.users.get(required(form, "user"))
+    if asked is None or user is None:
+        raise Refusal("invalid_request", "this login page is too old: start again from the app")
+    return _grant(op, asked, _signed_in(op, user, op.sessions.of(request)))
+
+
+async def decline(op: ProviderState, request: Request) -> Response:
+    """The user chose not to sign in (Core 3.1.2.6)."""
+    asked = op.logins.take(required(await form_parameters(request), "login"))
+    if asked is None:
+        raise Refusal("invalid_request", "this login page is too old: start again from the app")
+    refusal = Refusal("access_denied", "the user declined to sign in")
+    op.record.add(Refused("authorization", refusal.error, refusal.description))
+    return _answer(op, asked.address, refusal.members())
+
+
+def _session_without_page(
+    op: ProviderState, asked: AuthorizationRequest, session: OPSession | None
+) -> OPSession | None:
+    """The session to answer with; None when a person must choose on the login page."""
+    is_fresh = session is not None and not _must_sign_in_again(op, asked, session)
+    if "none" in asked.prompt:
+        if session is None or not is_fresh or not _is_expected(op, asked, session.user):
+            raise Refusal("login_required", "nobody suitable is signed in")
+        return session
+    hinted = op.users.get(asked.login_hint or "")
+    if hinted is not None and not (is_fresh and session is not None and session.user == hinted):
+        return _signed_in(op, hinted, session)
+    return session if is_fresh else None
+
+
+def _must_sign_in_again(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> bool:
+    if asked.prompt & {"login", "select_account"}:
+        return True
+    return asked.max_age is not None and op.clock.now() - session.auth_time > asked.max_age
+
+
+def _is_expected(op: ProviderState, asked: AuthorizationRequest, user: DevUser) -> bool:
+    """Whether `user` is the one that the ID token given as a hint names (Core 3.1.2.1)."""
+    if asked.id_token_hint is None:
+        return True
+    hinted = op.credentials.grant_of_id_token(asked.id_token_hint)
+    return hinted is not None and hinted.user == user
+
+
+def _signed_in(op: ProviderState, user: DevUser, session: OPSession | None) -> OPSession:
+    """The browser's session after `user` signed in; another user's session is replaced."""
+    if session is not None and session.user == user:
+        session.auth_time = op.clock.now()
+        return session
+    if session is not None:
+        op.sessions.end(session)
+    return op.sessions.begin(OPSession(user, op.clock.now()))
+
+
+def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> Response:
+    """Answers with a new code (Core 3.1.2.5)."""
+    address, sid = asked.address, session.sid_for(asked.client)
+    grant = Grant(asked.client, session.user, asked.scope, asked.nonce, session.auth_time, sid)
+    code = secrets.token_urlsafe(24)
+    op.credentials.codes[code] = AuthorizationCode(
+        grant,
+        op.clock.now() + op.lifetimes.code,
+        redirect_uri=address.redirect_uri,
+        code_challenge=asked.code_challenge,
+    )
+    op.record.add(SignedIn(asked.client.client_id, session.user.sub, sid))
+    watched = session_state(session, asked.client, address.redirect_uri)
+    response = _answer(op, address, {"code": code, "session_state": watched})
+    op.sessions.write_cookies(response, session)
+    return response
+
+
+def _answer(op: ProviderState, address: ReturnAddress, members: Mapping[str, str]) -> Response:
+    """Sends the browser back with `members`, the state and the issuer (RFC 9207)."""
+    state = {} if address.state is None else {"state": address.state}
+    edited = op.edits.edited("authorization_response", {**members, **state, "iss": op.issuer})
+    parameters = {name: str(value) for name, value in edited.items()}
+    if address.response_mode == "form_post":
+        return pages.form_post(address.redirect_uri, parameters)
+    joint = "&" if "?" in address.redirect_uri else "?"
+    url = address.redirect_uri + joint + urlencode(parameters)
+    return RedirectResponse(url, 303, headers=NO_STORE)

@@ -1,0 +1,102 @@
+"""Who is calling: exactly one client authentication, by exactly the registered method (Core 9)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import unquote_plus
+
+from fastapi_oidc.testing.assertions import Assertion
+from fastapi_oidc.testing.messages import Parameters, Refusal
+from fastapi_oidc.testing.registration import AuthenticationMethod, DevClient
+from fastapi_oidc.testing.state import ProviderState
+
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """What a request offered to prove who its client is."""
+
+    method: AuthenticationMethod
+    client_id: str
+    secret: str = field(default="", repr=False)
+    assertion: Assertion | None = None
+
+
+def authenticated_client(
+    op: ProviderState, headers: Mapping[str, str], form: Parameters
+) -> DevClient:
+    """The client that sent the request; `invalid_client` when it is not proved (RFC 6749 5.2)."""
+    presented = _presented(headers, form)
+    client = op.clients.get(presented.client_id)
+    if client is None:
+        raise invalid_client(f"no client is registered as {presented.client_id!r}")
+    if form.get("client_id", client.client_id) != client.client_id:
+        raise invalid_client("client_id and the authenticated client differ")
+    if presented.method != client.authentication_method:
+        expected = client.authentication_method
+        raise invalid_client(f"the client must use {expected}, it used {presented.method}")
+    _require_proof(op, client, presented)
+    return client
+
+
+def invalid_client(description: str) -> Refusal:
+    """The refusal of a client that is not who it says (RFC 6749 5.2)."""
+    return Refusal(
+        "invalid_client",
+        description,
+        status=HTTPStatus.UNAUTHORIZED,
+        headers={"WWW-Authenticate": 'Basic realm="DevProvider"'},
+    )
+
+
+def _presented(headers: Mapping[str, str], form: Parameters) -> Presented:
+    offered = []
+    if "authorization" in headers:
+        offered.append(_basic(headers["authorization"]))
+    if "client_secret" in form:
+        client_id = form.get("client_id", "")
+        offered.append(Presented("client_secret_post", client_id, secret=form["client_secret"]))
+    if "client_assertion" in form:
+        offered.append(_assertion(form))
+    if len(offered) > 1:
+        raise Refusal("invalid_request", "more than one client authentication (RFC 6749 2.3)")
+    return offered[0] if offered else Presented("none", form.get("client_id", ""))
+
+
+def _basic(authorization: str) -> Presented:
+    """Both halves are form-urlencoded before they are joined and encoded (RFC 6749 2.3.1)."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        raise invalid_client("the Authorization header is not Basic")
+    try:
+        halves = base64.b64decode(encoded, validate=True).decode("ascii").split(":")
+        client_id, secret = (unquote_plus(half, errors="strict") for half in halves)
+    except (binascii.Error, ValueError) as malformed:
+        raise invalid_client("the Basic credentials are malformed") from malformed
+    return Presented("client_secret_basic", client_id, secret=secret)
+
+
+def _assertion(form: Parameters) -> Presented:
+    if form.get("client_assertion_type") != ASSERTION_TYPE:
+        raise Refusal("invalid_request", "client_assertion_type is not jwt-bearer (RFC 7523 2.2)")
+    assertion = Assertion.parse(form["client_assertion"])
+    method: AuthenticationMethod = (
+        "client_secret_jwt" if assertion.algorithm.startswith("HS") else "private_key_jwt"
+    )
+    return Presented(method, assertion.subject, assertion=assertion)
+
+
+def _require_proof(op: ProviderState, client: DevClient, presented: Presented) -> None:
+    if presented.assertion is not None:
+        presented.assertion.require_signed_by(client)
+        presented.assertion.require_fresh(op)
+    elif presented.method != "none":
+        expected = (client.client_secret or "").encode()
+        if not hmac.compare_digest(presented.secret.encode(), expected):
+            raise invalid_client("the client secret is wrong")

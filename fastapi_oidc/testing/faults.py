@@ -1,0 +1,118 @@
+"""Failures on demand: a provider that is down, slow or loses its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Literal, Protocol, TypeAlias
+
+from starlette.responses import Response, StreamingResponse
+
+from fastapi_oidc.testing.messages import Refusal
+
+Endpoint: TypeAlias = Literal[
+    "metadata",
+    "jwks",
+    "authorization",
+    "token",
+    "userinfo",
+    "revocation",
+    "pushed_authorization_request",
+    "end_session",
+    "check_session",
+]
+Answer: TypeAlias = Callable[[], Awaitable[Response]]
+
+
+class Fault(Protocol):
+    """One failure; `answer` is what the endpoint would do."""
+
+    async def happen(self, answer: Answer) -> Response:
+        """The response that is sent instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerError:
+    """The request fails before it has any effect."""
+
+    status: int = HTTPStatus.INTERNAL_SERVER_ERROR
+    body: str = "<html>out of order</html>"
+
+    async def happen(self, answer: Answer) -> Response:
+        """An answer that is no JSON."""
+        return Response(self.body, self.status, media_type="text/html")
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthError:
+    """The request is refused with an OAuth error such as `invalid_grant`."""
+
+    error: str
+    status: HTTPStatus = HTTPStatus.BAD_REQUEST
+
+    async def happen(self, answer: Answer) -> Response:
+        """The error as JSON."""
+        return Refusal(self.error, "refused on demand", status=self.status).answer()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLost:
+    """The request takes effect, a refresh token is rotated, but the answer never arrives."""
+
+    async def happen(self, answer: Answer) -> Response:
+        """A gateway's error page instead of the answer."""
+        await answer()
+        return Response("<html>bad gateway</html>", HTTPStatus.BAD_GATEWAY, media_type="text/html")
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The answer is right but comes `seconds` late."""
+
+    seconds: float
+
+    async def happen(self, answer: Answer) -> Response:
+        """The answer, after the wait."""
+        await asyncio.sleep(self.seconds)
+        return await answer()
+
+
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """The answer is right but comes one byte at a time, `seconds_per_byte` apart."""
+
+    seconds_per_byte: float
+
+    async def happen(self, answer: Answer) -> Response:
+        """The answer as a slow stream."""
+        response = await answer()
+        headers = dict(response.headers)
+        return StreamingResponse(self._bytes(bytes(response.body)), response.status_code, headers)
+
+    async def _bytes(self, body: bytes) -> AsyncIterator[bytes]:
+        for octet in body:
+            yield bytes((octet,))
+            await asyncio.sleep(self.seconds_per_byte)
+
+
+class Faults:
+    """Faults waiting for the next requests, by endpoint."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Endpoint, deque[Fault]] = defaultdict(deque)
+
+    def put(self, endpoint: Endpoint, fault: Fault, *, times: int = 1) -> None:
+        """Lets the next `times` requests to `endpoint` fail."""
+        self._waiting[endpoint].extend([fault] * times)
+
+    def clear(self) -> None:
+        """Lets every endpoint work again."""
+        self._waiting.clear()
+
+    def next(self, endpoint: Endpoint) -> Fault | None:
+        """The fault for this request, if one waits."""
+        waiting = self._waiting[endpoint]
+        return waiting.popleft() if waiting else None

@@ -1,0 +1,109 @@
+"""The provider's pages: plain HTML, no script but the one that submits a form."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from html import escape
+from urllib.parse import urlsplit
+
+from starlette.responses import HTMLResponse
+
+from fastapi_oidc.testing.authorization_request import AuthorizationRequest
+from fastapi_oidc.testing.messages import NO_STORE, Refusal
+from fastapi_oidc.testing.registration import DevUser
+from fastapi_oidc.testing.style import STYLE
+
+_SUBMIT = "document.forms[0].submit()"
+_HUES = 6
+
+
+def source_hash(text: str) -> str:
+    """The Content-Security-Policy source that allows exactly this inline text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str) -> HTMLResponse:
+    """The page on which a person says who they are."""
+    people = "".join(_person(user, suggested=user.sub == asked.login_hint) for user in users)
+    where = urlsplit(asked.address.redirect_uri).netloc
+    hidden = _hidden("login", login_name)
+    return _page(
+        "Sign in",
+        f"""<h1>Sign in</h1>
+<p class="to">to <strong>{escape(asked.client.client_id)}</strong> at {escape(where)}</p>
+<form method="post" action="/log-in">{hidden}{people}</form>
+<form method="post" action="/decline">{hidden}
+<button class="quiet">Do not sign in</button></form>""",
+    )
+
+
+def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
+    """The question whether to sign out, asked when no ID token vouches for the request."""
+    return _page(
+        "Sign out",
+        f"""<h1>Sign out?</h1>
+<p class="to">You are signed in as <strong>{escape(user.display_name)}</strong>.</p>
+<form method="post" action="/confirm-logout">{_hidden("logout", logout_name)}
+<button class="main">Sign out</button></form>""",
+    )
+
+
+def signed_out() -> HTMLResponse:
+    """The end of a logout that leads nowhere else."""
+    return _page("Signed out", "<h1>Signed out</h1><p class='to'>You can close this page.</p>")
+
+
+def refusal(refused: Refusal) -> HTMLResponse:
+    """An error that cannot be sent to the client."""
+    page = _page(
+        "Request refused",
+        f"<h1>Request refused</h1><p class='to'><code>{escape(refused.error)}</code></p>"
+        f"<p>{escape(refused.description)}</p>",
+    )
+    page.status_code = refused.status
+    return page
+
+
+def form_post(redirect_uri: str, parameters: Mapping[str, str]) -> HTMLResponse:
+    """A form that submits itself to the client (Form Post Response Mode 2)."""
+    hidden = "".join(_hidden(name, value) for name, value in parameters.items())
+    return _page(
+        "Signing in",
+        f"""<form method="post" action="{escape(redirect_uri)}">{hidden}
+<noscript><button class="main">Continue</button></noscript></form><script>{_SUBMIT}</script>""",
+    )
+
+
+def _person(user: DevUser, *, suggested: bool) -> str:
+    hue = sum(user.sub.encode()) % _HUES
+    initials = "".join(word[0] for word in user.display_name.split()[:2]).upper()
+    roles = user.claims.get("roles")
+    marks = "".join(
+        f'<span class="role">{escape(str(role))}</span>'
+        for role in (roles if isinstance(roles, list) else ())
+    )
+    return f"""
+<button class="person" name="user" value="{escape(user.sub)}"{" autofocus" * suggested}>
+<span class="face hue{hue}" aria-hidden="true">{escape(initials)}</span>
+<span class="name">{escape(user.display_name)}<small>{escape(user.email or user.sub)}</small></span>
+{marks}</button>"""
+
+
+def _hidden(name: str, value: str) -> str:
+    return f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
+
+
+def _page(title: str, content: str) -> HTMLResponse:
+    policy = (
+        f"default-src 'none'; style-src {source_hash(STYLE)}; script-src {source_hash(_SUBMIT)}; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+    body = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} · DevProvider</title><style>{STYLE}</style></head><body>
+<main>{content}</main>
+<footer><strong>For development only.</strong> Nobody is asked for a password here.</footer>
+</body></html>"""
+    return HTMLResponse(body, headers={**NO_STORE, "Content-Security-Policy": policy})

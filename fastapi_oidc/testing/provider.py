@@ -1,0 +1,94 @@
+"""`DevProvider`: an OpenID Provider in the process of a test or a demo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+
+import httpx
+from starlette.applications import Starlette
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.testing.app import provider_app
+from fastapi_oidc.testing.back_channel import end_session
+from fastapi_oidc.testing.edits import Edits
+from fastapi_oidc.testing.faults import Faults
+from fastapi_oidc.testing.keys import SigningKeys
+from fastapi_oidc.testing.record import Record
+from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.serving import serving
+from fastapi_oidc.testing.state import Lifetimes, ProviderState
+
+
+class DevProvider:
+    """An OpenID Provider for development: strict with clients, it asks no user for a password.
+
+    `app` is its ASGI application under `issuer`; `serve()` puts it on a socket of this machine
+    instead. `record` tells what happened, `faults` lets endpoints fail and `edits` changes what
+    the provider says.
+    """
+
+    def __init__(
+        self,
+        *,
+        users: Iterable[DevUser],
+        clients: Iterable[DevClient],
+        issuer: str = "https://op.test",
+        clock: Clock | None = None,
+        lifetimes: Lifetimes | None = None,
+        back_channel_transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        by_id = {client.client_id: client for client in clients}
+        self._state = ProviderState(
+            issuer=issuer,
+            users={user.sub: user for user in users},
+            clients=by_id,
+            keys=SigningKeys(_algorithms(by_id.values())),
+            clock=clock or Clock(),
+            lifetimes=lifetimes or Lifetimes(),
+            back_channel_transport=back_channel_transport,
+        )
+        self.app: Starlette = provider_app(self._state)
+
+    @property
+    def issuer(self) -> str:
+        """The issuer: that of the constructor, or of the socket once served."""
+        return self._state.issuer
+
+    @property
+    def record(self) -> Record:
+        """Every event and the number of calls of each endpoint."""
+        return self._state.record
+
+    @property
+    def faults(self) -> Faults:
+        """Failures for the next requests."""
+        return self._state.faults
+
+    @property
+    def edits(self) -> Edits:
+        """Changes to what the provider says."""
+        return self._state.edits
+
+    def serve(self, *, port: int = 0) -> AbstractContextManager[str]:
+        """Serves on 127.0.0.1 from a thread while the `with` block runs; gives the issuer.
+
+        Port 0 is any free one. Raises OSError when the port is taken.
+        """
+        return serving(self._state, self.app, port=port)
+
+    def rotate_keys(self) -> None:
+        """Replaces every signing key and its `kid` at once."""
+        self._state.keys.rotate()
+
+    async def log_out(self, sub: str) -> None:
+        """Ends every session of a user and waits until the clients got their logout tokens."""
+        for session in self._state.sessions.of_user(sub):
+            await end_session(self._state, session, client_id=None)
+
+
+def _algorithms(clients: Iterable[DevClient]) -> frozenset[str]:
+    chosen = {"RS256"}
+    for client in clients:
+        chosen |= {client.id_token_signed_response_alg, client.userinfo_signed_response_alg or ""}
+    return frozenset(chosen - {""})

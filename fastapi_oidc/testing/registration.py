@@ -1,0 +1,110 @@
+"""Who can sign in at a `DevProvider`, and which applications may ask it to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.testing.signatures import ALGORITHMS
+
+AuthenticationMethod: TypeAlias = Literal[
+    "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt"
+]
+AUTHENTICATION_METHODS: tuple[AuthenticationMethod, ...] = (
+    "client_secret_basic",
+    "client_secret_post",
+    "client_secret_jwt",
+    "private_key_jwt",
+    "none",
+)
+
+_LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class DevUser:
+    """A person who can sign in; `claims` are added to the ID token and to UserInfo."""
+
+    sub: str
+    name: str = ""
+    email: str | None = None
+    claims: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def display_name(self) -> str:
+        """What the login page calls this person."""
+        return self.name or self.sub
+
+    def claims_for(self, scope: Sequence[str]) -> dict[str, JsonValue]:
+        """The claims that `scope` gives access to (OpenID Connect Core 5.4)."""
+        claims = dict(self.claims)
+        if "profile" in scope:
+            claims |= {"name": self.display_name, "preferred_username": self.sub}
+        if "email" in scope and self.email is not None:
+            claims |= {"email": self.email, "email_verified": True}
+        return claims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevClient:
+    """An application registered at the provider; field names as in Dynamic Client Registration 1.0.
+
+    `token_endpoint_auth_method` defaults to `client_secret_basic` with a secret, else to `none`.
+    `public_key` is the PEM text that verifies the assertions of `private_key_jwt`.
+    `any_local_uri` accepts every http redirect target on this machine: for a demo, not for tests
+    of redirect URIs.
+    """
+
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    redirect_uris: Sequence[str] = ()
+    post_logout_redirect_uris: Sequence[str] = ()
+    token_endpoint_auth_method: AuthenticationMethod | None = None
+    public_key: str | None = None
+    id_token_signed_response_alg: str = "RS256"  # noqa: S105 (an algorithm)
+    userinfo_signed_response_alg: str | None = None
+    backchannel_logout_uri: str | None = None
+    require_pushed_authorization_requests: bool = False
+    issue_refresh_tokens: bool = True
+    any_local_uri: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses a registration that could never work."""
+        if self.authentication_method.startswith("client_secret") and not self.client_secret:
+            raise _unusable(self, f"{self.authentication_method} needs a client_secret")
+        if self.authentication_method == "private_key_jwt" and self.public_key is None:
+            raise _unusable(self, "private_key_jwt needs a public_key")
+        for algorithm in (self.id_token_signed_response_alg, self.userinfo_signed_response_alg):
+            if algorithm is not None and algorithm not in ALGORITHMS:
+                raise _unusable(self, f"unknown signing algorithm {algorithm}")
+
+    @property
+    def authentication_method(self) -> AuthenticationMethod:
+        """The only method this client may authenticate with."""
+        if self.token_endpoint_auth_method is not None:
+            return self.token_endpoint_auth_method
+        return "client_secret_basic" if self.client_secret else "none"
+
+    def may_return_to(self, redirect_uri: str) -> bool:
+        """Whether `redirect_uri` is registered, character by character (RFC 9700 2.1)."""
+        return redirect_uri in self.redirect_uris or self._is_local(redirect_uri)
+
+    def may_log_out_to(self, post_logout_redirect_uri: str) -> bool:
+        """Whether the URI is registered for use after logout (RP-Initiated Logout 1.0, 3)."""
+        registered = post_logout_redirect_uri in self.post_logout_redirect_uris
+        return registered or self._is_local(post_logout_redirect_uri)
+
+    def _is_local(self, uri: str) -> bool:
+        address = urlsplit(uri)
+        return self.any_local_uri and address.scheme == "http" and address.hostname in _LOCAL_HOSTS
+
+
+def _unusable(client: DevClient, reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        Code.CONFIGURATION_INVALID, f"DevClient {client.client_id!r}: {reason}"
+    )
