@@ -1,0 +1,61 @@
+"""What the application plugs into the flows: its identity, and a last look at each session."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeAlias
+
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.stores import settled
+
+Reason: TypeAlias = Literal["login", "refresh"]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityContext:
+    """What the provider said of the end user, validated; copies that change nothing."""
+
+    id_token_claims: Mapping[str, JSON]
+    user_info: Mapping[str, JSON] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PersistContext(Generic[Identity]):
+    """The session that is about to be kept, and why."""
+
+    session: OIDCSession[Identity]
+    reason: Reason
+
+
+ResolveIdentity: TypeAlias = Callable[[IdentityContext], Identity | Awaitable[Identity]]
+BeforeSessionPersist: TypeAlias = Callable[
+    [PersistContext[Identity]],
+    OIDCSession[Identity] | Awaitable[OIDCSession[Identity] | None] | None,
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Application(Generic[Identity]):
+    """The application's callbacks for login and refresh; each may be sync or async."""
+
+    resolve_identity: ResolveIdentity[Identity]
+    before_session_persist: BeforeSessionPersist[Identity] | None = field(default=None)
+
+    async def identity_of(
+        self, claims: Mapping[str, JSON], user_info: Mapping[str, JSON] | None
+    ) -> Identity:
+        """The application's identity for validated provider data."""
+        context = IdentityContext(copy.deepcopy(dict(claims)), copy.deepcopy(user_info))
+        return await settled(self.resolve_identity(context))
+
+    async def approved(
+        self, session: OIDCSession[Identity], reason: Reason
+    ) -> OIDCSession[Identity]:
+        """The session to keep: the one the application returns, or else `session` itself."""
+        if self.before_session_persist is None:
+            return session
+        replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
+        return session if replacement is None else replacement

@@ -1,0 +1,71 @@
+"""Accept the provider's word that a session is over (Back-Channel Logout 1.0 2.5 to 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.logout_token import (
+    ExpectedLogout,
+    LogoutToken,
+    accept_logout_token,
+    logout_token_parameter,
+)
+from fastapi_oidc.session.model import Identity, RevocationRecord
+from fastapi_oidc.session.stores import RevocationStore, settled, unavailable_as
+
+
+async def accept_back_channel_logout(
+    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
+) -> None:
+    """From now on every session that the logout token names is revoked; repeating it is harmless.
+
+    Raises OIDCError for any token or store that keeps this from being true; all of them are to be
+    answered 400.
+    """
+    try:
+        token = await _accepted(party, form)
+        record = _record(party, token)
+        with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
+            await settled(required_store(party).revoke(record))
+    except OIDCError as error:
+        now = party.clock.now()
+        party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
+        raise
+    party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
+
+
+def required_store(party: RelyingParty[Identity]) -> RevocationStore:
+    """The store of revocations; without one a logout could not be kept."""
+    if party.revocations is None:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            'back-channel logout needs OIDC(..., back_channel_logout_store="memory") or a store',
+        )
+    return party.revocations
+
+
+async def _accepted(
+    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
+) -> LogoutToken:
+    verified = await party.provider.verify(logout_token_parameter(form))
+    policy = party.policy
+    expected = ExpectedLogout(policy.issuer, policy.client_id, policy.trusted_audiences)
+    return accept_logout_token(
+        verified.header_typ, verified.claims, expected, party.clock.instant()
+    )
+
+
+def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
+    """Kept as long as a session that it covers can live."""
+    return RevocationRecord(
+        issuer=token.iss,
+        client_id=party.policy.client_id,
+        sid=token.sid,
+        sub=token.sub,
+        jti=token.jti,
+        issued_at=token.iat,
+        expires_at=party.clock.now() + party.policy.session_lifetime,
+    )

@@ -1,0 +1,98 @@
+"""What happened, for the log and for the application's `on_event`; never with a token or cookie."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from fastapi_oidc.errors import Code, OIDCError
+
+
+class EventName(StrEnum):
+    """Every kind of event; stable."""
+
+    LOGIN_STARTED = "login.started"
+    LOGIN_SUCCEEDED = "login.succeeded"
+    LOGIN_REFUSED = "login.refused"
+    SESSION_REFRESHED = "session.refreshed"
+    SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
+    SESSION_IDENTITY_KEPT = "session.identity_kept"
+    SESSION_ENDED = "session.ended"
+    LOGOUT_STARTED = "logout.started"
+    LOGOUT_RETURNED = "logout.returned"
+    LOGOUT_RETURN_REFUSED = "logout.return_refused"
+    LOGOUT_REVOCATION_FAILED = "logout.revocation_failed"
+    BACK_CHANNEL_LOGOUT_ACCEPTED = "back_channel_logout.accepted"
+    BACK_CHANNEL_LOGOUT_REFUSED = "back_channel_logout.refused"
+    REQUEST_REFUSED = "request.refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened at `at` (seconds since the epoch).
+
+    `session_id` names a session without giving access to it. `code` says why something was refused
+    or ended; `explanation` adds what a log reader needs.
+    """
+
+    name: EventName
+    at: int
+    sub: str | None = None
+    session_id: str | None = None
+    sid: str | None = None
+    code: Code | None = None
+    explanation: str = ""
+
+
+EventListener: TypeAlias = Callable[[Event], None]
+
+_WARNINGS = frozenset(
+    {
+        EventName.LOGIN_REFUSED,
+        EventName.SESSION_REFRESH_POSTPONED,
+        EventName.SESSION_IDENTITY_KEPT,
+        EventName.LOGOUT_RETURN_REFUSED,
+        EventName.LOGOUT_REVOCATION_FAILED,
+        EventName.BACK_CHANNEL_LOGOUT_REFUSED,
+        EventName.REQUEST_REFUSED,
+    }
+)
+
+
+def refused(name: EventName, error: OIDCError, at: int) -> Event:
+    """The event for a refusal that `error` describes."""
+    return Event(name, at, code=error.code, explanation=error.explanation)
+
+
+class Announcer:
+    """Tells the log (`fastapi_oidc.<area>`, one line an event) and the application's listener."""
+
+    def __init__(self, listener: EventListener | None = None) -> None:
+        self._listener = listener
+
+    def __call__(self, event: Event) -> None:
+        """Announce `event`; a listener that raises is logged and changes nothing."""
+        logger = logging.getLogger(f"fastapi_oidc.{event.name.partition('.')[0]}")
+        level = logging.WARNING if event.name in _WARNINGS else logging.INFO
+        logger.log(level, "%s", _line(event), extra={"oidc_event": event})
+        if self._listener is None:
+            return
+        try:
+            self._listener(event)
+        except Exception:
+            logger.exception("on_event raised for %s", event.name)
+
+
+def _line(event: Event) -> str:
+    """One log line; values are quoted so that a provider's text cannot forge another line."""
+    told = [
+        ("sub", event.sub),
+        ("session", event.session_id),
+        ("sid", event.sid),
+        ("code", event.code),
+        ("because", event.explanation),
+    ]
+    return " ".join([str(event.name), *(f"{key}={str(value)!r}" for key, value in told if value)])

@@ -1,0 +1,128 @@
+"""Begin a login: from options to the authorization endpoint (OpenID Connect Core 3.1.2)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.events import EventName
+from fastapi_oidc.flows.outcomes import Redirection
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import living
+from fastapi_oidc.protocol.authorization import (
+    AuthorizationRequest,
+    pushed_request_url,
+    require_unprotected,
+)
+from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.protocol.pkce import code_challenge
+from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
+
+Prompt = Literal["none", "login", "consent", "select_account"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoginOptions:
+    """What one login asks for beyond the settings.
+
+    `return_to` is a path of this application; anything else becomes the default path. `silent` asks
+    the provider whether the same end user is still signed in there (`prompt=none`, for the hidden
+    iframe of Session Management 1.0 3.1). `max_age` is in seconds.
+    """
+
+    return_to: str | None = None
+    prompt: Prompt | None = None
+    login_hint: str | None = None
+    max_age: int | None = None
+    extra_params: Mapping[str, str] = field(default_factory=dict)
+    silent: bool = False
+
+
+async def begin_login(
+    party: RelyingParty[Identity],
+    options: LoginOptions,
+    *,
+    redirect_uri: str,
+    cookies: Mapping[str, str],
+) -> Redirection:
+    """The redirect to the provider, with the cookie that remembers this login alone."""
+    require_unprotected(options.extra_params)
+    session = await _session_to_confirm(party, cookies) if options.silent else None
+    metadata = await party.provider.metadata()
+    transaction = _transaction(party, options, redirect_uri)
+    request = _request(party, options, transaction, session)
+    location = await _location(party, metadata, request)
+    party.announce(EventName.LOGIN_STARTED, sub=session.sub if session else None)
+    return Redirection(location, party.transactions.begun(transaction, cookies))
+
+
+async def _session_to_confirm(
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
+) -> OIDCSession[Identity]:
+    """The session whose end user the provider is asked to confirm."""
+    kept = await living(party, cookies)
+    if kept is None:
+        raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
+    return kept.session
+
+
+def _transaction(
+    party: RelyingParty[Identity], options: LoginOptions, redirect_uri: str
+) -> LoginTransaction:
+    default = party.policy.default_return_path
+    return LoginTransaction(
+        state=secrets.token_urlsafe(32),
+        nonce=secrets.token_urlsafe(32),
+        code_verifier=secrets.token_urlsafe(48),
+        issuer=party.policy.issuer,
+        redirect_uri=redirect_uri,
+        return_to=same_origin_path(options.return_to, default=default),
+        created_at=party.clock.now(),
+        max_age=_max_age(party, options),
+        silent=options.silent,
+    )
+
+
+def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:
+    """A silent check asks who is signed in, not how long ago."""
+    if options.silent:
+        return None
+    return party.policy.max_age if options.max_age is None else options.max_age
+
+
+def _request(
+    party: RelyingParty[Identity],
+    options: LoginOptions,
+    transaction: LoginTransaction,
+    session: OIDCSession[Identity] | None,
+) -> AuthorizationRequest:
+    return AuthorizationRequest(
+        client_id=party.policy.client_id,
+        redirect_uri=transaction.redirect_uri,
+        scope=party.policy.scope,
+        state=transaction.state,
+        nonce=transaction.nonce,
+        code_challenge=code_challenge(transaction.code_verifier),
+        # A cross-site POST into the hidden iframe would arrive without the session cookie.
+        response_mode="query" if options.silent else party.policy.response_mode,
+        prompt="none" if options.silent else options.prompt,
+        login_hint=options.login_hint,
+        id_token_hint=session.tokens.id_token if session else None,
+        max_age=transaction.max_age,
+        extra_params={**party.policy.extra_params, **options.extra_params},
+    )
+
+
+async def _location(
+    party: RelyingParty[Identity], metadata: ProviderMetadata, request: AuthorizationRequest
+) -> str:
+    """The authorization URL; the request is pushed first where that is asked for (RFC 9126)."""
+    endpoint = metadata.authorization_endpoint
+    if not (party.policy.use_par or metadata.requires_pushed_authorization_requests):
+        return request.url(endpoint)
+    request_uri = await party.provider.push_authorization_request(request.parameters())
+    return pushed_request_url(endpoint, request.client_id, request_uri)

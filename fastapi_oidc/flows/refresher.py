@@ -1,0 +1,166 @@
+"""One refresh per session and generation, shared by every request that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
+from fastapi_oidc.flows.events import Announcer, EventName, refused
+from fastapi_oidc.flows.recent import Recent
+from fastapi_oidc.provider.single_flight import SingleFlight
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.keeper import Keeper, Kept
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.session.stores import RefreshLock
+
+REMEMBERED = 60
+"""Seconds for which requests that still carry the old cookie get the outcome of its refresh."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 5, 60
+"""Seconds between two attempts while the provider cannot be asked; doubled each time."""
+
+_FINAL = frozenset({Code.TOKEN_INVALID_GRANT, Code.TOKEN_INVALID_CLIENT, Code.SESSION_SIGNED_OUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed(Generic[Identity]):
+    """The session goes on as `kept`."""
+
+    kept: Kept[Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The provider, a rule or the user ended the session."""
+
+    code: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Nothing was decided; `pause` seconds lie before the next attempt, at `retry_at`."""
+
+    pause: int
+    retry_at: int
+
+
+Outcome: TypeAlias = Renewed[Identity] | Over | Postponed
+Refresh: TypeAlias = Callable[[OIDCSession[Identity]], Awaitable[OIDCSession[Identity]]]
+
+
+class SharedSuccessors(Generic[Identity]):
+    """Hands a successor from the process that refreshed to the others, under a lock.
+
+    Only sealed bytes pass through the lock: who can read it learns no token.
+    """
+
+    def __init__(self, lock: RefreshLock, codec: SessionCodec[Identity], sealer: Sealer) -> None:
+        self._lock, self._codec, self._sealer = lock, codec, sealer
+
+    async def once(
+        self, name: str, renew: Callable[[], Awaitable[OIDCSession[Identity]]]
+    ) -> OIDCSession[Identity]:
+        """The successor that `renew` makes, here or in another process."""
+
+        async def sealed() -> bytes:
+            return self._sealer.seal(self._codec.encode(await renew()), name=name).encode()
+
+        successor = await self._lock.run_exclusive(name, sealed)
+        return self._codec.decode(self._sealer.open(successor.decode(), name=name))
+
+
+class Refresher(Generic[Identity]):
+    """Renews sessions; the outcome of each is remembered for `REMEMBERED` seconds."""
+
+    def __init__(
+        self,
+        refresh: Refresh[Identity],
+        keeper: Keeper[Identity],
+        clock: Clock,
+        announcer: Announcer,
+        shared: SharedSuccessors[Identity] | None = None,
+    ) -> None:
+        self._refresh, self._keeper, self._shared = refresh, keeper, shared
+        self._clock, self._announcer = clock, announcer
+        self._flights: dict[str, SingleFlight[Outcome[Identity]]] = {}
+        self._outcomes: Recent[Outcome[Identity]] = Recent(clock, REMEMBERED)
+        self._signed_out: Recent[bool] = Recent(clock, REMEMBERED)
+
+    async def renew(self, kept: Kept[Identity]) -> Outcome[Identity]:
+        """What becomes of `kept`; the provider is asked once, however many wait or disconnect.
+
+        Raises SessionError when the session's store cannot keep the successor.
+        """
+        name = _name(kept.session)
+        outcome = self._outcomes.get(name)
+        if outcome is None or self._may_retry(outcome):
+            flight = self._flights.setdefault(name, SingleFlight())
+            try:
+                outcome = await flight.run(lambda: self._attempt(name, kept))
+            finally:
+                if not flight.is_under_way:
+                    self._flights.pop(name, None)
+        return Over(Code.SESSION_SIGNED_OUT) if self._signed_out.get(kept.session.id) else outcome
+
+    def end(self, session: OIDCSession[Identity]) -> None:
+        """The user signed out: no refresh, under way or remembered, brings the session back."""
+        self._signed_out.put(session.id, True)
+
+    def _may_retry(self, outcome: Outcome[Identity]) -> bool:
+        return isinstance(outcome, Postponed) and self._clock.now() >= outcome.retry_at
+
+    async def _attempt(self, name: str, kept: Kept[Identity]) -> Outcome[Identity]:
+        outcome: Outcome[Identity]
+        try:
+            outcome = Renewed(Kept(await self._successor(name, kept), kept.reference))
+        except OIDCError as error:
+            if isinstance(error, ProtocolViolation) or error.code in _FINAL:
+                outcome = Over(error.code)
+            elif isinstance(error, ProviderError) or error.code is Code.SESSION_LOCK_UNAVAILABLE:
+                outcome = self._postponed(name, kept.session, error)
+            else:
+                raise
+        self._outcomes.put(name, outcome)
+        return outcome
+
+    async def _successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
+        async def renew() -> OIDCSession[Identity]:
+            return await self._saved_successor(kept)
+
+        return await (renew() if self._shared is None else self._shared.once(name, renew))
+
+    async def _saved_successor(self, kept: Kept[Identity]) -> OIDCSession[Identity]:
+        """Refreshed and saved, unless another process has done it already."""
+        current = await self._keeper.reread(kept)
+        if current is None:
+            raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
+        if current.session.generation > kept.session.generation:
+            return current.session
+        session = await self._refresh(kept.session)
+        if not self._signed_out.get(session.id):
+            await self._keeper.save(Kept(session, kept.reference))
+        return session
+
+    def _postponed(self, name: str, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
+        before = self._outcomes.get(name)
+        now = self._clock.now()
+        pause = FIRST_PAUSE
+        if isinstance(before, Postponed):
+            pause = min(2 * before.pause, LONGEST_PAUSE)
+        self._announcer(
+            replace(
+                refused(EventName.SESSION_REFRESH_POSTPONED, error, now),
+                sub=session.sub,
+                session_id=session.id,
+            )
+        )
+        return Postponed(pause, now + pause)
+
+
+def _name(session: OIDCSession[Identity]) -> str:
+    """Names one refresh of one session: the next one has another generation."""
+    return f"{session.id}.{session.generation}"

@@ -1,0 +1,113 @@
+"""Find the session of a request; end it, keep it or refresh it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.outcomes import Resumed
+from fastapi_oidc.flows.refresher import Over, Postponed, Refresher, Renewed
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.stores import settled, unavailable_as
+
+
+class Decision(Enum):
+    """What a request does with the session it came with."""
+
+    KEEP = "keep"
+    RENEW = "renew"
+    END = "end"
+
+
+def decide(session: OIDCSession[Identity], *, now: int, refresh_margin: int) -> Decision:
+    """By the times of the session alone; `refresh_margin` in seconds.
+
+    Without a refresh token a session lives to its own end: the access token's end is not the
+    user's.
+    """
+    if now >= session.expires_at:
+        return Decision.END
+    expires_at = session.tokens.expires_at
+    if expires_at is None or session.tokens.refresh_token is None:
+        return Decision.KEEP
+    return Decision.RENEW if now >= expires_at - refresh_margin else Decision.KEEP
+
+
+async def resume(
+    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+) -> Resumed[Identity]:
+    """The session of this request, refreshed when its access token is about to expire.
+
+    Raises SessionError when a store cannot be asked: that is an outage and never a logout.
+    """
+    kept = await party.keeper.read(cookies)
+    if kept is None or not _is_ours(party, kept.session):
+        return Resumed(None)
+    now = party.clock.now()
+    decision = decide(kept.session, now=now, refresh_margin=party.policy.refresh_margin)
+    if decision is Decision.END:
+        return await _ended(party, kept, Code.SESSION_EXPIRED)
+    if await is_revoked(party, kept.session):
+        return await _ended(party, kept, Code.SESSION_REVOKED)
+    if decision is Decision.KEEP:
+        return Resumed(kept.session)
+    return await _refreshed(party, refresher, kept)
+
+
+async def living(
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
+) -> Kept[Identity] | None:
+    """The session of this request as it is: neither over nor revoked, and not refreshed."""
+    kept = await party.keeper.read(cookies)
+    if kept is None or not _is_ours(party, kept.session):
+        return None
+    if party.clock.now() >= kept.session.expires_at or await is_revoked(party, kept.session):
+        return None
+    return kept
+
+
+async def is_revoked(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """Whether a back-channel logout ended the session (Back-Channel Logout 1.0 2.7)."""
+    if party.revocations is None:
+        return False
+    with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
+        return await settled(party.revocations.is_revoked(session))
+
+
+def _is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """A session of another provider or client is none after the settings changed."""
+    return (session.issuer, session.client_id) == (party.policy.issuer, party.policy.client_id)
+
+
+async def _refreshed(
+    party: RelyingParty[Identity], refresher: Refresher[Identity], kept: Kept[Identity]
+) -> Resumed[Identity]:
+    match await refresher.renew(kept):
+        case Renewed(successor):
+            return Resumed(successor.session, party.keeper.cookies(successor, party.clock.now()))
+        case Over(code):
+            return await _ended(party, kept, code)
+        case Postponed():
+            expires_at = kept.session.tokens.expires_at or 0
+            usable = party.clock.now() < expires_at
+            return Resumed(kept.session if usable else None)
+
+
+async def _ended(
+    party: RelyingParty[Identity], kept: Kept[Identity], code: Code
+) -> Resumed[Identity]:
+    """No session any more; a row that cannot be removed now will expire."""
+    session = kept.session
+    now = party.clock.now()
+    party.announcer(
+        Event(EventName.SESSION_ENDED, now, sub=session.sub, session_id=session.id, code=code)
+    )
+    try:
+        await party.keeper.remove(kept)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_ENDED, error, now))
+    return Resumed(None, party.keeper.clearing(), ended=code)
