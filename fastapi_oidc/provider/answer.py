@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +27,14 @@ class Answer:
         """Whether the body is a JWT (OpenID Connect Core 5.3.2)."""
         return self.media_type == "application/jwt"
 
-    def document(self) -> object:
+    def document(self) -> JSON:
         """The parsed JSON body; raises ProviderError (provider.answer_malformed)."""
         if not self.is_json:
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
         try:
-            return json.loads(self.body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
-            # The parser's own error would carry the body, tokens included, into a log.
-            raise self._malformed("the body is not JSON") from None
+            return parse_json(self.body, max_bytes=len(self.body))
+        except MalformedJSON as error:
+            raise self._malformed(str(error)) from error
 
     def text(self) -> str:
         """The body as ASCII text; raises ProviderError (provider.answer_malformed)."""
@@ -45,7 +43,7 @@ class Answer:
         except UnicodeDecodeError:
             raise self._malformed("the body is not ASCII") from None
 
-    def document_or_none(self) -> object:
+    def document_or_none(self) -> JSON:
         """The parsed JSON body, or None when there is none: error answers come in any form."""
         try:
             return self.document()
@@ -67,7 +65,3 @@ class Answer:
 
     def _malformed(self, explanation: str) -> ProviderError:
         return ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=self.url)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)

@@ -11,6 +11,7 @@ import httpx
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.provider.answer import Answer
+from fastapi_oidc.provider.deadline import deadline
 
 _KEEP_ALIVE: Final = 3.0
 """Seconds an idle connection is kept: less than the five after which common servers close theirs,
@@ -68,14 +69,12 @@ class HTTPClient:
         """Bound all attempts together and translate every failure of the network."""
         where = str(request.url.copy_with(query=None))
         try:
-            async with asyncio.timeout(self._timeout):
+            async with deadline(self._timeout, url=where):
                 answer = await self._attempt(request, attempts)
-        except (TimeoutError, httpx.TimeoutException) as error:
-            explanation = f"no complete answer within {self._timeout:g} seconds"
-            raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, url=where) from error
         except httpx.HTTPError as error:
-            reason = type(error).__name__
-            raise ProviderError(Code.PROVIDER_UNREACHABLE, reason, url=where) from error
+            timed_out = isinstance(error, httpx.TimeoutException)
+            code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
+            raise ProviderError(code, type(error).__name__, url=where) from error
         answer.require_no_redirect()
         return answer
 
@@ -130,7 +129,7 @@ class HTTPClient:
             transport=self._transport,
             cookies=no_cookies,
             follow_redirects=False,
-            timeout=self._timeout,
+            timeout=None,  # noqa: S113  (the deadline of the exchange holds for every part of it)
             limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE),
         )
 
