@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from functools import lru_cache
+from typing import NamedTuple, Self
 
 from ...errors import Code, ProtocolViolation
 from ..json import Claims, MalformedJSON, parse_json_object
@@ -23,22 +24,26 @@ class CompactJWS:
     algorithm: str
     kid: str | None
     typ: str | None
-    signing_input: bytes = field(repr=False)
     payload: bytes = field(repr=False)
     signature: bytes = field(repr=False)
+    signing_input: bytes = field(repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
-        header, payload, signature = _segments(text)
-        members = _header(header)
+        if len(text) > MAX_TOKEN_LENGTH:
+            raise ProtocolViolation(Code.JWS_TOO_LARGE, f"over {MAX_TOKEN_LENGTH} characters")
+        segments = text.split(".", 5)
+        if len(segments) == 5:
+            raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
+        if len(segments) != 3:
+            raise ProtocolViolation(Code.JWS_MALFORMED, "not three parts")
+        header, payload, signature = segments
         return cls(
-            algorithm=_required(members, "alg"),
-            kid=_optional(members, "kid"),
-            typ=_optional(members, "typ"),
-            signing_input=text.rpartition(".")[0].encode("ascii"),
-            payload=payload,
-            signature=signature,
+            *_header(header),
+            payload=_octets(payload),
+            signature=_octets(signature),
+            signing_input=f"{header}.{payload}".encode("ascii"),
         )
 
     def claims(self) -> Claims:
@@ -52,29 +57,30 @@ class CompactJWS:
             raise ProtocolViolation(Code.JWS_CLAIMS_MALFORMED, str(malformed)) from None
 
 
-def _segments(text: str) -> list[bytes]:
-    if len(text) > MAX_TOKEN_LENGTH:
-        raise ProtocolViolation(Code.JWS_TOO_LARGE, f"over {MAX_TOKEN_LENGTH} characters")
-    segments = text.split(".", 5)
-    if len(segments) == 5:
-        raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
-    if len(segments) != 3:
-        raise ProtocolViolation(Code.JWS_MALFORMED, "not three parts")
-    try:
-        return [base64url.decode(segment) for segment in segments]
-    except ValueError:
-        raise ProtocolViolation(Code.JWS_MALFORMED, "a part is not base64url") from None
+class _Header(NamedTuple):
+    algorithm: str
+    kid: str | None
+    typ: str | None
 
 
-def _header(octets: bytes) -> Claims:
+# An OP writes the same few headers over and over.
+@lru_cache(maxsize=64)
+def _header(segment: str) -> _Header:
     try:
-        members = parse_json_object(octets, max_bytes=MAX_HEADER_BYTES)
+        members = parse_json_object(_octets(segment), max_bytes=MAX_HEADER_BYTES)
     except MalformedJSON as malformed:
         raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {malformed}") from None
     # No extension is understood here, so none that is critical can be accepted (4.1.11).
     if "crit" in members:
         raise ProtocolViolation(Code.JWS_CRITICAL)
-    return members
+    return _Header(_required(members, "alg"), _optional(members, "kid"), _optional(members, "typ"))
+
+
+def _octets(segment: str) -> bytes:
+    try:
+        return base64url.decode(segment)
+    except ValueError:
+        raise ProtocolViolation(Code.JWS_MALFORMED, "a part is not base64url") from None
 
 
 def _required(members: Claims, name: str) -> str:
