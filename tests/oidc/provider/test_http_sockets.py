@@ -60,7 +60,7 @@ async def test_the_limit_is_over_the_whole_exchange(script: Script) -> None:
         began = time.monotonic()
         with pytest.raises(ProviderError) as caught:
             await http.get(server.url, accept="*/*")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
     assert caught.value.code == Code.PROVIDER_TIMEOUT
     assert server.connections == 1
 
@@ -70,7 +70,7 @@ async def test_the_second_attempt_of_a_get_does_not_get_time_of_its_own() -> Non
         began = time.monotonic()
         with pytest.raises(ProviderError) as caught:
             await http.get(server.url, accept="*/*")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
     assert caught.value.code == Code.PROVIDER_TIMEOUT
     assert server.connections == 2
 

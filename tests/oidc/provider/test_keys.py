@@ -1,0 +1,154 @@
+"""Verification with the OP's keys while they rotate (OpenID Connect Core 10.1)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
+from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.provider import Provider
+from tests.oidc.provider.op import OP, SigningKey
+
+CLAIMS = {"sub": "alice"}
+
+
+@pytest.fixture
+def old() -> SigningKey:
+    return SigningKey("old")
+
+
+@pytest.fixture
+def new() -> SigningKey:
+    return SigningKey("new")
+
+
+async def code_of(provider: Provider, token: str) -> Code:
+    with pytest.raises(OIDCError) as caught:
+        await provider.verify(token)
+    return caught.value.code
+
+
+async def test_a_token_of_the_provider_is_verified(op: OP, old: SigningKey) -> None:
+    op.publish([old])
+    token = await op.provider().verify(old.sign(CLAIMS, typ="logout+jwt"))
+    assert (token.header_typ, token.algorithm) == ("logout+jwt", "EdDSA")
+    assert token.claims == CLAIMS
+    assert "alice" not in repr(token)
+
+
+async def test_a_damaged_signature_is_refused_without_reading_the_keys_again(
+    op: OP, old: SigningKey
+) -> None:
+    op.publish([old])
+    token = old.sign(CLAIMS)
+    assert await code_of(op.provider(), token[:-4] + "AAAA") == Code.JWS_SIGNATURE
+    assert op.asked("/jwks") == 1
+
+
+async def test_a_rotated_key_is_found_at_once(op: OP, old: SigningKey, new: SigningKey) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.publish([new])
+    assert (await provider.verify(new.sign(CLAIMS))).claims == CLAIMS
+    assert op.asked("/jwks") == 2
+
+
+async def test_a_rotated_key_without_a_name_is_found_too(op: OP) -> None:
+    provider, first, second = op.provider(), SigningKey(None), SigningKey(None)
+    op.publish([first])
+    await provider.verify(first.sign(CLAIMS))
+    op.publish([second])
+    assert (await provider.verify(second.sign(CLAIMS))).claims == CLAIMS
+
+
+async def test_concurrent_tokens_of_a_rotated_key_share_one_request(
+    op: OP, old: SigningKey, new: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.publish([new])
+    await asyncio.gather(*(provider.verify(new.sign(CLAIMS)) for _ in range(20)))
+    assert op.asked("/jwks") == 2
+
+
+async def test_a_flood_of_invented_keys_makes_no_flood_of_requests(op: OP, old: SigningKey) -> None:
+    provider = op.provider()
+    op.publish([old])
+    for number in range(20):
+        invented = SigningKey(f"invented-{number}").sign(CLAIMS)
+        assert await code_of(provider, invented) == Code.JWS_KEY_MISSING
+    assert op.asked("/jwks") == 2
+
+
+async def test_a_rotation_during_a_flood_is_noticed_within_a_minute(
+    op: OP, old: SigningKey, new: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await code_of(provider, SigningKey("invented").sign(CLAIMS))
+    op.publish([new])
+    assert await code_of(provider, new.sign(CLAIMS)) == Code.JWS_KEY_MISSING
+    op.now += 60
+    assert (await provider.verify(new.sign(CLAIMS))).claims == CLAIMS
+
+
+async def test_a_withdrawn_key_is_forgotten_after_an_hour(
+    op: OP, old: SigningKey, new: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.publish([new])
+    op.now += 3600
+    assert await code_of(provider, old.sign(CLAIMS)) == Code.JWS_KEY_MISSING
+
+
+async def test_an_algorithm_that_is_not_pinned_is_refused(op: OP, old: SigningKey) -> None:
+    op.publish([old])
+    provider = op.provider(algorithms=["RS256"])
+    assert await code_of(provider, old.sign(CLAIMS)) == Code.JWS_ALGORITHM
+    assert op.asked("/jwks") == 1
+
+
+async def test_a_token_that_is_none_asks_nothing(op: OP) -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        await op.provider().verify("not.a.token")
+    assert caught.value.code == Code.JWS_MALFORMED
+    assert op.requests == []
+
+
+async def test_a_secret_signature_needs_no_keys_of_the_provider(op: OP) -> None:
+    token = Signer.of_secret("s" * 32, "HS256").sign(CLAIMS)
+    provider = op.provider(algorithms=["HS256"])
+    assert (await provider.verify(token)).claims == CLAIMS
+    assert op.requests == []
+
+
+async def test_a_key_set_that_is_none_is_refused(op: OP, old: SigningKey) -> None:
+    op.answer("/jwks", {"keys": "none"})
+    assert await code_of(op.provider(), old.sign(CLAIMS)) == Code.PROVIDER_KEYS_INVALID
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/jwk-set+json"])
+async def test_both_media_types_of_a_key_set_are_read(
+    op: OP, old: SigningKey, media_type: str
+) -> None:
+    op.answer_text("/jwks", f'{{"keys": [{{"kty": "odd"}}, {_json(old)}]}}', media_type)
+    assert (await op.provider().verify(old.sign(CLAIMS))).claims == CLAIMS
+
+
+async def test_keys_that_cannot_be_read_are_a_failure_of_the_provider(
+    op: OP, old: SigningKey
+) -> None:
+    op.answer("/jwks", {}, status=500)
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().verify(old.sign(CLAIMS))
+    assert caught.value.code == Code.PROVIDER_STATUS
+
+
+def _json(key: SigningKey) -> str:
+    return "{" + ", ".join(f'"{name}": "{value}"' for name, value in key.jwk.items()) + "}"

@@ -1,0 +1,88 @@
+"""Discovery: when it happens, how often, and what it refuses (Discovery 1.0, section 4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProviderError
+from tests.oidc.provider.op import METADATA, OP
+
+DISCOVERY = "/tenant/.well-known/openid-configuration"
+
+
+def test_making_a_provider_asks_nothing(op: OP) -> None:
+    assert op.provider().known_metadata() is None
+    assert op.requests == []
+
+
+async def test_the_final_slash_of_the_issuer_is_dropped_for_the_address_alone(op: OP) -> None:
+    metadata = await op.provider().metadata()
+    assert metadata.issuer == "https://op.test/tenant/"
+    assert str(op.requests[0].url) == f"https://op.test{DISCOVERY}"
+
+
+async def test_known_metadata_needs_no_second_request(op: OP) -> None:
+    provider = op.provider()
+    metadata = await provider.metadata()
+    assert provider.known_metadata() is metadata
+    assert op.asked(DISCOVERY) == 1
+
+
+async def test_first_callers_share_one_discovery(op: OP) -> None:
+    provider = op.provider()
+    await asyncio.gather(*(provider.metadata() for _ in range(50)))
+    assert op.asked(DISCOVERY) == 1
+
+
+async def test_another_issuer_is_refused(op: OP) -> None:
+    op.answer(DISCOVERY, {**METADATA, "issuer": "https://op.test/tenant"})
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.code == Code.PROVIDER_ISSUER_MISMATCH
+
+
+async def test_an_insecure_endpoint_is_refused_unless_allowed(op: OP) -> None:
+    op.answer(DISCOVERY, {**METADATA, "token_endpoint": "http://op.test/token"})
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.code == Code.PROVIDER_INSECURE_ENDPOINT
+    metadata = await op.provider(allow_insecure_http=True).metadata()
+    assert metadata.token_endpoint == "http://op.test/token"
+
+
+@pytest.mark.parametrize("status", [201, 400, 404, 500, 503])
+async def test_another_status_than_200_is_refused(op: OP, status: int) -> None:
+    op.answer(DISCOVERY, METADATA, status=status)
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.code == Code.PROVIDER_STATUS
+
+
+async def test_a_page_instead_of_a_document_is_refused(op: OP) -> None:
+    op.answer_text(DISCOVERY, "<p>Sign in to the hotel network", "text/html")
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+
+
+async def test_a_document_that_is_no_object_is_refused(op: OP) -> None:
+    op.answer(DISCOVERY, [METADATA])
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.code == Code.PROVIDER_METADATA_INVALID
+
+
+async def test_every_call_shares_the_memory_of_a_failed_discovery(op: OP) -> None:
+    op.break_off(DISCOVERY)
+    provider = op.provider()
+    with pytest.raises(ProviderError) as first:
+        await provider.metadata()
+    with pytest.raises(ProviderError) as second:
+        await provider.refresh("rt")
+    assert first.value.code == Code.PROVIDER_UNREACHABLE
+    assert second.value.code == Code.PROVIDER_UNAVAILABLE
+    op.now += 5
+    op.answer(DISCOVERY, METADATA)
+    assert (await provider.refresh("rt")).access_token == "at"

@@ -1,0 +1,117 @@
+"""The token endpoint: both grants, client authentication, refusals (RFC 6749 5)."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.client_auth import SignedAssertion
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.protocol.token import TokenRefused
+from tests.oidc.provider.op import ISSUER, NOW, OP
+
+CODE = AuthorizationCode("the-code")
+REDIRECT_URI = "https://app.test/auth/callback"
+
+
+async def test_a_code_is_exchanged(op: OP) -> None:
+    tokens = await op.provider().exchange_code(CODE, REDIRECT_URI, "v" * 43)
+    assert (tokens.access_token, tokens.id_token) == ("at", "it")
+    assert op.last_form() == {
+        "grant_type": "authorization_code",
+        "code": "the-code",
+        "redirect_uri": REDIRECT_URI,
+        "code_verifier": "v" * 43,
+    }
+    assert op.requests[-1].headers["Authorization"].startswith("Basic ")
+
+
+async def test_a_refresh_token_is_exchanged(op: OP) -> None:
+    assert (await op.provider().refresh("the-token")).access_token == "at"
+    assert op.last_form() == {"grant_type": "refresh_token", "refresh_token": "the-token"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "audience"),
+    [("issuer", ISSUER), ("token_endpoint", "https://op.test/token")],
+)
+async def test_an_assertion_names_the_chosen_audience(op: OP, choice: str, audience: str) -> None:
+    authentication = SignedAssertion("console", Signer.of_private_key(Ed25519PrivateKey.generate()))
+    provider = op.provider(
+        authentication=authentication,
+        assertion_audience="issuer" if choice == "issuer" else "token_endpoint",
+    )
+    await provider.refresh("rt")
+    claims = CompactJWS.parse(op.last_form()["client_assertion"]).claims()
+    assert (claims["aud"], claims["iat"]) == (audience, NOW)
+
+
+async def test_no_assertion_is_sent_twice(op: OP) -> None:
+    authentication = SignedAssertion("console", Signer.of_private_key(Ed25519PrivateKey.generate()))
+    provider = op.provider(authentication=authentication)
+    ids = set()
+    for _ in range(3):
+        await provider.refresh("rt")
+        ids.add(CompactJWS.parse(op.last_form()["client_assertion"]).claims()["jti"])
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "code"),
+    [
+        (400, "invalid_grant", Code.TOKEN_INVALID_GRANT),
+        (401, "invalid_client", Code.TOKEN_INVALID_CLIENT),
+        (400, "invalid_scope", Code.TOKEN_REFUSED),
+    ],
+)
+async def test_a_refusal_is_named(op: OP, status: int, error: str, code: Code) -> None:
+    op.answer("/token", {"error": error}, status=status)
+    with pytest.raises(TokenRefused) as caught:
+        await op.provider().refresh("rt")
+    assert (caught.value.code, caught.value.error) == (code, error)
+
+
+async def test_a_refusal_without_json_is_a_refusal(op: OP) -> None:
+    op.answer_text("/token", "<h1>Bad request</h1>", "text/html", status=400)
+    with pytest.raises(TokenRefused) as caught:
+        await op.provider().refresh("rt")
+    assert caught.value.code == Code.TOKEN_REFUSED
+
+
+@pytest.mark.parametrize("status", [201, 408, 429, 500, 502, 503])
+async def test_a_status_that_may_pass_is_no_refusal(op: OP, status: int) -> None:
+    op.answer("/token", {"error": "invalid_grant"}, status=status)
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().refresh("rt")
+    assert caught.value.code == Code.PROVIDER_STATUS
+    assert not isinstance(caught.value, TokenRefused)
+
+
+async def test_a_redirect_gets_no_credentials(op: OP) -> None:
+    headers = {"Location": "https://evil.test/token"}
+    op.answers["/token"] = lambda request: httpx.Response(307, headers=headers)
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().exchange_code(CODE, REDIRECT_URI, "v" * 43)
+    assert caught.value.code == Code.PROVIDER_REDIRECTED
+    assert op.asked("/token") == 1
+
+
+async def test_a_lost_answer_is_not_asked_for_again(op: OP) -> None:
+    op.break_off("/token")
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().exchange_code(CODE, REDIRECT_URI, "v" * 43)
+    assert caught.value.code == Code.PROVIDER_UNREACHABLE
+    assert op.asked("/token") == 1
+
+
+async def test_no_error_holds_a_secret(op: OP) -> None:
+    op.answer_text("/token", '{"access_token": "secret-at", ', "application/json")
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().refresh("secret-rt")
+    assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
+    told = [str(caught.value), str(caught.value.details), repr(caught.value.__cause__)]
+    assert "secret" not in "".join(told)

@@ -1,0 +1,84 @@
+"""UserInfo as JSON and as a signed JWT (OpenID Connect Core 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from fastapi_oidc.errors import Code, OIDCError
+from tests.oidc.provider.op import ISSUER, METADATA, OP, SigningKey
+
+DISCOVERY = "/tenant/.well-known/openid-configuration"
+SIGNED = {"sub": "alice", "iss": ISSUER, "aud": "console"}
+
+
+def answer_signed(op: OP, claims: Mapping[str, object]) -> None:
+    key = SigningKey("k")
+    op.publish([key])
+    op.answer_text("/userinfo", key.sign(claims), "application/jwt")
+
+
+async def code_of(op: OP) -> Code:
+    with pytest.raises(OIDCError) as caught:
+        await op.provider().userinfo("at", sub="alice")
+    return caught.value.code
+
+
+async def test_json_is_asked_for_with_the_access_token(op: OP) -> None:
+    op.answer("/userinfo", {"sub": "alice", "name": "Alice"})
+    claims = await op.provider().userinfo("at", sub="alice")
+    assert claims == {"sub": "alice", "name": "Alice"}
+    assert op.requests[-1].headers["Authorization"] == "Bearer at"
+    assert op.requests[-1].method == "GET"
+
+
+async def test_a_signed_answer_is_verified(op: OP) -> None:
+    answer_signed(op, SIGNED)
+    assert await op.provider().userinfo("at", sub="alice") == SIGNED
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iss": "https://op.test/tenant"}, Code.USERINFO_ISSUER),
+        ({"aud": "another"}, Code.USERINFO_AUDIENCE),
+        ({"sub": "bob"}, Code.USERINFO_SUBJECT),
+    ],
+)
+async def test_a_signed_answer_names_provider_client_and_user(
+    op: OP, change: Mapping[str, object], code: Code
+) -> None:
+    answer_signed(op, {**SIGNED, **change})
+    assert await code_of(op) == code
+
+
+async def test_a_signature_by_another_key_is_refused(op: OP) -> None:
+    answer_signed(op, SIGNED)
+    op.publish([SigningKey("k")])
+    assert await code_of(op) == Code.JWS_SIGNATURE
+
+
+async def test_the_answer_about_somebody_else_is_refused(op: OP) -> None:
+    op.answer("/userinfo", {"sub": "bob"})
+    assert await code_of(op) == Code.USERINFO_SUBJECT
+
+
+async def test_an_answer_that_is_no_object_is_refused(op: OP) -> None:
+    op.answer("/userinfo", ["alice"])
+    assert await code_of(op) == Code.USERINFO_MALFORMED
+
+
+async def test_a_page_is_refused(op: OP) -> None:
+    op.answer_text("/userinfo", "alice", "text/plain")
+    assert await code_of(op) == Code.PROVIDER_ANSWER_MALFORMED
+
+
+async def test_a_refused_access_token_is_a_status(op: OP) -> None:
+    op.answer("/userinfo", {"error": "invalid_token"}, status=401)
+    assert await code_of(op) == Code.PROVIDER_STATUS
+
+
+async def test_a_provider_without_the_endpoint_has_no_answer(op: OP) -> None:
+    op.answer(DISCOVERY, {k: v for k, v in METADATA.items() if k != "userinfo_endpoint"})
+    assert await op.provider().userinfo("at", sub="alice") is None
