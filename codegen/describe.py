@@ -44,6 +44,7 @@ def for_generator(document: Document) -> Document:
         _one_answer(operation, f"{method.upper()} {path}")
         # The generator keeps no operationId; the summary carries it to the template.
         operation["summary"] = operation["operationId"]
+        operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
 
 
@@ -147,6 +148,12 @@ def _annotate(field: str, member: Document) -> None:
     name = field.replace("-", "_")
     if _is_taken(name):
         member["x-python-name"] = f"{name}_"
+
+
+def _docstring(operation: Document, endpoint: str) -> str:
+    words: str = operation.get("description", operation["operationId"])
+    phase = f". Phase: {operation['x-phase']}" if "x-phase" in operation else ""
+    return f"{words}\n\n{endpoint}{phase}."
 
 
 def _is_taken(name: str) -> bool:

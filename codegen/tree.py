@@ -36,7 +36,7 @@ def replace(target: Path) -> None:
             target.rename(retired)
         fresh_beside(target).rename(target)
     finally:
-        if not target.exists():
+        if not target.exists() and retired.exists():
             retired.rename(target)
     shutil.rmtree(retired, ignore_errors=True)
 

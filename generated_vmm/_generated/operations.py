@@ -46,21 +46,33 @@ from .models.vsock import Vsock
 
 
 def describe_instance() -> Operation[InstanceInfo]:
-    """describe_instance"""
+    """Tell which process this is and whether its machine runs.
+
+    GET /. Phase: any.
+
+    """
     return Operation(
         id="describeInstance", method="GET", path="/", body=None, read=InstanceInfo.from_answer
     )
 
 
 def create_sync_action(body: InstanceActionInfo) -> Operation[None]:
-    """create_sync_action"""
+    """Start the machine, flush the metrics or send Ctrl+Alt+Del.
+
+    PUT /actions. Phase: any.
+
+    """
     return Operation(
         id="createSyncAction", method="PUT", path="/actions", body=body.to_json(), read=no_answer
     )
 
 
 def describe_balloon_config() -> Operation[Balloon]:
-    """describe_balloon_config"""
+    """Read the settings of the balloon.
+
+    GET /balloon. Phase: any.
+
+    """
     return Operation(
         id="describeBalloonConfig",
         method="GET",
@@ -71,21 +83,33 @@ def describe_balloon_config() -> Operation[Balloon]:
 
 
 def put_balloon(body: Balloon) -> Operation[None]:
-    """put_balloon"""
+    """Set up the balloon, or replace it.
+
+    PUT /balloon. Phase: before start.
+
+    """
     return Operation(
         id="putBalloon", method="PUT", path="/balloon", body=body.to_json(), read=no_answer
     )
 
 
 def patch_balloon(body: BalloonUpdate) -> Operation[None]:
-    """patch_balloon"""
+    """Give the balloon another size.
+
+    PATCH /balloon. Phase: after start.
+
+    """
     return Operation(
         id="patchBalloon", method="PATCH", path="/balloon", body=body.to_json(), read=no_answer
     )
 
 
 def describe_balloon_stats() -> Operation[BalloonStats]:
-    """describe_balloon_stats"""
+    """Read what the guest last said about its memory.
+
+    GET /balloon/statistics. Phase: after start.
+
+    """
     return Operation(
         id="describeBalloonStats",
         method="GET",
@@ -96,7 +120,11 @@ def describe_balloon_stats() -> Operation[BalloonStats]:
 
 
 def patch_balloon_stats_interval(body: BalloonStatsUpdate) -> Operation[None]:
-    """patch_balloon_stats_interval"""
+    """Change the pace of the balloon's statistics.
+
+    PATCH /balloon/statistics. Phase: after start.
+
+    """
     return Operation(
         id="patchBalloonStatsInterval",
         method="PATCH",
@@ -107,7 +135,11 @@ def patch_balloon_stats_interval(body: BalloonStatsUpdate) -> Operation[None]:
 
 
 def start_balloon_hinting(body: BalloonStartCmd | None = None) -> Operation[None]:
-    """start_balloon_hinting"""
+    """Begin a run of free page hinting.
+
+    PATCH /balloon/hinting/start. Phase: after start.
+
+    """
     return Operation(
         id="startBalloonHinting",
         method="PATCH",
@@ -118,7 +150,11 @@ def start_balloon_hinting(body: BalloonStartCmd | None = None) -> Operation[None
 
 
 def describe_balloon_hinting() -> Operation[BalloonHintingStatus]:
-    """describe_balloon_hinting"""
+    """Tell how far the run of free page hinting is.
+
+    GET /balloon/hinting/status. Phase: after start.
+
+    """
     return Operation(
         id="describeBalloonHinting",
         method="GET",
@@ -129,7 +165,11 @@ def describe_balloon_hinting() -> Operation[BalloonHintingStatus]:
 
 
 def stop_balloon_hinting() -> Operation[None]:
-    """stop_balloon_hinting"""
+    """End the run of free page hinting.
+
+    PATCH /balloon/hinting/stop. Phase: after start.
+
+    """
     return Operation(
         id="stopBalloonHinting",
         method="PATCH",
@@ -140,7 +180,11 @@ def stop_balloon_hinting() -> Operation[None]:
 
 
 def put_guest_boot_source(body: BootSource) -> Operation[None]:
-    """put_guest_boot_source"""
+    """Set what the guest boots, or replace it.
+
+    PUT /boot-source. Phase: before start.
+
+    """
     return Operation(
         id="putGuestBootSource",
         method="PUT",
@@ -151,7 +195,11 @@ def put_guest_boot_source(body: BootSource) -> Operation[None]:
 
 
 def put_cpu_configuration(body: CpuConfig) -> Operation[None]:
-    """put_cpu_configuration"""
+    """Set a CPU template of one's own.
+
+    PUT /cpu-config. Phase: before start.
+
+    """
     return Operation(
         id="putCpuConfiguration",
         method="PUT",
@@ -162,7 +210,11 @@ def put_cpu_configuration(body: CpuConfig) -> Operation[None]:
 
 
 def put_guest_drive_by_id(drive_id: str, body: Drive) -> Operation[None]:
-    """put_guest_drive_by_id"""
+    """Set up a drive, or replace it.
+
+    PUT /drives/{drive_id}. Phase: any, with PCI after start.
+
+    """
     return Operation(
         id="putGuestDriveByID",
         method="PUT",
@@ -173,7 +225,11 @@ def put_guest_drive_by_id(drive_id: str, body: Drive) -> Operation[None]:
 
 
 def delete_guest_drive_by_id(drive_id: str) -> Operation[None]:
-    """delete_guest_drive_by_id"""
+    """Take a drive away from the running guest.
+
+    DELETE /drives/{drive_id}. Phase: after start, with PCI.
+
+    """
     return Operation(
         id="deleteGuestDriveByID",
         method="DELETE",
@@ -184,7 +240,11 @@ def delete_guest_drive_by_id(drive_id: str) -> Operation[None]:
 
 
 def patch_guest_drive_by_id(drive_id: str, body: PartialDrive) -> Operation[None]:
-    """patch_guest_drive_by_id"""
+    """Change the file behind a drive, or its limits.
+
+    PATCH /drives/{drive_id}. Phase: after start.
+
+    """
     return Operation(
         id="patchGuestDriveByID",
         method="PATCH",
@@ -195,7 +255,11 @@ def patch_guest_drive_by_id(drive_id: str, body: PartialDrive) -> Operation[None
 
 
 def put_guest_pmem_by_id(id: str, body: Pmem) -> Operation[None]:
-    """put_guest_pmem_by_id"""
+    """Set up a persistent memory device, or replace it.
+
+    PUT /pmem/{id}. Phase: any, with PCI after start.
+
+    """
     return Operation(
         id="putGuestPmemByID",
         method="PUT",
@@ -206,7 +270,11 @@ def put_guest_pmem_by_id(id: str, body: Pmem) -> Operation[None]:
 
 
 def delete_guest_pmem_by_id(id: str) -> Operation[None]:
-    """delete_guest_pmem_by_id"""
+    """Take a persistent memory device away from the running guest.
+
+    DELETE /pmem/{id}. Phase: after start, with PCI.
+
+    """
     return Operation(
         id="deleteGuestPmemByID",
         method="DELETE",
@@ -217,7 +285,11 @@ def delete_guest_pmem_by_id(id: str) -> Operation[None]:
 
 
 def patch_guest_pmem_by_id(id: str, body: PartialPmem) -> Operation[None]:
-    """patch_guest_pmem_by_id"""
+    """Change the limits of a persistent memory device.
+
+    PATCH /pmem/{id}. Phase: after start.
+
+    """
     return Operation(
         id="patchGuestPmemByID",
         method="PATCH",
@@ -228,14 +300,22 @@ def patch_guest_pmem_by_id(id: str, body: PartialPmem) -> Operation[None]:
 
 
 def put_logger(body: Logger) -> Operation[None]:
-    """put_logger"""
+    """Say where the log goes; may be repeated.
+
+    PUT /logger. Phase: before start.
+
+    """
     return Operation(
         id="putLogger", method="PUT", path="/logger", body=body.to_json(), read=no_answer
     )
 
 
 def get_machine_configuration() -> Operation[MachineConfiguration]:
-    """get_machine_configuration"""
+    """Read the settings of processors and memory; before any were made, 1 processor and 128 MiB.
+
+    GET /machine-config. Phase: any.
+
+    """
     return Operation(
         id="getMachineConfiguration",
         method="GET",
@@ -246,7 +326,11 @@ def get_machine_configuration() -> Operation[MachineConfiguration]:
 
 
 def put_machine_configuration(body: MachineConfiguration) -> Operation[None]:
-    """put_machine_configuration"""
+    """Set processors and memory.
+
+    PUT /machine-config. Phase: before start.
+
+    """
     return Operation(
         id="putMachineConfiguration",
         method="PUT",
@@ -257,7 +341,11 @@ def put_machine_configuration(body: MachineConfiguration) -> Operation[None]:
 
 
 def patch_machine_configuration(body: PartialMachineConfiguration) -> Operation[None]:
-    """patch_machine_configuration"""
+    """Change some settings of processors and memory.
+
+    PATCH /machine-config. Phase: before start.
+
+    """
     return Operation(
         id="patchMachineConfiguration",
         method="PATCH",
@@ -268,54 +356,86 @@ def patch_machine_configuration(body: PartialMachineConfiguration) -> Operation[
 
 
 def put_metrics(body: Metrics) -> Operation[None]:
-    """put_metrics"""
+    """Say where the metrics go, once per process.
+
+    PUT /metrics. Phase: before start.
+
+    """
     return Operation(
         id="putMetrics", method="PUT", path="/metrics", body=body.to_json(), read=no_answer
     )
 
 
 def get_mmds() -> Operation[MmdsContentsObject]:
-    """get_mmds"""
+    """Read the guest's metadata.
+
+    GET /mmds. Phase: any.
+
+    """
     return Operation(
         id="getMmds", method="GET", path="/mmds", body=None, read=MmdsContentsObject.from_answer
     )
 
 
 def put_mmds(body: MmdsContentsObject) -> Operation[None]:
-    """put_mmds"""
+    """Replace the guest's metadata.
+
+    PUT /mmds. Phase: any.
+
+    """
     return Operation(id="putMmds", method="PUT", path="/mmds", body=body.to_json(), read=no_answer)
 
 
 def patch_mmds(body: MmdsContentsObject) -> Operation[None]:
-    """patch_mmds"""
+    """Merge a change into the guest's metadata.
+
+    PATCH /mmds. Phase: any.
+
+    """
     return Operation(
         id="patchMmds", method="PATCH", path="/mmds", body=body.to_json(), read=no_answer
     )
 
 
 def put_mmds_config(body: MmdsConfig) -> Operation[None]:
-    """put_mmds_config"""
+    """Say how the guest reaches its metadata.
+
+    PUT /mmds/config. Phase: before start.
+
+    """
     return Operation(
         id="putMmdsConfig", method="PUT", path="/mmds/config", body=body.to_json(), read=no_answer
     )
 
 
 def put_entropy_device(body: EntropyDevice) -> Operation[None]:
-    """put_entropy_device"""
+    """Give the guest a source of random numbers.
+
+    PUT /entropy. Phase: before start.
+
+    """
     return Operation(
         id="putEntropyDevice", method="PUT", path="/entropy", body=body.to_json(), read=no_answer
     )
 
 
 def put_serial_device(body: SerialDevice) -> Operation[None]:
-    """put_serial_device"""
+    """Say where the guest's serial console goes.
+
+    PUT /serial. Phase: before start.
+
+    """
     return Operation(
         id="putSerialDevice", method="PUT", path="/serial", body=body.to_json(), read=no_answer
     )
 
 
 def get_memory_hotplug() -> Operation[MemoryHotplugStatus]:
-    """get_memory_hotplug"""
+    """Tell how much memory was asked for and has been taken.
+
+    GET /hotplug/memory. Phase: after start.
+
+    """
     return Operation(
         id="getMemoryHotplug",
         method="GET",
@@ -326,7 +446,11 @@ def get_memory_hotplug() -> Operation[MemoryHotplugStatus]:
 
 
 def put_memory_hotplug(body: MemoryHotplugConfig) -> Operation[None]:
-    """put_memory_hotplug"""
+    """Set up memory that can be added later.
+
+    PUT /hotplug/memory. Phase: before start.
+
+    """
     return Operation(
         id="putMemoryHotplug",
         method="PUT",
@@ -337,7 +461,11 @@ def put_memory_hotplug(body: MemoryHotplugConfig) -> Operation[None]:
 
 
 def patch_memory_hotplug(body: MemoryHotplugSizeUpdate) -> Operation[None]:
-    """patch_memory_hotplug"""
+    """Ask the guest to take or give back added memory.
+
+    PATCH /hotplug/memory. Phase: after start.
+
+    """
     return Operation(
         id="patchMemoryHotplug",
         method="PATCH",
@@ -348,7 +476,11 @@ def patch_memory_hotplug(body: MemoryHotplugSizeUpdate) -> Operation[None]:
 
 
 def put_guest_network_interface_by_id(iface_id: str, body: NetworkInterface) -> Operation[None]:
-    """put_guest_network_interface_by_id"""
+    """Set up a network interface, or replace it.
+
+    PUT /network-interfaces/{iface_id}. Phase: any, with PCI after start.
+
+    """
     return Operation(
         id="putGuestNetworkInterfaceByID",
         method="PUT",
@@ -359,7 +491,11 @@ def put_guest_network_interface_by_id(iface_id: str, body: NetworkInterface) -> 
 
 
 def delete_guest_network_interface_by_id(iface_id: str) -> Operation[None]:
-    """delete_guest_network_interface_by_id"""
+    """Take a network interface away from the running guest.
+
+    DELETE /network-interfaces/{iface_id}. Phase: after start, with PCI.
+
+    """
     return Operation(
         id="deleteGuestNetworkInterfaceByID",
         method="DELETE",
@@ -372,7 +508,11 @@ def delete_guest_network_interface_by_id(iface_id: str) -> Operation[None]:
 def patch_guest_network_interface_by_id(
     iface_id: str, body: PartialNetworkInterface
 ) -> Operation[None]:
-    """patch_guest_network_interface_by_id"""
+    """Change the limits of a network interface.
+
+    PATCH /network-interfaces/{iface_id}. Phase: after start.
+
+    """
     return Operation(
         id="patchGuestNetworkInterfaceByID",
         method="PATCH",
@@ -383,7 +523,11 @@ def patch_guest_network_interface_by_id(
 
 
 def create_snapshot(body: SnapshotCreateParams) -> Operation[None]:
-    """create_snapshot"""
+    """Write a snapshot of the machine to files.
+
+    PUT /snapshot/create. Phase: paused.
+
+    """
     return Operation(
         id="createSnapshot",
         method="PUT",
@@ -394,14 +538,22 @@ def create_snapshot(body: SnapshotCreateParams) -> Operation[None]:
 
 
 def load_snapshot(body: SnapshotLoadParams) -> Operation[None]:
-    """load_snapshot"""
+    """Restore a machine from a snapshot.
+
+    PUT /snapshot/load. Phase: fresh.
+
+    """
     return Operation(
         id="loadSnapshot", method="PUT", path="/snapshot/load", body=body.to_json(), read=no_answer
     )
 
 
 def get_firecracker_version() -> Operation[FirecrackerVersion]:
-    """get_firecracker_version"""
+    """Tell the version of the monitor.
+
+    GET /version. Phase: any.
+
+    """
     return Operation(
         id="getFirecrackerVersion",
         method="GET",
@@ -412,12 +564,20 @@ def get_firecracker_version() -> Operation[FirecrackerVersion]:
 
 
 def patch_vm(body: Vm) -> Operation[None]:
-    """patch_vm"""
+    """Pause the machine, or let it run on.
+
+    PATCH /vm. Phase: after start.
+
+    """
     return Operation(id="patchVm", method="PATCH", path="/vm", body=body.to_json(), read=no_answer)
 
 
 def get_export_vm_config() -> Operation[FullVmConfiguration]:
-    """get_export_vm_config"""
+    """Read all that was configured.
+
+    GET /vm/config. Phase: any.
+
+    """
     return Operation(
         id="getExportVmConfig",
         method="GET",
@@ -428,7 +588,11 @@ def get_export_vm_config() -> Operation[FullVmConfiguration]:
 
 
 def put_guest_vsock(body: Vsock) -> Operation[None]:
-    """put_guest_vsock"""
+    """Set up the socket device, or replace it.
+
+    PUT /vsock. Phase: before start.
+
+    """
     return Operation(
         id="putGuestVsock", method="PUT", path="/vsock", body=body.to_json(), read=no_answer
     )

@@ -1,0 +1,92 @@
+"""Generate the monitor client from the monitor's own description of its HTTP API."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from codegen.document import Unusable
+from codegen.pipeline import Project, Run, install, make, stale
+
+EXAMPLES = """\
+examples:
+  python -m codegen                                  regenerate from the committed description
+  python -m codegen --spec firecracker.yaml          import a monitor release, then regenerate
+  python -m codegen --spec firecracker.yaml --out D  generate into the new folder D, change nothing here
+  python -m codegen --check                          is what is committed what would be generated?
+
+exit status: 0 done, 1 --check found differences, 2 unusable input
+"""
+
+
+def main(arguments: Sequence[str] | None = None, *, root: Path = Path(__file__).parents[1]) -> int:
+    """Run the command line in the project at `root` and return the exit status."""
+    options = _parser().parse_args(arguments)
+    project = Project(root)
+    try:
+        spec = options.spec or project.description()
+        if options.out:
+            return _generate_into(project, spec, options.out)
+        with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
+            run = make(project, spec, Path(scratch))
+            return _report_stale(run, project) if options.check else _install(run, project)
+    except Unusable as error:
+        print(f"codegen: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m codegen",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--spec",
+        type=Path,
+        metavar="FILE",
+        help="a description as a monitor release publishes it: Swagger 2.0, OpenAPI 3.0 or 3.1",
+    )
+    goal = parser.add_mutually_exclusive_group()
+    goal.add_argument("--out", type=Path, metavar="DIR", help="generate into a new folder instead")
+    goal.add_argument("--check", action="store_true", help="compare instead of writing")
+    return parser
+
+
+def _generate_into(project: Project, spec: Path, folder: Path) -> int:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Unusable(f"{folder}: not an empty folder")
+    run = make(project, spec, folder)
+    _print(run)
+    for path in sorted(folder.iterdir()):
+        print(f"made {path}")
+    return 0
+
+
+def _install(run: Run, project: Project) -> int:
+    install(run, project)
+    _print(run)
+    return 0
+
+
+def _report_stale(run: Run, project: Project) -> int:
+    found = stale(run, project)
+    for line in found:
+        print(line)
+    if found:
+        print("run `make codegen` and commit what it changes")
+    return 1 if found else 0
+
+
+def _print(run: Run) -> None:
+    for note in run.notes:
+        print(note)
+    print(run.summary())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

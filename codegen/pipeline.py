@@ -1,0 +1,122 @@
+"""One run: from a description to the files it determines, checked against or put into the project."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.describe import describe
+from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
+from codegen.generate import generate_package
+from codegen.import_spec import import_spec
+from codegen.members import members_page
+from codegen.overlay import read_overlay
+from codegen.tree import differences, fresh_beside, recover, replace, write_whole
+
+PACKAGE = "_generated"
+MEMBERS = "members.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Where the project keeps what codegen reads and writes."""
+
+    root: Path
+
+    @property
+    def package(self) -> Path:
+        """The generated package."""
+        return self.root / "generated_vmm" / PACKAGE
+
+    @property
+    def members(self) -> Path:
+        """The generated page of client members."""
+        return self.root / "docs" / "vmm" / MEMBERS
+
+    @property
+    def overlay(self) -> Path:
+        """Our own words for the description."""
+        return self.root / "openapi" / "overlay.yaml"
+
+    def description(self) -> Path:
+        """The committed description. Raises `Unusable` unless there is exactly one."""
+        found = self.descriptions()
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or "none"
+            raise Unusable(
+                f"{self.root / 'openapi'}: expected one firecracker-*.yaml, found {names}"
+            )
+        return found[0]
+
+    def descriptions(self) -> list[Path]:
+        """All committed descriptions: more than one after an import that was interrupted."""
+        return sorted((self.root / "openapi").glob("firecracker-*.yaml"))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run made in a folder of its own, with the notes for whoever started it."""
+
+    folder: Path
+    facts: Document
+    document: Document
+    notes: list[str]
+
+    @property
+    def version(self) -> str:
+        """The monitor's version."""
+        version: str = self.document["info"]["version"]
+        return version
+
+    @property
+    def name(self) -> str:
+        """The file name of the description."""
+        return f"firecracker-{self.version}.yaml"
+
+    def summary(self) -> str:
+        """How much was generated, in one line."""
+        operations, schemas = list(operations_of(self.document)), schemas_of(self.document)
+        return f"monitor {self.version}: {len(operations)} operations, {len(schemas)} schemas"
+
+
+def make(project: Project, spec: Path, folder: Path) -> Run:
+    """Generate everything that a description determines into a folder."""
+    facts = import_spec(spec)
+    document, notes = describe(facts, read_overlay(project.overlay))
+    run = Run(folder, facts, document, notes)
+    generate_package(document, folder / PACKAGE)
+    write_whole(folder / MEMBERS, members_page(document))
+    write_whole(folder / run.name, write_yaml(facts))
+    return run
+
+
+def install(run: Run, project: Project) -> None:
+    """Put what was made into the project, each part whole.
+
+    The description comes last: until then an interrupted import is one that did not happen.
+    """
+    recover(project.package)
+    shutil.copytree(run.folder / PACKAGE, fresh_beside(project.package))
+    replace(project.package)
+    write_whole(project.members, (run.folder / MEMBERS).read_text(encoding="utf-8"))
+    write_whole(
+        project.root / "openapi" / run.name, (run.folder / run.name).read_text(encoding="utf-8")
+    )
+    for path in project.descriptions():
+        if path.name != run.name:
+            path.unlink()
+
+
+def stale(run: Run, project: Project) -> list[str]:
+    """What in the project is not what the run made, one line for each file."""
+    found = list(differences(run.folder / PACKAGE, project.package))
+    for made, present in (
+        (MEMBERS, project.members),
+        (run.name, project.root / "openapi" / run.name),
+    ):
+        if not present.exists():
+            found.append(f"missing: {present}")
+        elif (run.folder / made).read_bytes() != present.read_bytes():
+            found.append(f"differs: {present}")
+    return found
