@@ -1,0 +1,135 @@
+// The npm package oidc-provider, as it is, on a free port of 127.0.0.1.
+//
+//   node provider.mjs oidc-provider      the current major
+//   node provider.mjs oidc-provider-6    the last major with Session Management 1.0
+//
+// Prints {"issuer": "..."} when it listens and ends when its standard input closes.
+// Two paths of its own serve the tests: POST /test/clients registers a client (JSON metadata),
+// POST /test/keys replaces every signing key.
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { createServer } from 'node:http'
+import { json } from 'node:stream/consumers'
+
+import { MemoryAdapter } from './adapter.mjs'
+
+const packageName = process.argv[2]
+const isCurrent = packageName === 'oidc-provider'
+const { default: Provider } = await import(packageName)
+
+const people = {
+  alice: { name: 'Alice', email: 'alice@example.com', roles: ['admin'] },
+  bob: { name: 'Bob', email: 'bob@example.com', roles: ['viewer'] },
+}
+const signing = ['RS256', 'PS256', 'ES256', 'EdDSA']
+const authenticating = [
+  'none', 'client_secret_basic', 'client_secret_post', 'client_secret_jwt', 'private_key_jwt',
+]
+
+function newKeys() {
+  const pairs = [
+    ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
+    ['PS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
+    ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
+    ['EdDSA', generateKeyPairSync('ed25519')],
+  ]
+  return pairs.map(([alg, pair]) => (
+    { ...pair.privateKey.export({ format: 'jwk' }), alg, use: 'sig', kid: randomUUID() }
+  ))
+}
+
+const features = {
+  devInteractions: { enabled: false },
+  revocation: { enabled: true },
+  backchannelLogout: { enabled: true },
+  jwtUserinfo: { enabled: true },
+  ...(isCurrent
+    ? { pushedAuthorizationRequests: { enabled: true }, rpInitiatedLogout: { enabled: true } }
+    : { sessionManagement: { enabled: true } }),
+}
+
+const algorithms = {
+  idTokenSigningAlgValues: signing,
+  userinfoSigningAlgValues: signing,
+  [isCurrent ? 'clientAuthSigningAlgValues' : 'tokenEndpointAuthSigningAlgValues']:
+    [...signing, 'HS256'],
+}
+
+const configuration = {
+  adapter: MemoryAdapter,
+  features,
+  claims: { openid: ['sub', 'roles'], profile: ['name'], email: ['email'] },
+  cookies: { keys: [randomUUID()] },
+  findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ sub, ...people[sub] }) }),
+  interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
+  issueRefreshToken: () => true,
+  rotateRefreshToken: true,
+  ...(isCurrent
+    ? {
+        clientAuthMethods: authenticating,
+        enabledJWA: algorithms,
+        pkce: { required: () => true },
+        loadExistingGrant: grantEverything,
+        // The guard against requests to this machine would refuse every client under test.
+        fetch: (url, { dispatcher, ...options }) => fetch(url, options),
+      }
+    : {
+        tokenEndpointAuthMethods: authenticating,
+        whitelistedJWA: algorithms,
+        pkceMethods: ['S256'],
+      }),
+}
+
+async function grantEverything(context) {
+  const { client, session } = context.oidc
+  const grant = new context.oidc.provider.Grant({
+    clientId: client.clientId, accountId: session.accountId,
+  })
+  grant.addOIDCScope('openid profile email offline_access')
+  await grant.save()
+  return grant
+}
+
+/** Signs in whom `login_hint` names, with no page to click on. */
+async function interact(request, response) {
+  const { prompt, params } = await provider.interactionDetails(request, response)
+  const sub = params.login_hint ?? 'alice'
+  const result = prompt.name === 'login'
+    ? { login: { account: sub, accountId: sub } }
+    : { consent: {} }
+  await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: true })
+}
+
+async function registerClient(request, response) {
+  const metadata = await json(request)
+  await new MemoryAdapter('Client').upsert(metadata.client_id, metadata)
+  response.writeHead(204).end()
+}
+
+function replaceKeys(_request, response) {
+  start()
+  response.writeHead(204).end()
+}
+
+const paths = { '/test/clients': registerClient, '/test/keys': replaceKeys }
+const server = createServer((request, response) => {
+  const serve = request.url.startsWith('/interaction/') ? interact : paths[request.url]
+  if (serve === undefined) return answer(request, response)
+  Promise.resolve(serve(request, response)).catch((error) => {
+    console.error(error)
+    response.writeHead(500).end(String(error))
+  })
+})
+
+let provider, answer
+function start() {
+  const issuer = `http://127.0.0.1:${server.address().port}`
+  provider = new Provider(issuer, { ...configuration, jwks: { keys: newKeys() } })
+  answer = isCurrent ? provider.callback() : provider.callback
+  for (const event of ['server_error', 'backchannel.error']) {
+    provider.on(event, (_context, error) => console.error(event, error))
+  }
+  return issuer
+}
+
+server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ issuer: start() })))
+process.stdin.resume().on('end', () => process.exit())
