@@ -1,0 +1,847 @@
+// @ts-check
+/**
+ * `<oidc-context>`: the browser's half of the session. docs/browser.md is the manual.
+ *
+ * The first half decides: pure functions without DOM, clock or randomness. The second half, the element, does.
+ * Times are milliseconds since the epoch, except in attributes and in the server's answers: those are seconds.
+ */
+
+/** @typedef {'loading' | 'anonymous' | 'authenticated' | 'expired' | 'idle' | 'revoked'} Status */
+/** @typedef {'off' | 'watching' | 'checking' | 'stopped'} Monitoring */
+/**
+ * The public session; the application may add members.
+ * @typedef {{is_authenticated: boolean, sub?: string | null, identity?: unknown, expires_at?: number | null,
+ *   session_state?: string | null, csrf_token?: string | null, [member: string]: unknown}} PublicSession
+ */
+/**
+ * @typedef {{supported: true, client_id: string, check_session_iframe: string, poll_interval: number,
+ *   redirect_origin: string}} MonitorConfig
+ */
+/** One login's idle deadline, shared by all tabs. @typedef {{login: string, deadline: number, endedAt: number}} IdleRecord */
+/** Silent logins since the OP iframe last said `unchanged`. @typedef {{checks: number, notBefore: number}} CheckRecord */
+/** @typedef {{outcome: string, code: string}} SilentAnswer */
+/** @typedef {{status: Status, expiresAt: number, idleAt: number, revalidateAt: number, visible: boolean}} Plan */
+
+// ---------------------------------------------------------------- decisions
+
+const SECOND = 1000
+/** A waking machine's timers may be late by this much at most: no timer sleeps longer. */
+const LONGEST_NAP = 5 * SECOND
+const FIRST_RETRY = 5 * SECOND
+const LONGEST_RETRY = 300 * SECOND
+/** Another tab that took over an idle logout gets this long to bring it to the server. */
+const IDLE_TAKEOVER = 10 * SECOND
+/** The pause after the first and second silent login that the OP iframe did not confirm; after the third it is not believed. */
+const CHECK_PAUSES = [30 * SECOND, 120 * SECOND]
+const CHECK_LIMIT = CHECK_PAUSES.length + 1
+
+/** Failures that say nothing about the user: the check is repeated later, the session stays. */
+const INCONCLUSIVE = new Set([
+  'timeout', 'authorization.transaction_missing', 'provider.unreachable', 'provider.unavailable', 'provider.timeout',
+  'session.store_unavailable', 'session.revocation_unavailable', 'session.lock_unavailable',
+])
+
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** @param {string | null} text @returns {Record<string, unknown>} an empty object for anything but a JSON object */
+function parseObject(text) {
+  try {
+    const value = JSON.parse(text ?? '')
+    return isObject(value) ? value : {}
+  } catch {
+    return {}
+  }
+}
+
+/**
+ * The server's answer as a public session; throws TypeError when it is none.
+ * @param {unknown} answer
+ * @returns {Readonly<PublicSession>}
+ */
+export function parseSession(answer) {
+  if (!isObject(answer) || typeof answer.is_authenticated !== 'boolean') throw new TypeError('not a public session')
+  return Object.freeze(/** @type {PublicSession} */ (answer))
+}
+
+/**
+ * The monitoring configuration, or null when this page cannot monitor: `session_state` is computed over the origin
+ * of the redirect URI (Session Management 1.0, 3.2).
+ * @param {unknown} answer
+ * @param {string} pageOrigin
+ * @returns {MonitorConfig | null}
+ */
+export function parseMonitorConfig(answer, pageOrigin) {
+  if (!isObject(answer) || answer.supported !== true || answer.redirect_origin !== pageOrigin) return null
+  if (typeof answer.client_id !== 'string' || typeof answer.check_session_iframe !== 'string') return null
+  const seconds = Number(answer.poll_interval)
+  const config = { ...answer, poll_interval: seconds >= 1 ? seconds : 5 }
+  return /** @type {MonitorConfig} */ (config)
+}
+
+/**
+ * Names one login; the end is fixed at login, so two logins of one user differ.
+ * @param {PublicSession | null} session
+ */
+export const loginOf = (session) => (session?.is_authenticated ? `${session.sub}|${session.expires_at}` : null)
+
+/**
+ * Whether both say the same to a page; the CSRF token is new in every answer.
+ * @param {PublicSession | null} one
+ * @param {PublicSession | null} other
+ */
+export function sameSession(one, other) {
+  return JSON.stringify({ ...one, csrf_token: 0 }) === JSON.stringify({ ...other, csrf_token: 0 })
+}
+
+/**
+ * How far this machine's clock is ahead of the server's; 0 when the server does not tell.
+ * @param {string | null} dateHeader
+ * @param {number} now
+ */
+export function clockSkew(dateHeader, now) {
+  const server = Date.parse(dateHeader ?? '')
+  return Number.isNaN(server) ? 0 : now - server
+}
+
+/**
+ * When the session ends by this machine's clock; Infinity when the server does not tell.
+ * @param {PublicSession | null} session
+ * @param {number} skew
+ */
+export function expiryOf(session, skew) {
+  return typeof session?.expires_at === 'number' ? session.expires_at * SECOND + skew : Infinity
+}
+
+/**
+ * The status after an answer of the server: a session that is gone was revoked, unless its end was known before.
+ * @param {Status} status
+ * @param {PublicSession} session
+ * @returns {Status}
+ */
+export function statusAfter(status, session) {
+  if (session.is_authenticated) return 'authenticated'
+  if (status === 'authenticated') return 'revoked'
+  return status === 'loading' ? 'anonymous' : status
+}
+
+/**
+ * What is due, the most final first: a waking tab ends a session before it asks about it.
+ * @param {Plan} plan
+ * @param {number} now
+ * @returns {'expire' | 'idle' | 'revalidate' | 'wait'}
+ */
+export function due(plan, now) {
+  if (plan.status === 'authenticated' && now >= plan.expiresAt) return 'expire'
+  if (plan.status === 'authenticated' && now >= plan.idleAt) return 'idle'
+  return plan.visible && now >= plan.revalidateAt ? 'revalidate' : 'wait'
+}
+
+/**
+ * How long to sleep when nothing is due.
+ * @param {Plan} plan
+ * @param {number} now
+ */
+export function nap(plan, now) {
+  const revalidateAt = plan.visible ? plan.revalidateAt : Infinity
+  return Math.max(0, Math.min(LONGEST_NAP, plan.expiresAt - now, plan.idleAt - now, revalidateAt - now))
+}
+
+/**
+ * The pause before the next revalidation; clients that began together drift apart.
+ * @param {{interval: number, failures: number, random: number}} pace `interval` 0: only after a failure
+ */
+export function revalidationPause({ interval, failures, random }) {
+  if (failures === 0 && interval === 0) return Infinity
+  const pause = failures === 0 ? interval : Math.min(LONGEST_RETRY, FIRST_RETRY * 2 ** (failures - 1))
+  return pause * (0.9 + 0.2 * random)
+}
+
+/**
+ * The deadline of this login as the tabs left it, or a new one for a new login. Never further away than `timeout`:
+ * a clock that was set back must not keep a session open.
+ * @param {string | null} stored
+ * @param {{login: string, now: number, timeout: number}} at
+ * @returns {IdleRecord}
+ */
+export function idleRecord(stored, { login, now, timeout }) {
+  const record = parseObject(stored)
+  const known = record.login === login && Number.isFinite(record.deadline)
+  if (!known) return { login, deadline: now + timeout, endedAt: 0 }
+  return { login, deadline: Math.min(Number(record.deadline), now + timeout), endedAt: Number(record.endedAt) || 0 }
+}
+
+/**
+ * What this tab does at `now` about the idle deadline: nothing, end the session, or follow the tab that ends it.
+ * @param {IdleRecord} record
+ * @param {number} now
+ * @returns {'active' | 'end' | 'follow'}
+ */
+export function idleStep(record, now) {
+  if (record.endedAt === 0 && now < record.deadline) return 'active'
+  return record.endedAt > 0 && now - record.endedAt < IDLE_TAKEOVER ? 'follow' : 'end'
+}
+
+/**
+ * What the answer of the OP iframe asks for (Session Management 1.0, 3.1); anything from elsewhere is ignored.
+ * @param {{origin: string, data: unknown}} message
+ * @param {string} expectedOrigin
+ * @returns {'recheck' | 'believe' | 'stop' | 'ignore'}
+ */
+export function afterMessage(message, expectedOrigin) {
+  if (message.origin !== expectedOrigin) return 'ignore'
+  if (message.data === 'changed') return 'recheck'
+  if (message.data === 'unchanged') return 'believe'
+  return message.data === 'error' ? 'stop' : 'ignore'
+}
+
+/** @param {string | null} stored @returns {CheckRecord} */
+export function checkRecord(stored) {
+  const { checks, notBefore } = parseObject(stored)
+  return { checks: Number(checks) || 0, notBefore: Number(notBefore) || 0 }
+}
+
+/**
+ * Whether `changed` is followed by a silent login. An iframe without access to its cookies says `changed` for ever (5.1).
+ * @param {CheckRecord} record
+ * @param {number} now
+ * @returns {'now' | 'later' | 'never'}
+ */
+export function checkAllowed(record, now) {
+  if (record.checks >= CHECK_LIMIT) return 'never'
+  return now < record.notBefore ? 'later' : 'now'
+}
+
+/**
+ * The record after a silent login. When one ended the session and the iframe says `changed` again right after the next
+ * login, it is not believed: at most one session is lost to a browser that blocks the OP's cookies.
+ * @param {CheckRecord} record
+ * @param {'keep' | 'end' | 'retry'} verdict
+ * @param {number} now
+ * @returns {CheckRecord}
+ */
+export function afterCheck(record, verdict, now) {
+  if (verdict === 'end') return { checks: CHECK_LIMIT, notBefore: 0 }
+  return { checks: record.checks + 1, notBefore: now + (CHECK_PAUSES[record.checks] ?? 0) }
+}
+
+/** @param {unknown} message @returns {SilentAnswer | null} null for anything but the page that ends a silent login */
+export function silentAnswer(message) {
+  if (!isObject(message) || message.type !== 'oidc-silent') return null
+  return { outcome: String(message.outcome), code: String(message.code ?? '') }
+}
+
+/**
+ * What a silent login means for the session; an outcome or a code that is not known ends it.
+ * @param {SilentAnswer} answer
+ * @returns {'keep' | 'end' | 'retry'}
+ */
+export function verdictOf({ outcome, code }) {
+  if (outcome === 'same_user') return 'keep'
+  return outcome === 'error' && INCONCLUSIVE.has(code) ? 'retry' : 'end'
+}
+
+/**
+ * Where `redirect-on-expired` and `redirect-on-revoked` lead: a word of ours, a URL of this origin, or nowhere.
+ * @param {string | null} value
+ * @param {string} page URL of the page
+ */
+export function redirectTarget(value, page) {
+  if (value === null || ['login', 'logout', 'reload'].includes(value)) return value
+  const url = new URL(value, page)
+  return url.origin === new URL(page).origin ? url.href : null
+}
+
+// ------------------------------------------------------------------ effects
+
+const ACTIVITY = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'scroll']
+const WAKING = ['focus', 'pageshow', 'online', 'visibilitychange']
+const REQUEST_TIMEOUT = 10 * SECOND
+/** A tab that follows another tab's idle logout asks this often whether it is done. */
+const FOLLOW_PAUSE = 2 * SECOND
+const SILENT_LOGIN_TIMEOUT = 15 * SECOND
+
+/** Serves this tab when the browser offers no storage. @type {Map<string, string>} */
+const memory = new Map()
+
+/** @param {string} key */
+function recall(key) {
+  try {
+    return localStorage.getItem(key)
+  } catch {
+    return memory.get(key) ?? null
+  }
+}
+
+/** @param {string} key @param {IdleRecord | CheckRecord} record */
+function remember(key, record) {
+  memory.set(key, JSON.stringify(record))
+  try {
+    localStorage.setItem(key, JSON.stringify(record))
+  } catch {
+    // Storage is full or forbidden: this tab counts alone.
+  }
+}
+
+/**
+ * Runs `work` in one tab at a time; without secure context there are no locks.
+ * @param {string} name
+ * @param {() => Promise<void>} work
+ */
+async function exclusively(name, work) {
+  if (navigator.locks) await navigator.locks.request(name, work)
+  else await work()
+}
+
+/** @param {string} src @param {string} title */
+function hiddenFrame(src, title) {
+  const frame = document.createElement('iframe')
+  frame.hidden = true
+  frame.title = title
+  frame.src = src
+  return frame
+}
+
+/**
+ * @param {string} action
+ * @param {Record<string, string | undefined>} fields
+ */
+function submitForm(action, fields) {
+  const form = document.createElement('form')
+  form.method = 'post'
+  form.action = action
+  form.hidden = true
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue
+    const input = document.createElement('input')
+    input.type = 'hidden'
+    input.name = name
+    input.value = value
+    form.append(input)
+  }
+  document.body.append(form)
+  form.submit()
+}
+
+/**
+ * Polls the OP iframe once it has loaded, while the page is visible and until `signal`.
+ * @param {MonitorConfig} config
+ * @param {{root: ShadowRoot, signal: AbortSignal, sessionState: () => string | null,
+ *   answered: (answer: 'recheck' | 'believe' | 'stop') => void}} owner `sessionState` null: no question now
+ */
+function pollProvider(config, { root, signal, sessionState, answered }) {
+  const { origin } = new URL(config.check_session_iframe)
+  const frame = hiddenFrame(config.check_session_iframe, 'Sign-in state at the provider')
+  const poll = () => {
+    const state = sessionState()
+    if (state && !document.hidden) frame.contentWindow?.postMessage(`${config.client_id} ${state}`, origin)
+  }
+  let timer = 0
+  frame.addEventListener('load', () => {
+    clearInterval(timer)
+    timer = window.setInterval(poll, config.poll_interval * SECOND)
+    poll()
+  })
+  addEventListener('message', (event) => {
+    const answer = event.source === frame.contentWindow ? afterMessage(event, origin) : 'ignore'
+    if (answer !== 'ignore') answered(answer)
+  }, { signal })
+  signal.addEventListener('abort', () => {
+    clearInterval(timer)
+    frame.remove()
+  })
+  root.append(frame)
+}
+
+/**
+ * A login with prompt=none in a hidden iframe, through the ordinary login and callback routes.
+ * @param {string} loginUrl
+ * @param {ShadowRoot} root
+ * @param {AbortSignal} signal
+ * @returns {Promise<SilentAnswer>} outcome `error`, code `timeout` when no answer came
+ */
+function silentLogin(loginUrl, root, signal) {
+  const url = new URL(loginUrl)
+  url.searchParams.set('silent', '1')
+  const frame = hiddenFrame(url.href, 'Sign-in check')
+  const over = new AbortController()
+  return new Promise((resolve) => {
+    /** @param {SilentAnswer} answer */
+    const finish = (answer) => {
+      over.abort()
+      clearTimeout(timer)
+      frame.remove()
+      resolve(answer)
+    }
+    const giveUp = () => finish({ outcome: 'error', code: 'timeout' })
+    const timer = setTimeout(giveUp, SILENT_LOGIN_TIMEOUT)
+    signal.addEventListener('abort', giveUp, { signal: over.signal })
+    addEventListener('message', (event) => {
+      const ours = event.source === frame.contentWindow && event.origin === location.origin
+      const answer = ours ? silentAnswer(event.data) : null
+      if (answer) finish(answer)
+    }, { signal: over.signal })
+    root.append(frame)
+  })
+}
+
+/** Lets Node import this module for its decisions. */
+const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {})
+
+/** The element: keeps the server's last answer and the deadlines, and does what the decisions say. */
+export class OIDCContext extends Base {
+  static observedAttributes = [
+    'session-url', 'config-url', 'login-url', 'logout-url', 'heartbeat-url',
+    'idle-timeout', 'redirect-on-idle', 'redirect-on-expired', 'redirect-on-revoked', 'revalidate-interval',
+  ]
+
+  /** Registers the element; a second copy of this script leaves the first in charge. */
+  static define(tag = 'oidc-context', registry = globalThis.customElements) {
+    if (registry && !registry.get(tag)) registry.define(tag, this)
+  }
+
+  /** @type {Status} */ #status = 'loading'
+  /** @type {Monitoring} */ #monitoring = 'off'
+  /** @type {Readonly<PublicSession> | null} */ #session = null
+  /** @type {Promise<void> | null} */ #checking = null
+  /** @type {BroadcastChannel | null} */ #channel = null
+  /** Ends with the connection to the page. */ #life = new AbortController()
+  /** @type {AbortController | null} Ends with the monitoring of the OP. */ #watch = null
+  #timer = 0
+  #skew = 0
+  #failures = 0
+  #checkedAt = 0
+  #activeAt = 0
+  #revalidateAt = Infinity
+  /** The session must go, and the server could not be told yet. */ #clearingOwed = false
+  /** Another tab is ending the idle session. */ #following = false
+  /** The browser is on its way to another page: no second navigation cancels the first. */ #leaving = false
+
+  /** Whether the server said that there is a session and neither of its deadlines has come since. */
+  get isAuthenticated() { return this.#status === 'authenticated' }
+  /** The public session; null unless authenticated. */
+  get session() { return this.#session }
+  /** The member `identity` of the public session, or null. */
+  get identity() { return this.#session?.identity ?? null }
+  get status() { return this.#status }
+  /** Whether the OP's iframe is watched. */
+  get monitoring() { return this.#monitoring }
+
+  get sessionUrl() { return this.#url('session-url', 'session') }
+  set sessionUrl(value) { this.#reflect('session-url', value) }
+  get configUrl() { return this.#url('config-url', 'session-management') }
+  set configUrl(value) { this.#reflect('config-url', value) }
+  get loginUrl() { return this.#url('login-url', 'login') }
+  set loginUrl(value) { this.#reflect('login-url', value) }
+  get logoutUrl() { return this.#url('logout-url', 'logout') }
+  set logoutUrl(value) { this.#reflect('logout-url', value) }
+  get heartbeatUrl() { return this.getAttribute('heartbeat-url') }
+  set heartbeatUrl(value) { this.#reflect('heartbeat-url', value) }
+  get idleTimeout() { return this.#seconds('idle-timeout', 0) }
+  set idleTimeout(value) { this.#reflect('idle-timeout', value) }
+  get redirectOnIdle() { return this.getAttribute('redirect-on-idle') }
+  set redirectOnIdle(value) { this.#reflect('redirect-on-idle', value) }
+  get redirectOnExpired() { return this.getAttribute('redirect-on-expired') }
+  set redirectOnExpired(value) { this.#reflect('redirect-on-expired', value) }
+  get redirectOnRevoked() { return this.getAttribute('redirect-on-revoked') }
+  set redirectOnRevoked(value) { this.#reflect('redirect-on-revoked', value) }
+  get revalidateInterval() { return this.#seconds('revalidate-interval', 60) }
+  set revalidateInterval(value) { this.#reflect('revalidate-interval', value) }
+
+  /**
+   * Goes to the login route, and afterwards back to `returnTo`.
+   * @param {{returnTo?: string}} [options]
+   */
+  login({ returnTo = location.pathname + location.search } = {}) {
+    const url = new URL(this.loginUrl)
+    url.searchParams.set('return_to', returnTo)
+    this.#leaving = true
+    location.assign(url)
+  }
+
+  /**
+   * Ends the session here and at the provider; the browser leaves this page.
+   * @param {{returnTo?: string}} [options]
+   */
+  logout({ returnTo } = {}) {
+    this.#leaving = true
+    submitForm(this.logoutUrl, { return_to: returnTo })
+  }
+
+  /**
+   * Ends the session of this application alone; the browser leaves this page.
+   * @param {{returnTo?: string}} [options]
+   */
+  logoutLocal({ returnTo } = {}) {
+    this.#leaving = true
+    submitForm(this.logoutUrl, { local: '1', return_to: returnTo })
+  }
+
+  /**
+   * Asks the server for the session; calls made meanwhile share one request. No answer changes nothing.
+   * @returns {Promise<Status>} the status afterwards
+   */
+  async revalidate() {
+    if (!this.#checking) {
+      const checking = this.#check(this.#life.signal)
+      this.#checking = checking
+      await checking
+      if (this.#checking === checking) this.#checking = null
+      this.#tick()
+    }
+    await this.#checking
+    return this.#status
+  }
+
+  connectedCallback() {
+    if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).append(document.createElement('slot'))
+    this.#start()
+  }
+
+  /** Releases every timer, listener, channel, request and iframe. */
+  disconnectedCallback() {
+    this.#life.abort()
+    this.#stopWatching('off')
+    clearTimeout(this.#timer)
+    this.#channel?.close()
+    this.#checking = null
+  }
+
+  /** @param {string} name @param {string | null} before @param {string | null} after */
+  attributeChangedCallback(name, before, after) {
+    if (!this.#channel || !this.isConnected || before === after) return
+    if (name === 'session-url' || name === 'config-url') {
+      this.disconnectedCallback()
+      this.#start()
+    } else {
+      this.#pace()
+      this.#tick()
+    }
+  }
+
+  #start() {
+    this.#life = new AbortController()
+    const { signal } = this.#life
+    for (const type of ACTIVITY) addEventListener(type, this.#onActivity, { signal, capture: true, passive: true })
+    for (const type of WAKING) addEventListener(type, this.#onWake, { signal })
+    this.#channel = new BroadcastChannel(this.#key())
+    this.#channel.onmessage = ({ data }) => {
+      if (data !== loginOf(this.#session)) this.#revalidateNext()
+    }
+    this.#session = null
+    this.#status = 'loading'
+    this.setAttribute('status', this.#status)
+    void this.revalidate()
+  }
+
+  /** Does what is due, and comes back for the next thing. */
+  #tick = () => {
+    clearTimeout(this.#timer)
+    if (this.#life.signal.aborted || this.#leaving) return
+    const now = Date.now()
+    const step = due(this.#plan(), now)
+    if (step === 'expire') this.#expire()
+    else if (step === 'idle') void this.#endIdle(this.#session)
+    else if (step === 'revalidate') void this.revalidate()
+    else this.#timer = window.setTimeout(this.#tick, nap(this.#plan(), now))
+  }
+
+  /** @returns {Plan} */
+  #plan() {
+    return {
+      status: this.#status,
+      expiresAt: expiryOf(this.#session, this.#skew),
+      idleAt: this.#idle(this.#session)?.deadline ?? Infinity,
+      revalidateAt: this.#revalidateAt,
+      visible: !document.hidden,
+    }
+  }
+
+  /** A sign of life moves the deadline, unless the deadline has passed: then it comes too late. */
+  #onActivity = () => {
+    const now = Date.now()
+    if (!this.isAuthenticated || Math.abs(now - this.#activeAt) < SECOND) return
+    this.#activeAt = now
+    const record = this.#idle(this.#session)
+    if (record && idleStep(record, now) === 'active') this.#keepIdle({ ...record, deadline: now + this.idleTimeout * SECOND })
+    this.#tick()
+  }
+
+  /** @param {Event} event */
+  #onWake = (event) => {
+    if (event.type === 'pageshow') this.#leaving = false
+    if (Date.now() - this.#checkedAt >= SECOND) this.#revalidateNext()
+  }
+
+  #revalidateNext() {
+    this.#revalidateAt = 0
+    this.#tick()
+  }
+
+  #pace() {
+    const interval = this.isAuthenticated ? this.revalidateInterval * SECOND : this.#following ? FOLLOW_PAUSE : 0
+    this.#revalidateAt = Date.now() + revalidationPause({ interval, failures: this.#failures, random: Math.random() })
+  }
+
+  /** @param {AbortSignal} signal */
+  async #check(signal) {
+    const session = await this.#ask()
+    if (signal.aborted) return
+    this.#checkedAt = Date.now()
+    this.#failures = session ? 0 : this.#failures + 1
+    if (session) await this.#accept(session)
+    this.#pace()
+    if (this.isAuthenticated && session) await this.#beat(signal)
+  }
+
+  /** @returns {Promise<Readonly<PublicSession> | null>} null when the server does not tell */
+  async #ask() {
+    if (this.#clearingOwed && !(await this.#clear())) return null
+    const answer = await this.#request(this.sessionUrl)
+    if (answer?.status === 401) return { is_authenticated: false }
+    if (!answer?.ok) return null
+    this.#skew = clockSkew(answer.headers.get('Date'), Date.now())
+    return answer.json().then(parseSession).catch(() => null)
+  }
+
+  /** @param {Readonly<PublicSession>} session */
+  async #accept(session) {
+    const status = statusAfter(this.#status, session)
+    const idle = this.#idle(session)
+    if (idle && idleStep(idle, Date.now()) !== 'active') return this.#endIdle(session)
+    if (idle) this.#keepIdle(idle)
+    if (status === 'revoked' && this.isAuthenticated) this.#revoke('session_ended')
+    else this.#become(status, session.is_authenticated ? session : null)
+    if (this.isAuthenticated) void this.#watchProvider()
+    if (this.#following) this.#redirect(this.redirectOnExpired)
+    this.#following = false
+  }
+
+  /** Tells the application that someone is here; it may say that the session is over. @param {AbortSignal} signal */
+  async #beat(signal) {
+    if (!this.heartbeatUrl) return
+    const headers = { 'X-CSRF-Token': this.#session?.csrf_token ?? '' }
+    const answer = await this.#request(this.heartbeatUrl, { method: 'POST', headers })
+    if (signal.aborted || (answer?.status !== 401 && answer?.status !== 403)) return
+    await this.#end('heartbeat')
+  }
+
+  #expire() {
+    this.#become('expired', null)
+    if (this.#emit('oidc-expired')) this.#redirect(this.redirectOnExpired)
+  }
+
+  /**
+   * One tab ends the idle session, the others show it and wait for the server to confirm.
+   * @param {PublicSession | null} session
+   */
+  async #endIdle(session) {
+    await exclusively(this.#key('idle-lock'), async () => {
+      const record = this.#idle(session)
+      const step = record ? idleStep(record, Date.now()) : 'active'
+      if (step === 'follow') this.#follow()
+      else if (step === 'active' || !this.#emit('oidc-idle')) this.#stay(session)
+      else if (record) this.#leaveIdle(record)
+    })
+    this.#tick()
+  }
+
+  #follow() {
+    this.#following = true
+    this.#become('idle', null)
+    this.#pace()
+  }
+
+  /** The deadline begins anew: the page or another tab wants the session to go on. @param {PublicSession | null} session */
+  #stay(session) {
+    const record = this.#idle(session)
+    if (record && idleStep(record, Date.now()) !== 'active') {
+      this.#keepIdle({ ...record, deadline: Date.now() + this.idleTimeout * SECOND, endedAt: 0 })
+    }
+    this.#become('authenticated', session)
+  }
+
+  /** @param {IdleRecord} record */
+  #leaveIdle(record) {
+    this.#keepIdle({ ...record, endedAt: Date.now() })
+    this.#become('idle', null)
+    if (this.redirectOnIdle === 'logout') this.logoutLocal()
+    else this.logout()
+  }
+
+  /** Ends a session that the server still holds. @param {string} reason */
+  async #end(reason) {
+    this.#clearingOwed = true
+    this.#become('revoked', null)
+    await this.#clear()
+    this.#revoke(reason)
+  }
+
+  /** @param {string} reason */
+  #revoke(reason) {
+    this.#become('revoked', null)
+    if (this.#emit('oidc-revoked', { reason })) this.#redirect(this.redirectOnRevoked)
+  }
+
+  /** @returns {Promise<boolean>} whether the server has ended the session */
+  async #clear() {
+    const body = new URLSearchParams({ local: '1' })
+    const answer = await this.#request(this.logoutUrl, { method: 'POST', body, redirect: 'manual', keepalive: true })
+    this.#clearingOwed = !(answer?.ok || answer?.type === 'opaqueredirect')
+    return !this.#clearingOwed
+  }
+
+  async #watchProvider() {
+    if (this.#watch || this.#monitoring === 'stopped' || !this.#session?.session_state) return
+    const watch = new AbortController()
+    this.#watch = watch
+    const answer = await this.#request(this.configUrl)
+    if (watch.signal.aborted) return
+    if (!answer?.ok) this.#watch = null
+    const config = answer?.ok ? parseMonitorConfig(await answer.json(), location.origin) : null
+    if (!config || watch.signal.aborted) return
+    this.#monitoring = 'watching'
+    pollProvider(config, {
+      root: this.#root,
+      signal: watch.signal,
+      sessionState: () => (this.#monitoring === 'watching' && this.#session?.session_state) || null,
+      answered: (step) => this.#onProvider(step),
+    })
+  }
+
+  /** @param {'off' | 'stopped'} monitoring */
+  #stopWatching(monitoring) {
+    this.#watch?.abort()
+    this.#watch = null
+    this.#monitoring = monitoring
+  }
+
+  /** @param {'recheck' | 'believe' | 'stop'} step */
+  #onProvider(step) {
+    if (this.#monitoring !== 'watching') return
+    const record = checkRecord(recall(this.#key('checks')))
+    const allowed = checkAllowed(record, Date.now())
+    if (step === 'believe' && record.checks > 0) remember(this.#key('checks'), { checks: 0, notBefore: 0 })
+    if (step === 'stop' || (step === 'recheck' && allowed === 'never')) this.#stopWatching('stopped')
+    if (step === 'recheck' && allowed === 'now') void this.#recheck(this.#life.signal)
+  }
+
+  /** One tab checks; the others find its new session_state. @param {AbortSignal} signal */
+  async #recheck(signal) {
+    const doubted = this.#session?.session_state
+    this.#monitoring = 'checking'
+    await exclusively(this.#key('check-lock'), async () => {
+      await this.#revalidateAfresh()
+      const record = checkRecord(recall(this.#key('checks')))
+      const open = this.isAuthenticated && this.#failures === 0 && this.#session?.session_state === doubted
+      if (open && !signal.aborted && checkAllowed(record, Date.now()) === 'now') await this.#checkSilently(record, signal)
+    })
+    if (this.#monitoring === 'checking') this.#monitoring = 'watching'
+  }
+
+  /** @param {CheckRecord} record @param {AbortSignal} signal */
+  async #checkSilently(record, signal) {
+    const answer = await silentLogin(this.loginUrl, this.#root, signal)
+    if (signal.aborted) return
+    const verdict = verdictOf(answer)
+    remember(this.#key('checks'), afterCheck(record, verdict, Date.now()))
+    if (verdict === 'keep') await this.#revalidateAfresh()
+    if (verdict === 'end') await this.#end(answer.outcome === 'other_user' ? 'other_user' : 'provider')
+  }
+
+  /** An answer that was asked for before now may be stale. */
+  async #revalidateAfresh() {
+    await this.#checking
+    await this.revalidate()
+  }
+
+  /** @param {Status} status @param {Readonly<PublicSession> | null} session */
+  #become(status, session) {
+    const previous = this.#status
+    const moved = loginOf(session) !== loginOf(this.#session) || previous === 'loading'
+    const changed = previous !== status || !sameSession(session, this.#session)
+    this.#status = status
+    this.#session = session
+    if (!session) this.#stopWatching('off')
+    if (!changed) return
+    this.setAttribute('status', status)
+    if (moved) this.#channel?.postMessage(loginOf(session))
+    this.#emit('oidc-change', { status, previous })
+  }
+
+  /**
+   * @param {string} type
+   * @param {Record<string, unknown>} [detail]
+   * @returns {boolean} false when a listener prevented what follows
+   */
+  #emit(type, detail = {}) {
+    const cancelable = type !== 'oidc-change'
+    return this.dispatchEvent(new CustomEvent(type, { bubbles: true, composed: true, cancelable, detail }))
+  }
+
+  /** @param {string | null} value of a redirect attribute */
+  #redirect(value) {
+    const target = redirectTarget(value, location.href)
+    if (!target || this.#leaving) return
+    if (target === 'login') return this.login()
+    if (target === 'logout') return this.logout()
+    this.#leaving = true
+    if (target === 'reload') location.reload()
+    else location.assign(target)
+  }
+
+  /**
+   * @param {string} url
+   * @param {RequestInit} [init]
+   * @returns {Promise<Response | null>} null when the server cannot be reached
+   */
+  async #request(url, init) {
+    const signal = AbortSignal.any([this.#life.signal, AbortSignal.timeout(REQUEST_TIMEOUT)])
+    try {
+      return await fetch(url, { cache: 'no-store', mode: 'same-origin', signal, ...init })
+    } catch {
+      return null
+    }
+  }
+
+  /** @param {PublicSession | null} session @returns {IdleRecord | null} null without session or timeout */
+  #idle(session) {
+    const login = loginOf(session)
+    if (!login || this.idleTimeout === 0) return null
+    return idleRecord(recall(this.#key('idle')), { login, now: Date.now(), timeout: this.idleTimeout * SECOND })
+  }
+
+  /** @param {IdleRecord} record */
+  #keepIdle(record) {
+    remember(this.#key('idle'), record)
+  }
+
+  get #root() {
+    return /** @type {ShadowRoot} */ (this.shadowRoot)
+  }
+
+  /** Names what tabs share; elements of two providers share nothing. @param {string} what */
+  #key(what = 'login') {
+    return `oidc-context:${what}:${this.sessionUrl}`
+  }
+
+  /** @param {string} attribute @param {string} beside the script, when the attribute is absent */
+  #url(attribute, beside) {
+    const value = this.getAttribute(attribute)
+    return value === null ? new URL(beside, import.meta.url).href : new URL(value, document.baseURI).href
+  }
+
+  /** @param {string} attribute @param {number} otherwise */
+  #seconds(attribute, otherwise) {
+    const seconds = Number.parseFloat(this.getAttribute(attribute) ?? '')
+    return seconds >= 0 ? seconds : otherwise
+  }
+
+  /** @param {string} attribute @param {string | number | null} value */
+  #reflect(attribute, value) {
+    if (value === null) this.removeAttribute(attribute)
+    else this.setAttribute(attribute, String(value))
+  }
+}
+
+OIDCContext.define()

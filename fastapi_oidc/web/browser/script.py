@@ -1,0 +1,41 @@
+"""The browser component's one file, ready to be served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """An ES module with the name of its version: a hash of its content."""
+
+    content: bytes
+    version: str
+    media_type: str = "text/javascript; charset=utf-8"
+
+    @classmethod
+    def read(cls, path: Path) -> Script:
+        """The module at `path` as it is on disk."""
+        content = path.read_bytes()
+        return cls(content, sha256(content).hexdigest()[:16])
+
+    @property
+    def etag(self) -> str:
+        """A strong entity tag (RFC 9110 8.8.3)."""
+        return f'"{self.version}"'
+
+    def headers(self, requested_version: str | None) -> dict[str, str]:
+        """A cache keeps a URL that names this version for a year, any other it asks about."""
+        current = requested_version == self.version
+        caching = "public, max-age=31536000, immutable" if current else "no-cache"
+        return {
+            "Cache-Control": caching,
+            "ETag": self.etag,
+            "X-Content-Type-Options": "nosniff",
+        }
+
+
+SCRIPT: Final = Script.read(Path(__file__).with_name("oidc-context.js"))

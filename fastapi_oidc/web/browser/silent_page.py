@@ -1,0 +1,51 @@
+"""The page that ends a login in the hidden iframe of `<oidc-context>`.
+
+It tells the page around it the outcome and does nothing else. Only a page of the same origin can
+frame it and only such a page is told; what follows from the outcome is decided there.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from typing import Final, Literal
+
+_SCRIPT: Final = (
+    "const { outcome, code } = document.documentElement.dataset;"
+    "parent.postMessage({ type: 'oidc-silent', outcome, code }, location.origin)"
+)
+_SCRIPT_HASH: Final = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class SilentPage:
+    """The outcome of a silent login; `code` is the stable code of what went wrong, if anything."""
+
+    outcome: Literal["same_user", "other_user", "error"]
+    code: str = ""
+
+    @property
+    def body(self) -> bytes:
+        """An HTML document whose script is the same in every answer."""
+        return (
+            f'<!doctype html><html lang="en" data-outcome="{self.outcome}"'
+            f' data-code="{escape(self.code)}"><meta charset="utf-8">'
+            f"<title>Sign-in check</title><script>{_SCRIPT}</script></html>"
+        ).encode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Nothing but that script runs, nothing is stored, no other origin frames the page."""
+        return {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Security-Policy": (
+                f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; "
+                "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+            ),
+            "X-Frame-Options": "SAMEORIGIN",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
