@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
-from . import bodies
+from .bodies import devices
+from .bodies import machine as bodies
+from .guest import SimulatedGuest
+from .json.reader import Json
+from .resources import Resources
+from .wire.vsock import VsockBackend
 
 PAYLOAD_LIMIT: Final = 51200
 """Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""
@@ -46,24 +51,58 @@ class MonitorOptions:
     host_devices: Collection[str] | None = None
 
 
+class Changes(TypedDict, total=False):
+    """The settings a rule may change, as keyword arguments."""
+
+    balloon: devices.Balloon | None
+    drives: tuple[devices.Drive, ...]
+    boot_source: bodies.BootSource
+    machine_config: bodies.MachineConfig
+    mmds_config: devices.MmdsConfig | None
+    network_interfaces: tuple[devices.NetworkInterface, ...]
+    vsock: devices.Vsock | None
+    entropy: devices.Entropy | None
+    pmem: tuple[devices.Pmem, ...]
+    memory_hotplug: devices.MemoryHotplug | None
+
+
 @dataclass
 class Machine:
     """The state behind one monitor process. `exit_code` is set when the process ends."""
 
     options: MonitorOptions
+    guest: SimulatedGuest
     phase: Phase = Phase.NOT_STARTED
     exit_code: int | None = None
+    resources: Resources = field(default_factory=Resources)
     boot_path_configured: bool = False
-    boot_source: bodies.BootSource = field(
-        default_factory=lambda: bodies.BootSource(kernel_image_path="")
-    )
     has_kernel: bool = False
-    machine_config: bodies.MachineConfig = field(
-        default_factory=lambda: bodies.MachineConfig(vcpu_count=1, mem_size_mib=128)
-    )
-    drives: list[bodies.Drive] = field(default_factory=list)
+    has_metrics: bool = False
+    reboot_pending: bool = False
+    mmds_stored: bool = False
+    mmds_content: Json = None
+    hinting_command: int = 0
+    hinting_runs: int = 0
+    requested_size_mib: int = 0
+    vsock_backend: VsockBackend | None = None
 
     @property
     def started(self) -> bool:
         """Whether the guest has been started or restored."""
         return self.phase is not Phase.NOT_STARTED
+
+    def configure(self, **changes: Unpack[Changes]) -> None:
+        """Replace settings; the others stay."""
+        self.resources = replace(self.resources, **changes)
+
+    def run_guest(self, phase: Phase) -> None:
+        """The guest exists from now on, and its vsock answers."""
+        self.phase = phase
+        if self.vsock_backend is not None:
+            self.vsock_backend.activate()
+
+    def close(self) -> None:
+        """Give back what the host lent: the socket of the vsock device."""
+        if self.vsock_backend is not None:
+            self.vsock_backend.close()
+            self.vsock_backend = None

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from .api.operations import answer
+from .api.table import OPERATIONS
 from .faults import Faults
-from .http_layer import Answer, Request
+from .guest import SimulatedGuest
 from .machine import PAYLOAD_LIMIT, Machine, MonitorOptions
-from .operations import answer
-from .server import ApiServer
+from .wire.http_layer import Answer, Request
+from .wire.server import ApiServer
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class SimulatedMonitor:
     ) -> None:
         self.socket_path = Path(socket_path)
         self.faults = Faults()
+        self.guest = SimulatedGuest()
         self._options = MonitorOptions(
             instance_id=instance_id,
             version=version,
@@ -61,7 +64,7 @@ class SimulatedMonitor:
             check_files=check_files,
             host_devices=host_devices,
         )
-        self._machine = Machine(self._options)
+        self._machine = Machine(self._options, self.guest)
         self._calls: list[ReceivedCall] = []
         self._server: ApiServer | None = None
         self._thread: threading.Thread | None = None
@@ -95,6 +98,7 @@ class SimulatedMonitor:
         if self._thread is not None:
             self._thread.join()
         self._server = self._thread = None
+        self._machine.close()
         self.socket_path.unlink(missing_ok=True)
 
     def exit(self, code: int = 0) -> None:
@@ -125,7 +129,7 @@ class SimulatedMonitor:
                 f"Check that it is not already used. ({error.strerror})",
             ) from error
         listener.listen(128)
-        self._machine = Machine(self._options)
+        self._machine = Machine(self._options, self.guest)
         self._calls.clear()
         limit = self._options.payload_limit
         self._server = ApiServer(listener, self._respond, self.faults, payload_limit=limit)
@@ -168,6 +172,6 @@ class SimulatedMonitor:
         self.stop()
 
     def _respond(self, request: Request) -> Answer:
-        given = answer(self._machine, request)
+        given = answer(OPERATIONS, self._machine, request)
         self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
         return given

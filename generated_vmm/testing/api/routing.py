@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .http_layer import Request
-from .machine import Fault
+from ..machine import Fault
+from ..wire.http_layer import Request
 
 NAMED_RESOURCES = frozenset({"drives", "pmem", "network-interfaces"})
 
@@ -14,7 +14,8 @@ def resource_of(request: Request) -> tuple[str, str]:
     A path is cut at each slash; what follows the parts a resource needs is ignored by the monitor.
     """
     first, *rest = _parts(request.path)
-    _refuse_body_or_lack_of_it(request, first)
+    hinting = request.method == "PATCH" and [first, *rest[:1]] == ["balloon", "hinting"]
+    _refuse_body_or_lack_of_it(request, may_lack_body=hinting)
     if first in NAMED_RESOURCES and request.method != "GET":
         return f"{first}/{{id}}", _checked_id(rest)
     if first == "balloon" and request.method in ("GET", "PATCH"):
@@ -40,13 +41,12 @@ def _parts(path: str) -> list[str]:
     return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
 
 
-def _refuse_body_or_lack_of_it(request: Request, first: str) -> None:
+def _refuse_body_or_lack_of_it(request: Request, *, may_lack_body: bool) -> None:
     if request.method == "GET" and request.body is not None:
         raise Fault("GET request cannot have a body.")
     if request.method == "DELETE" and request.body is not None:
         raise Fault("Empty DELETE request.")
-    hinting = request.method == "PATCH" and first == "balloon"
-    if request.method in ("PUT", "PATCH") and request.body is None and not hinting:
+    if request.method in ("PUT", "PATCH") and request.body is None and not may_lack_body:
         raise Fault(f"Empty {request.method} request.")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from .faults import Delivery, Faults
+from ..faults import Delivery, Faults
 from .http_headers import HttpRefusal
 from .http_layer import CONTINUE, SERVER_FULL, Answer, Request, RequestParser, refusal
 

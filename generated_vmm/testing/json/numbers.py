@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .json_reader import Reader
+    from .reader import Reader
 
 DIGITS: Final = b"0123456789"
 

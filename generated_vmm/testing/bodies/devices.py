@@ -1,6 +1,6 @@
-"""The request bodies of Firecracker 1.16, one class each, kept by hand apart from the client.
+"""The request bodies about devices, one class each, kept by hand apart from the client.
 
-Field names, order, widths and defaults are those of the monitor's configuration structs.
+Field names, order, widths and defaults are those of the configuration structs of Firecracker 1.16.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from .body_strings import check_ipv4, check_log_level, check_mac
-from .decoding import U8, U16, U32, U64, HostPath, Parsed, Struct, Usize
+from ..json.structs import U16, U32, U64, Parsed, Struct, Usize
+from .strings import check_ipv4, check_mac
 
-CpuTemplate: TypeAlias = Literal["C3", "T2", "T2S", "T2CL", "T2A", "None"]
-HugePages: TypeAlias = Literal["None", "2M"]
 Ipv4: TypeAlias = Annotated[str, Parsed(check_ipv4, expected="IPv4 address", early=True)]
 Mac: TypeAlias = Annotated[str, Parsed(check_mac)]
-LogLevel: TypeAlias = Annotated[str, Parsed(check_log_level)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,46 +30,6 @@ class RateLimiter(Struct, name="RateLimiterConfig"):
 
     bandwidth: TokenBucket | None = None
     ops: TokenBucket | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action(Struct, name="ActionBody"):
-    """PUT /actions."""
-
-    action_type: Literal["FlushMetrics", "InstanceStart", "SendCtrlAltDel"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BootSource(Struct, name="BootSourceConfig"):
-    """PUT /boot-source."""
-
-    kernel_image_path: str
-    initrd_path: str | None = None
-    boot_args: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineConfig(Struct, name="MachineConfig"):
-    """PUT /machine-config."""
-
-    vcpu_count: U8
-    mem_size_mib: Usize
-    smt: bool = False
-    cpu_template: CpuTemplate | None = None
-    track_dirty_pages: bool = False
-    huge_pages: HugePages = "None"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineConfigUpdate(Struct, name="MachineConfigUpdate"):
-    """PATCH /machine-config."""
-
-    vcpu_count: U8 | None = None
-    mem_size_mib: Usize | None = None
-    smt: bool | None = None
-    cpu_template: CpuTemplate | None = None
-    track_dirty_pages: bool | None = None
-    huge_pages: HugePages | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +97,13 @@ class NetworkInterfaceUpdate(Struct, name="NetworkInterfaceUpdateConfig"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vm(Struct, name="Vm"):
-    """PATCH /vm."""
+class MmdsConfig(Struct, name="MmdsConfig"):
+    """PUT /mmds/config."""
 
-    state: Literal["Paused", "Resumed"]
+    version: Literal["V1", "V2"] = "V1"
+    network_interfaces: tuple[str, ...]
+    ipv4_address: Ipv4 | None = None
+    imds_compat: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,26 +123,48 @@ class Entropy(Struct, name="EntropyDeviceConfig"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serial(Struct, name="SerialConfig"):
-    """PUT /serial."""
+class Balloon(Struct, name="BalloonDeviceConfig"):
+    """PUT /balloon."""
 
-    serial_out_path: HostPath | None = None
-    rate_limiter: TokenBucket | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Logger(Struct, name="LoggerConfig"):
-    """PUT /logger."""
-
-    log_path: HostPath | None = None
-    level: LogLevel | None = None
-    show_level: bool | None = None
-    show_log_origin: bool | None = None
-    module: str | None = None
+    amount_mib: U32
+    deflate_on_oom: bool
+    stats_polling_interval_s: U16 = 0
+    free_page_hinting: bool = False
+    free_page_reporting: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metrics(Struct, name="MetricsConfig", ignores_unknown=True):
-    """PUT /metrics."""
+class BalloonUpdate(Struct, name="BalloonUpdateConfig"):
+    """PATCH /balloon."""
 
-    metrics_path: HostPath
+    amount_mib: U32
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalloonStatsUpdate(Struct, name="BalloonUpdateStatsConfig"):
+    """PATCH /balloon/statistics."""
+
+    stats_polling_interval_s: U16
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalloonHinting(Struct, name="StartHintingCmd", ignores_unknown=True):
+    """PATCH /balloon/hinting/start."""
+
+    acknowledge_on_stop: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryHotplug(Struct, name="MemoryHotplugConfig"):
+    """PUT /hotplug/memory."""
+
+    total_size_mib: Usize
+    block_size_mib: Usize = 2
+    slot_size_mib: Usize = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryHotplugUpdate(Struct, name="MemoryHotplugSizeUpdate"):
+    """PATCH /hotplug/memory."""
+
+    requested_size_mib: Usize

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .machine import Fault, MonitorOptions
+from ..machine import Fault, MonitorOptions
 
 
 def require_file(
@@ -28,6 +28,11 @@ def create_file(options: MonitorOptions, path: str, refusal: str) -> None:
         Path(path).open("ab").close()
     except OSError as error:
         raise Fault(refusal.format(system_reason(error))) from None
+
+
+def literal(path: str) -> str:
+    """A path to be put into a refusal as it is, whatever braces it has."""
+    return path.replace("{", "{{").replace("}", "}}")
 
 
 def system_reason(error: OSError) -> str:

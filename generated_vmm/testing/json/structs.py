@@ -22,8 +22,8 @@ from typing import (
     get_type_hints,
 )
 
-from .json_reader import Misfit, Reader
-from .json_values import any_value, colon, items, keys, number_text, refuse_type
+from .reader import Misfit, Reader
+from .values import any_value, colon, items, keys, number_text, refuse_type
 
 Read = Callable[[Reader], object]
 

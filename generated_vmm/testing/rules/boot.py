@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Final
 
-from . import bodies
+from ..bodies import machine as bodies
+from ..json.reader import Json
+from ..machine import Fault, Machine, Phase
+from ..resources import full_config_json, machine_config_json
 from .host_files import require_file
-from .json_reader import Json
-from .machine import Fault, Machine, Phase
 
 MAX_VCPUS: Final = 32
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
@@ -25,14 +26,19 @@ def describe(machine: Machine) -> Json:
     }
 
 
-def version(machine: Machine) -> Json:
+def get_version(machine: Machine) -> Json:
     """GET /version."""
     return {"firecracker_version": machine.options.version}
 
 
+def get_full_config(machine: Machine) -> Json:
+    """GET /vm/config."""
+    return full_config_json(machine.resources)
+
+
 def put_boot_source(machine: Machine, body: bodies.BootSource) -> None:
     """PUT /boot-source: what was asked for is shown in /vm/config even when a file is missing."""
-    machine.boot_source = body
+    machine.configure(boot_source=body)
     require_file(
         machine.options,
         body.kernel_image_path,
@@ -49,16 +55,13 @@ def put_boot_source(machine: Machine, body: bodies.BootSource) -> None:
 
 
 def get_machine_config(machine: Machine) -> Json:
-    """GET /machine-config: `cpu_template` only when one is set."""
-    config = asdict(machine.machine_config)
-    if config["cpu_template"] is None:
-        del config["cpu_template"]
-    return config
+    """GET /machine-config."""
+    return machine_config_json(machine.resources)
 
 
 def put_machine_config(machine: Machine, body: bodies.MachineConfig) -> None:
     """PUT /machine-config: an absent CPU template leaves the one there is."""
-    template = body.cpu_template or machine.machine_config.cpu_template
+    template = body.cpu_template or machine.resources.machine_config.cpu_template
     _set_machine_config(machine, replace(body, cpu_template=template))
 
 
@@ -66,24 +69,35 @@ def patch_machine_config(machine: Machine, body: bodies.MachineConfigUpdate) -> 
     """PATCH /machine-config: what is absent or null stays."""
     changes = {field.name: getattr(body, field.name) for field in fields(body)}
     given = {name: value for name, value in changes.items() if value is not None}
-    _set_machine_config(machine, replace(machine.machine_config, **given))
+    _set_machine_config(machine, replace(machine.resources.machine_config, **given))
+
+
+def put_cpu_config(machine: Machine, body: bodies.CpuConfig) -> None:
+    """PUT /cpu-config: a custom template takes the place of a static one; /vm/config hides it."""
+    machine.configure(machine_config=replace(machine.resources.machine_config, cpu_template=None))
 
 
 def _set_machine_config(machine: Machine, config: bodies.MachineConfig) -> None:
-    count = config.vcpu_count
+    count, memory = config.vcpu_count, config.mem_size_mib
     if not 1 <= count <= MAX_VCPUS or (config.smt and count > 1 and count % 2):
         raise Fault(
             "Machine config error: The number of vCPUs must be greater than 0, less than "
             f"{MAX_VCPUS} and must be 1 or an even number if SMT is enabled."
         )
-    if not config.mem_size_mib or (config.huge_pages == "2M" and config.mem_size_mib % 2):
+    if not memory or (config.huge_pages == "2M" and memory % 2):
         raise Fault(
             "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
             "the configured page size."
         )
+    balloon = machine.resources.balloon
+    if balloon is not None and memory < balloon.amount_mib:
+        raise Fault(
+            "Machine config error: The memory size (MiB) is smaller than the previously set "
+            "balloon device target size."
+        )
     if config.cpu_template == "None":
         config = replace(config, cpu_template=None)
-    machine.machine_config = config
+    machine.configure(machine_config=config)
 
 
 def act(machine: Machine, body: bodies.Action) -> None:
@@ -95,16 +109,24 @@ def act(machine: Machine, body: bodies.Action) -> None:
         raise Fault(BEFORE_START)
     if start:
         _start(machine)
-    elif body.action_type == "SendCtrlAltDel" and machine.phase is Phase.RUNNING:
-        machine.exit_code = 0  # the guest reboots, which ends the process
+    elif body.action_type == "SendCtrlAltDel":
+        machine.reboot_pending = True
+        _reboot_if_running(machine)
 
 
 def _start(machine: Machine) -> None:
     if not machine.has_kernel:
         raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
-    machine.phase = Phase.RUNNING
+    machine.run_guest(Phase.RUNNING)
+
+
+def _reboot_if_running(machine: Machine) -> None:
+    """A guest that reboots ends the process; a paused one sees the keys when it goes on."""
+    if machine.reboot_pending and machine.phase is Phase.RUNNING:
+        machine.exit_code = 0
 
 
 def patch_vm(machine: Machine, body: bodies.Vm) -> None:
     """PATCH /vm: pausing a paused guest or resuming a running one changes nothing."""
     machine.phase = Phase.PAUSED if body.state == "Paused" else Phase.RUNNING
+    _reboot_if_running(machine)
