@@ -1,0 +1,85 @@
+"""Chromium, and pages that fail a test when they complain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser.serving import served
+from tests.browser.site import Site
+from tests.programs import require_program
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVENTS = """
+window.seen = []
+for (const type of ['oidc-change', 'oidc-expired', 'oidc-idle', 'oidc-revoked']) {
+  addEventListener(type, ({ detail }) => seen.push({ type, ...detail }))
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for the whole run."""
+    program = require_program("chromium", package="chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site on a socket of its own."""
+    site = Site()
+    with served(site.app) as origin:
+        site.origin = origin
+        yield site
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """Errors in the console, uncaught exceptions and CSP violations of every page of the test."""
+    return []
+
+
+@pytest.fixture
+def context(chromium: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
+    """An empty profile. What its pages complain about fails the test, unless it is taken out."""
+    context = chromium.new_context()
+    context.add_init_script(EVENTS)
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    context.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
+    yield context
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def tolerate(complaints: list[str]) -> Callable[[str], None]:
+    """Takes out the complaints that match a pattern: the test caused them on purpose."""
+
+    def take_out(pattern: str) -> None:
+        complaints[:] = [text for text in complaints if not re.search(pattern, text)]
+
+    return take_out
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """An empty page."""
+    return context.new_page()

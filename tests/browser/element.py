@@ -1,0 +1,38 @@
+"""What tests ask a page about its `<oidc-context>`."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import Site
+
+
+def opened(page: Page, site: Site, attributes: str = "", *, status: str = "authenticated") -> Page:
+    """The page with an element of these attributes, once the element has `status`."""
+    site.attributes = attributes
+    page.goto(site.origin)
+    expect_status(page, status)
+    return page
+
+
+def expect_status(page: Page, status: str) -> None:
+    """Waits until the element has `status`."""
+    expect(page.locator("oidc-context")).to_have_attribute("status", status)
+
+
+def member(page: Page, name: str) -> object:
+    """A property of the element."""
+    value: object = page.locator("oidc-context").evaluate("(element, name) => element[name]", name)
+    return value
+
+
+def revalidate(page: Page) -> object:
+    """The status after the element has asked the server."""
+    status: object = page.locator("oidc-context").evaluate("element => element.revalidate()")
+    return status
+
+
+def events(page: Page, kind: str = "") -> list[dict[str, object]]:
+    """The events so far on this page, all or those of one kind."""
+    seen: list[dict[str, object]] = page.evaluate("seen")
+    return [event for event in seen if kind in ("", event["type"])]

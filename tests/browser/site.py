@@ -1,0 +1,129 @@
+"""A site that gives `<oidc-context>` every answer a test asks for, and the provider it watches."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.browser.silent_page import SilentPage
+
+EIGHT_HOURS = 8 * 3600
+NOBODY = {"is_authenticated": False}
+
+
+def signed_in(**members: object) -> dict[str, object]:
+    """The public session of Alice, eight hours long unless `members` say otherwise."""
+    session = {
+        "is_authenticated": True,
+        "sub": "alice",
+        "identity": {"name": "Alice"},
+        "expires_at": int(time.time()) + EIGHT_HOURS,
+        "csrf_token": "token-1",
+    }
+    return session | members
+
+
+@dataclass
+class Site:
+    """What each route answers, and what it was asked."""
+
+    session: dict[str, object] = field(default_factory=signed_in)
+    session_status: int = 200
+    heartbeat_status: int = 204
+    logout_status: int = 303
+    monitoring: dict[str, object] = field(default_factory=lambda: {"supported": False})
+    silent: SilentPage | None = field(default_factory=lambda: SilentPage("same_user"))
+    session_after_check: dict[str, object] | None = None
+    attributes: str = ""
+    body: str = ""
+    provider_origin: str = ""
+    requests: Counter[str] = field(default_factory=Counter)
+    forms: list[dict[str, list[str]]] = field(default_factory=list)
+    csrf_tokens: list[str | None] = field(default_factory=list)
+    origin: str = ""
+
+    @property
+    def app(self) -> Starlette:
+        """The site; a GET of any path that is not listed shows the page."""
+        return Starlette(
+            routes=[
+                Route("/auth/oidc-context.js", self._script),
+                Route("/auth/session", self._session),
+                Route("/auth/session-management", self._session_management),
+                Route("/auth/login", self._login),
+                Route("/auth/logout", self._logout, methods=["POST"]),
+                Route("/heartbeat", self._heartbeat, methods=["POST"]),
+                Route("/{path:path}", self._page),
+            ]
+        )
+
+    def asked(self, request: str) -> int:
+        """How often a request like `GET /auth/session` came."""
+        return self.requests[request]
+
+    def end_session(self) -> None:
+        """From now on the server knows no session."""
+        self.session = NOBODY
+
+    def _count(self, request: Request) -> None:
+        self.requests[f"{request.method} {request.url.path}"] += 1
+
+    async def _page(self, request: Request) -> Response:
+        self._count(request)
+        element = f"<oidc-context {self.attributes}></oidc-context>"
+        policy = (
+            "default-src 'none'; script-src 'self'; connect-src 'self'; base-uri 'none';"
+            f" frame-src 'self' {self.provider_origin}; form-action 'self' {self.provider_origin}"
+        )
+        html = (
+            '<!doctype html><html lang="en"><title>Page</title><link rel="icon" href="data:,">'
+            '<script type="module" src="/auth/oidc-context.js"></script>'
+            f"{self.body or element}<p>Content</p></html>"
+        )
+        return HTMLResponse(html, headers={"Content-Security-Policy": policy + "; img-src data:"})
+
+    async def _script(self, request: Request) -> Response:
+        return Response(
+            SCRIPT.content, media_type=SCRIPT.media_type, headers=SCRIPT.headers(SCRIPT.version)
+        )
+
+    async def _session(self, request: Request) -> Response:
+        self._count(request)
+        return JSONResponse(self.session, self.session_status, {"Cache-Control": "no-store"})
+
+    async def _session_management(self, request: Request) -> Response:
+        self._count(request)
+        return JSONResponse(self.monitoring)
+
+    async def _login(self, request: Request) -> Response:
+        self._count(request)
+        if "silent" not in request.query_params:
+            return RedirectResponse("/signed-in-again", 303)
+        self.requests["silent login"] += 1
+        if self.silent is None:
+            return Response("the provider shows a page of its own")
+        if self.session_after_check is not None:
+            self.session = self.session_after_check
+        return Response(self.silent.body, headers=self.silent.headers)
+
+    async def _logout(self, request: Request) -> Response:
+        self._count(request)
+        form = parse_qs((await request.body()).decode())
+        self.forms.append(form)
+        if self.logout_status != 303:
+            return Response(status_code=self.logout_status)
+        self.end_session()
+        return RedirectResponse(form.get("return_to", ["/signed-out"])[0], 303)
+
+    async def _heartbeat(self, request: Request) -> Response:
+        self._count(request)
+        self.csrf_tokens.append(request.headers.get("X-CSRF-Token"))
+        return Response(status_code=self.heartbeat_status)
