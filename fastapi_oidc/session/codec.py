@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import PydanticUserError
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.model import SEALING, Identity, LoginTransaction, OIDCSession
@@ -64,9 +64,10 @@ class TransactionCodec:
 def _reader_for(identity_type: type[Identity]) -> TypeAdapter[OIDCSession[Identity]]:
     try:
         return TypeAdapter(cast("type[OIDCSession[Identity]]", OIDCSession[identity_type]))  # type: ignore[valid-type]  # a type made at run time
-    except (PydanticSchemaGenerationError, PydanticUserError):
+    except PydanticUserError as error:
         raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, f"pydantic cannot read an identity of {identity_type!r}"
+            Code.CONFIGURATION_INVALID,
+            f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
         ) from None
 
 

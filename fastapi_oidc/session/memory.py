@@ -116,16 +116,15 @@ class MemoryRefreshLock:
     ) -> bytes:
         """The result of the one run; see `RefreshLock`."""
 
-        async def run_and_remember() -> bytes:
-            result = await operation()
-            ends = self._clock.now() + REMEMBERED_SECONDS
-            self._results.set(session_id, result, ends=ends)
+        async def remembered_or_run() -> bytes:
+            result = self._results.get(session_id)
+            if result is None:
+                result = await operation()
+                ends = self._clock.now() + REMEMBERED_SECONDS
+                self._results.set(session_id, result, ends=ends)
             return result
 
-        remembered = self._results.get(session_id)
-        if remembered is not None:
-            return remembered
-        return await self._runs.run(session_id, run_and_remember)
+        return await self._runs.run(session_id, remembered_or_run)
 
 
 def _require_room(entries: Expiring[Key, Value], key: Key, limit: int, code: Code) -> None:

@@ -56,10 +56,16 @@ class RedisSessionStore(Generic[Identity]):
         self._prefix = f"{prefix}session:"
 
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
-        """The session; None when unknown or over; SessionError (session.store_unavailable)."""
+        """The session; None when unknown, over, or of an identity type from before.
+
+        Raises SessionError (session.store_unavailable).
+        """
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             row = await self._client.get(self._prefix + id)
-        return self._codec.decode(_bytes(row)) if row is not None else None
+        try:
+            return self._codec.decode(_bytes(row)) if row is not None else None
+        except SessionError:
+            return None
 
     async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
         """Keeps `session`; raises SessionError (session.store_unavailable)."""

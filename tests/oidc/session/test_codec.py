@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import BaseModel, JsonValue
+from typing_extensions import TypedDict
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.codec import SessionCodec, TransactionCodec
+from tests.oidc.session.examples import User, a_session, a_transaction
+
+
+class UserModel(BaseModel):
+    sub: str
+    roles: list[str]
+
+
+class UserDict(TypedDict):
+    sub: str
+
+
+def test_a_session_comes_back_as_it_was() -> None:
+    codec = SessionCodec(User)
+    assert codec.decode(codec.encode(a_session())) == a_session()
+
+
+@pytest.mark.parametrize(
+    ("identity_type", "identity"),
+    [
+        (UserModel, UserModel(sub="alice", roles=["admin"])),
+        (UserDict, UserDict(sub="alice")),
+        (dict, {"sub": "alice", "roles": [1, None]}),
+        (str, "alice"),
+    ],
+)
+def test_an_identity_is_whatever_pydantic_reads(
+    identity_type: type[User], identity: object
+) -> None:
+    codec = SessionCodec(identity_type)
+    read = codec.decode(codec.encode(a_session().model_copy(update={"identity": identity})))
+    assert read.identity == identity
+    assert type(read.identity) is type(identity)
+
+
+def test_an_identity_type_that_pydantic_cannot_read_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SessionCodec(type("Opaque", (), {}))
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+
+
+@pytest.mark.parametrize("identity", ["alice", {"sub": "alice"}, object(), "\ud800"])
+def test_an_identity_of_another_type_is_refused_when_it_is_written(identity: object) -> None:
+    session = a_session().model_copy(update={"identity": identity})
+    with pytest.raises(ConfigurationError) as caught:
+        SessionCodec(User).encode(session)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "alice" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place"),
+    [
+        (("sub",), None, "sub"),
+        (("expires_at",), "soon-secret", "expires_at"),
+        (("claims",), [], "claims"),
+        (("tokens", "access_token"), ["secret"], "tokens.access_token"),
+        (("identity",), {"sub": "secret"}, "identity.name"),
+    ],
+)
+def test_a_malformed_session_is_named_without_its_content(
+    path: tuple[str, ...], value: JsonValue, place: str
+) -> None:
+    members = json.loads(SessionCodec(User).encode(a_session()))
+    parent = members[path[0]] if len(path) == 2 else members
+    parent[path[-1]] = value
+    with pytest.raises(SessionError, match=place) as caught:
+        SessionCodec(User).decode(json.dumps(members).encode())
+    assert caught.value.code is Code.SESSION_MALFORMED
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_a_session_of_a_later_version_can_still_be_read() -> None:
+    members = json.loads(SessionCodec(User).encode(a_session()))
+    later = json.dumps(members | {"added_later": 1}).encode()
+    assert SessionCodec(User).decode(later) == a_session()
+
+
+def test_a_transaction_comes_back_as_it_was() -> None:
+    codec = TransactionCodec()
+    assert codec.decode(codec.encode(a_transaction())) == a_transaction()
+
+
+def test_a_malformed_transaction_is_refused() -> None:
+    with pytest.raises(SessionError) as caught:
+        TransactionCodec().decode(b"{}")
+    assert caught.value.code is Code.SESSION_MALFORMED

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+
+
+def test_a_cookie_that_is_set() -> None:
+    change = CookieChange(name="__Host-oidc_session", value="abc-_", max_age=60)
+    assert change.header_value() == (
+        "__Host-oidc_session=abc-_; Max-Age=60; Path=/; HttpOnly; SameSite=Lax; Secure"
+    )
+
+
+def test_a_cookie_that_is_deleted() -> None:
+    change = CookieChange(name="__Host-oidc_session", value=None, max_age=60)
+    assert change.header_value() == (
+        "__Host-oidc_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax; Secure"
+    )
+
+
+def test_a_cookie_for_the_browser_session_over_plain_http() -> None:
+    change = CookieChange(name="oidc_session", value="abc", secure=False)
+    assert change.header_value() == "oidc_session=abc; Path=/; HttpOnly; SameSite=Lax"
+
+
+def test_a_cookie_that_a_cross_site_form_post_may_carry() -> None:
+    change = CookieChange(name="a", value="abc", same_site="none")
+    assert change.header_value() == "a=abc; Path=/; HttpOnly; SameSite=None; Secure"
+
+
+def test_the_value_is_not_in_repr() -> None:
+    assert "abc" not in repr(CookieChange(name="a", value="abc"))
+
+
+@pytest.mark.parametrize("text", ["a;b", "a\r\nSet-Cookie: b", "a b", "é", "a,b", 'a"', "a=b"])
+def test_a_name_or_value_cannot_add_to_the_header(text: str) -> None:
+    with pytest.raises(ValueError, match="does not belong"):
+        CookieChange(name=text, value="abc")
+    with pytest.raises(ValueError, match="does not belong"):
+        CookieChange(name="a", value=text)
+
+
+def test_names_over_https_have_the_host_prefix() -> None:
+    names = CookieNames("oidc", secure=True)
+    assert (names.session, names.logout) == ("__Host-oidc_session", "__Host-oidc_logout")
+    assert names.transaction("state-1").startswith("__Host-oidc_login_")
+
+
+def test_names_over_plain_http_have_none() -> None:
+    assert CookieNames("oidc", secure=False).session == "oidc_session"
+
+
+def test_the_name_of_a_transaction_does_not_give_its_state_away() -> None:
+    names = CookieNames("oidc", secure=True)
+    assert "state-1" not in names.transaction("state-1")
+    assert names.transaction("state-1") != names.transaction("state-2")
+    assert names.is_transaction(names.transaction("state-1"))
+
+
+@pytest.mark.parametrize("state", ["\ud800", "é", "", "x" * 10_000])
+def test_any_state_has_a_name(state: str) -> None:
+    names = CookieNames("oidc", secure=True)
+    assert names.is_transaction(names.transaction(state))
+
+
+def test_two_instances_do_not_see_each_others_cookies() -> None:
+    one, other = CookieNames("oidc", secure=True), CookieNames("oidc_login", secure=True)
+    assert not one.is_transaction(other.transaction("state-1"))
+    assert not one.is_transaction(other.session)
+    assert not one.is_transaction(one.session)
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "a;b", "é", "x" * 21, "a=b"])
+def test_a_prefix_that_is_no_cookie_name_is_refused(prefix: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        CookieNames(prefix, secure=True)
+    assert caught.value.code is Code.CONFIGURATION_INVALID

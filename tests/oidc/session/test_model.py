@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from fastapi_oidc.session.model import OIDCSession, PublicSession, Tokens
+from tests.oidc.session.examples import ALICE, User, a_session, a_transaction
+
+TOKENS = Tokens(
+    id_token="secret-id", access_token="secret-access", refresh_token="secret-refresh", expires_at=9
+)
+
+
+def test_a_session_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        a_session().sub = "mallory"  # type: ignore[misc]  # the point of the test
+
+
+def test_no_secret_is_in_repr() -> None:
+    text = repr(a_session(tokens=TOKENS)) + repr(a_transaction())
+    assert "alice" in text
+    for secret in ("secret-", "nonce-1", "verifier-1", "state-1", "pwd"):
+        assert secret not in text
+
+
+def test_a_dumped_session_fails_instead_of_giving_tokens_away() -> None:
+    with pytest.raises(PydanticSerializationError, match=r"PublicSession\.of"):
+        a_session(tokens=TOKENS).model_dump()
+    with pytest.raises(PydanticSerializationError, match=r"PublicSession\.of"):
+        a_session(tokens=TOKENS).model_dump_json()
+
+
+async def test_an_endpoint_that_returns_the_session_answers_500() -> None:
+    app = FastAPI()
+
+    @app.get("/")
+    async def leak() -> OIDCSession[User]:
+        return a_session(tokens=TOKENS)
+
+    transport = ASGITransport(app, raise_app_exceptions=False)
+    async with AsyncClient(transport=transport, base_url="https://app.example.com") as browser:
+        answer = await browser.get("/")
+    assert answer.status_code == 500
+    assert "secret-" not in answer.text
+
+
+def test_validation_errors_do_not_quote_their_input() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Tokens.model_validate({"id_token": ["secret-id"], "access_token": "secret-access"})
+    assert "secret-" not in str(caught.value)
+
+
+def test_the_public_session_has_no_token_and_no_claim() -> None:
+    session = a_session(tokens=TOKENS)
+    public = PublicSession.of(session)
+    assert public == PublicSession(
+        is_authenticated=True,
+        sub="alice",
+        identity=ALICE,
+        expires_at=session.expires_at,
+        access_token_expires_at=9,
+    )
+    text = public.model_dump_json()
+    assert "secret-" not in text
+    assert "pwd" not in text
+
+
+def test_without_a_session_nobody_is_signed_in() -> None:
+    assert PublicSession.of(None) == PublicSession[object](is_authenticated=False)

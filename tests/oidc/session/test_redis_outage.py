@@ -1,0 +1,67 @@
+"""A Redis that is gone: every call says so with its code, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from tests.oidc.session.examples import User, a_record, a_session
+from tests.redis_server import running_redis
+
+
+@pytest.fixture
+async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
+    client = Redis(unix_socket_path=str(tmp_path / "nobody.sock"), retry=Retry(NoBackoff(), 0))
+    yield client
+    await client.aclose()
+
+
+async def test_the_session_store_is_unavailable(gone: Redis) -> None:
+    store = RedisSessionStore(gone, User)
+    for call in (store.get("id"), store.set("id", a_session()), store.delete("id")):
+        with pytest.raises(SessionError) as caught:
+            await call
+        assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
+        assert caught.value.status == 503
+
+
+async def test_the_revocation_store_is_unavailable(gone: Redis) -> None:
+    store = RedisRevocationStore(gone)
+    for call in (store.revoke(a_record()), store.is_revoked(a_session())):
+        with pytest.raises(SessionError) as caught:
+            await call
+        assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
+
+
+async def test_the_lock_is_unavailable_and_nothing_runs_without_it(gone: Redis) -> None:
+    async def operation() -> bytes:
+        raise AssertionError("ran without the lock")
+
+    with pytest.raises(SessionError) as caught:
+        await RedisRefreshLock(gone).run_exclusive("session-1", operation)
+    assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+
+async def test_a_redis_that_goes_during_the_run_does_not_lose_its_result(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_redis() as url:
+        client = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+
+        async def operation() -> bytes:
+            await client.shutdown(nosave=True)
+            return b"sealed-secret"
+
+        with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
+            assert await RedisRefreshLock(client).run_exclusive("s", operation) == b"sealed-secret"
+        await client.aclose()
+    assert "lock not released" in caplog.text
+    assert "sealed-secret" not in caplog.text

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
+from fastapi_oidc.session.sealing import KeyRing
+from tests.oidc.session.examples import SECRET
+
+NAMES = CookieNames("oidc", secure=True)
+RING = KeyRing([SECRET])
+
+
+def test_a_reference_is_256_random_bits() -> None:
+    one, other = SessionReference.new(), SessionReference.new()
+    assert one != other
+    assert len(one.secret) == 32
+
+
+def test_the_store_sees_a_hash_of_it() -> None:
+    reference = SessionReference(b"x" * 32)
+    digest = base64.urlsafe_b64decode(reference.store_id + "=")
+    assert digest == hashlib.sha256(b"x" * 32).digest()
+    assert len(reference.store_id) == 43
+
+
+def test_a_reference_is_not_in_repr() -> None:
+    assert "xxx" not in repr(SessionReference(b"x" * 32))
+
+
+def test_a_reference_comes_back_from_its_cookie() -> None:
+    cookie = ReferenceCookie(RING.sealer("reference"), NAMES)
+    reference = SessionReference.new()
+    assert cookie.open(cookie.seal(reference)) == reference
+
+
+def test_a_reference_that_was_not_sealed_here_is_refused() -> None:
+    cookie = ReferenceCookie(RING.sealer("reference"), NAMES)
+    planted = ReferenceCookie(RING.sealer("session"), NAMES).seal(SessionReference(b"x" * 32))
+    with pytest.raises(SessionError) as caught:
+        cookie.open(planted)
+    assert caught.value.code is Code.SESSION_SEAL_BROKEN

@@ -1,0 +1,142 @@
+"""The contract of `RefreshLock`, held by every implementation."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+import pytest
+from redis.asyncio import Redis
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.memory import MemoryRefreshLock
+from fastapi_oidc.session.redis import RedisRefreshLock
+from fastapi_oidc.session.stores import RefreshLock
+from tests.oidc.session.conftest import MovableClock
+
+
+class Refresh:
+    """An operation that takes a moment and counts its runs."""
+
+    def __init__(self, result: bytes = b"sealed", error: Exception | None = None) -> None:
+        self.result, self.error = result, error
+        self.runs = self.under_way = self.most_at_once = 0
+
+    async def __call__(self) -> bytes:
+        self.runs += 1
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        try:
+            await asyncio.sleep(0.02)
+        finally:
+            self.under_way -= 1
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class RefreshLockContract(ABC):
+    @pytest.fixture
+    @abstractmethod
+    def lock(self) -> RefreshLock: ...
+
+    @pytest.mark.parametrize("result", [b"sealed", b""])
+    async def test_one_run_answers_everybody(self, lock: RefreshLock, result: bytes) -> None:
+        refresh = Refresh(result)
+        callers = [lock.run_exclusive("session-1", refresh) for _ in range(20)]
+        assert await asyncio.gather(*callers) == [result] * 20
+        assert await lock.run_exclusive("session-1", refresh) == result
+        assert refresh.runs == 1
+
+    async def test_another_refresh_is_another_run(self, lock: RefreshLock) -> None:
+        refresh = Refresh()
+        names = ("session-1:0", "session-1:1", "session-2:0")
+        await asyncio.gather(*(lock.run_exclusive(name, refresh) for name in names))
+        assert refresh.runs == refresh.most_at_once == 3
+
+    async def test_an_error_reaches_everybody_and_is_not_remembered(
+        self, lock: RefreshLock
+    ) -> None:
+        failing, working = Refresh(error=ValueError("refused")), Refresh()
+        callers = [lock.run_exclusive("session-1", failing) for _ in range(3)]
+        outcomes = await asyncio.gather(*callers, return_exceptions=True)
+        assert [str(outcome) for outcome in outcomes] == ["refused"] * 3
+        assert failing.runs == 1
+        assert await lock.run_exclusive("session-1", working) == b"sealed"
+
+    async def test_a_cancelled_run_gives_the_lock_back(self, lock: RefreshLock) -> None:
+        cancelled = asyncio.create_task(lock.run_exclusive("session-1", asyncio.Event().wait))  # type: ignore[arg-type]  # never ends
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        async with asyncio.timeout(1):
+            assert await lock.run_exclusive("session-1", Refresh()) == b"sealed"
+
+
+class TestMemoryRefreshLock(RefreshLockContract):
+    @pytest.fixture
+    def lock(self, moving: MovableClock) -> RefreshLock:
+        return MemoryRefreshLock(clock=moving.clock)
+
+    async def test_a_result_is_remembered_for_a_minute(self, moving: MovableClock) -> None:
+        lock, refresh = MemoryRefreshLock(clock=moving.clock), Refresh()
+        await lock.run_exclusive("session-1", refresh)
+        moving.second += 59
+        await lock.run_exclusive("session-1", refresh)
+        assert refresh.runs == 1
+        moving.second += 1
+        await lock.run_exclusive("session-1", refresh)
+        assert refresh.runs == 2
+
+
+class TestRedisRefreshLock(RefreshLockContract):
+    @pytest.fixture
+    def lock(self, redis: Redis, prefix: str) -> RefreshLock:
+        return RedisRefreshLock(redis, prefix=prefix)
+
+    async def test_a_result_is_remembered_for_a_minute(self, redis: Redis, prefix: str) -> None:
+        await RedisRefreshLock(redis, prefix=prefix).run_exclusive("session-1", Refresh())
+        assert 58 <= await redis.ttl(f"{prefix}result:session-1") <= 60
+        assert not await redis.exists(f"{prefix}lock:session-1")
+
+    async def test_two_processes_run_once(self, redis: Redis, prefix: str) -> None:
+        locks = [RedisRefreshLock(redis, prefix=prefix) for _ in range(4)]
+        refresh = Refresh()
+        callers = [lock.run_exclusive("session-1", refresh) for lock in locks]
+        assert await asyncio.gather(*callers) == [b"sealed"] * 4
+        assert refresh.runs == 1
+
+    async def test_waiting_is_bounded(self, redis: Redis, prefix: str) -> None:
+        await redis.set(f"{prefix}lock:session-1", "somebody else")
+        refresh = Refresh()
+        with pytest.raises(SessionError) as caught:
+            await RedisRefreshLock(redis, prefix=prefix, wait=0.1).run_exclusive(
+                "session-1", refresh
+            )
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+        assert refresh.runs == 0
+
+    async def test_a_run_is_stopped_before_its_lock_ends(self, redis: Redis, prefix: str) -> None:
+        lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.1)
+        with pytest.raises(SessionError, match="outlived") as caught:
+            await lock.run_exclusive("session-1", lambda: asyncio.sleep(5, b"too late"))
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+    async def test_a_time_out_of_the_operation_stays_its_own(
+        self, redis: Redis, prefix: str
+    ) -> None:
+        with pytest.raises(TimeoutError, match="provider"):
+            await RedisRefreshLock(redis, prefix=prefix).run_exclusive(
+                "session-1", Refresh(error=TimeoutError("provider"))
+            )
+
+    async def test_a_lock_that_was_lost_is_not_taken_from_its_new_owner(
+        self, redis: Redis, prefix: str
+    ) -> None:
+        async def lose_the_lock() -> bytes:
+            await redis.set(f"{prefix}lock:session-1", "the new owner")
+            return b"sealed"
+
+        await RedisRefreshLock(redis, prefix=prefix).run_exclusive("session-1", lose_the_lock)
+        assert await redis.get(f"{prefix}lock:session-1") == b"the new owner"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.sealing import MAXIMUM_SEALED_LENGTH, KeyRing, Sealer, sealed_length
+from tests.oidc.session.examples import OLD_SECRET, SECRET
+
+SEALER = KeyRing([SECRET]).sealer("session")
+
+
+def refused(sealed: str, *, sealer: Sealer = SEALER, name: str = "a") -> bool:
+    with pytest.raises(SessionError) as caught:
+        sealer.open(sealed, name=name)
+    assert not sealed or sealed not in str(caught.value)
+    return caught.value.code is Code.SESSION_SEAL_BROKEN
+
+
+def test_what_was_sealed_opens() -> None:
+    assert SEALER.open(SEALER.seal(b"content", name="a"), name="a") == b"content"
+
+
+def test_the_same_content_is_never_sealed_twice_alike() -> None:
+    assert SEALER.seal(b"content", name="a") != SEALER.seal(b"content", name="a")
+
+
+def test_a_cookie_does_not_open_under_another_name() -> None:
+    assert refused(SEALER.seal(b"content", name="b"))
+
+
+def test_a_seal_does_not_open_for_another_purpose() -> None:
+    other = KeyRing([SECRET]).sealer("transaction")
+    assert refused(other.seal(b"content", name="a"))
+
+
+def test_a_seal_does_not_open_with_another_secret() -> None:
+    assert refused(KeyRing([OLD_SECRET]).sealer("session").seal(b"content", name="a"))
+
+
+def test_the_newest_secret_seals_and_all_open() -> None:
+    old = KeyRing([OLD_SECRET]).sealer("session")
+    rotated = KeyRing([SECRET, OLD_SECRET]).sealer("session")
+    assert rotated.open(old.seal(b"content", name="a"), name="a") == b"content"
+    assert SEALER.open(rotated.seal(b"content", name="a"), name="a") == b"content"
+    assert refused(rotated.seal(b"content", name="a"), sealer=old)
+
+
+def test_a_seal_of_another_version_does_not_open() -> None:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = bytes(12)
+    raw = nonce + AESGCM(KeyRing([SECRET]).keys("session")[0]).encrypt(nonce, b"content", b"2:a")
+    assert refused(base64.urlsafe_b64encode(raw).decode().rstrip("="))
+
+
+@pytest.mark.parametrize("secrets", [["x" * 31], [SECRET, "short"], [], SECRET])
+def test_weak_secrets_are_refused(secrets: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KeyRing(secrets)
+    assert caught.value.code is Code.CONFIGURATION_SECRET_TOO_SHORT
+    assert "short" not in str(caught.value).partition(": ")[2]
+
+
+def test_a_secret_counts_in_bytes() -> None:
+    assert KeyRing(["é" * 16]).keys("session")
+
+
+def test_every_purpose_has_keys_of_its_own() -> None:
+    ring = KeyRing([SECRET, OLD_SECRET])
+    keys = {*ring.keys("session"), *ring.keys("csrf")}
+    assert len(keys) == 4
+    assert {len(key) for key in keys} == {32}
+
+
+@pytest.mark.parametrize("content", [b"", b"1", b"12", b"123"])
+def test_only_one_text_stands_for_a_content(content: bytes) -> None:
+    sealed = SEALER.seal(content, name="a")
+    spellings = {sealed + "=", sealed + "==", sealed + "\n", " " + sealed, sealed + "AAAA"}
+    spellings |= {sealed[:-1] + last for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if last != sealed[-1]}
+    spellings |= {sealed.replace("-", "+"), sealed.replace("_", "/")} - {sealed}
+    assert all(refused(spelling) for spelling in spellings)
+
+
+@pytest.mark.parametrize(
+    "sealed", ["", "A", "AA", "A" * 16, "é" * 40, "\x00" * 40, "A" * (MAXIMUM_SEALED_LENGTH + 1)]
+)
+def test_what_is_no_seal_is_refused(sealed: str) -> None:
+    assert refused(sealed)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 2821, 2822, 2823])
+def test_the_length_of_a_seal_is_known_beforehand(length: int) -> None:
+    assert len(SEALER.seal(bytes(length), name="a")) == sealed_length(length)
+
+
+def test_no_secret_is_in_repr() -> None:
+    assert SECRET not in repr(KeyRing([SECRET])) + repr(SEALER) + repr(vars(SEALER))

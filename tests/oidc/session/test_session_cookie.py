@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import secrets
+import zlib
+
+import pytest
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.model import OIDCSession, Tokens
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import (
+    DEFAULT_MAX_COOKIE_SIZE,
+    MAXIMUM_PLAINTEXT_BYTES,
+    CookieTooLarge,
+    SessionCookie,
+    session_cookie_change,
+)
+from tests.oidc.session.examples import SECRET, User, a_session, keycloak_like_session
+
+SEALER = KeyRing([SECRET]).sealer("session")
+NAMES = CookieNames("oidc", secure=True)
+
+
+def a_cookie(*, max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE) -> SessionCookie[User]:
+    return SessionCookie(SessionCodec(User), SEALER, NAMES, max_cookie_size=max_cookie_size)
+
+
+def a_session_with(access_token: str) -> OIDCSession[User]:
+    return a_session(tokens=Tokens(id_token="i", access_token=access_token))
+
+
+def sealed(plaintext: bytes) -> str:
+    return SEALER.seal(plaintext, name=NAMES.session)
+
+
+def refused(value: str) -> Code:
+    with pytest.raises(SessionError) as caught:
+        a_cookie().open(value)
+    return caught.value.code
+
+
+def test_a_small_session_is_kept_as_it_is() -> None:
+    value = a_cookie().seal(a_session())
+    assert SEALER.open(value, name=NAMES.session) == b"p" + SessionCodec(User).encode(a_session())
+    assert a_cookie().open(value) == a_session()
+
+
+def test_the_three_tokens_of_a_default_keycloak_realm_fit() -> None:
+    session = keycloak_like_session()
+    assert len(SessionCodec(User).encode(session)) > 3600
+    value = a_cookie().seal(session)
+    assert len(NAMES.session) + len(value) <= DEFAULT_MAX_COOKIE_SIZE
+    assert a_cookie().open(value) == session
+
+
+def test_name_and_value_count_against_the_limit() -> None:
+    session = a_session_with(secrets.token_hex(200))
+    size = len(NAMES.session) + len(a_cookie().seal(session))
+    exactly = a_cookie(max_cookie_size=size).seal(session)
+    deflated = a_cookie(max_cookie_size=size - 1).seal(session)
+    assert len(NAMES.session) + len(exactly) == size
+    assert len(deflated) < len(exactly)
+
+
+def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
+    with pytest.raises(CookieTooLarge) as caught:
+        a_cookie().seal(a_session_with(secrets.token_hex(4000)))
+    error = caught.value
+    assert error.code is Code.SESSION_COOKIE_TOO_LARGE
+    assert (error.limit, error.parts["tokens.access_token"]) == (3800, 8002)
+    assert error.size > error.limit
+    for way_out in ("session_store", "before_session_persist", "max_cookie_size"):
+        assert way_out in str(error)
+    assert f"needs {error.size} bytes and may have 3800" in str(error)
+
+
+def test_the_limit_is_exact() -> None:
+    session = a_session_with(secrets.token_hex(3000))
+    with pytest.raises(CookieTooLarge) as caught:
+        a_cookie(max_cookie_size=200).seal(session)
+    size = caught.value.size
+    with pytest.raises(CookieTooLarge):
+        a_cookie(max_cookie_size=size - 1).seal(session)
+    value = a_cookie(max_cookie_size=size).seal(session)
+    assert len(NAMES.session) + len(value) == size
+
+
+def test_the_error_holds_no_part_of_the_session() -> None:
+    token = secrets.token_hex(4000)
+    with pytest.raises(CookieTooLarge) as caught:
+        a_cookie().seal(a_session_with(token))
+    assert token[:16] not in str(caught.value) + repr(caught.value.parts)
+
+
+def test_a_session_that_deflates_well_is_still_bounded() -> None:
+    overhead = len(SessionCodec(User).encode(a_session_with("")))
+    largest = a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead))
+    assert a_cookie().open(a_cookie().seal(largest)) == largest
+    with pytest.raises(CookieTooLarge):
+        a_cookie().seal(a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1)))
+
+
+def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
+    bomb = zlib.compress(bytes(20_000_000), wbits=-15)
+    assert refused(sealed(b"d" + bomb)) is Code.SESSION_MALFORMED
+
+
+@pytest.mark.parametrize(
+    "plaintext",
+    [
+        b"",
+        b"p",
+        b"d",
+        b"x{}",
+        b"p{}",
+        b"dnot deflate",
+        b"d" + zlib.compress(b"{}" * 50, wbits=-15)[:-1],
+        b"d" + zlib.compress(b"{}", wbits=-15) + b"rest",
+    ],
+)
+def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
+    assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED
+
+
+def test_a_cookie_of_another_name_is_refused() -> None:
+    other = CookieNames("other", secure=True)
+    value = SessionCookie(SessionCodec(User), SEALER, other).seal(a_session())
+    assert refused(value) is Code.SESSION_SEAL_BROKEN
+
+
+def test_the_cookie_is_set_until_the_session_ends() -> None:
+    change = session_cookie_change(NAMES, "abc", max_age=28_800)
+    assert change.header_value() == (
+        "__Host-oidc_session=abc; Max-Age=28800; Path=/; HttpOnly; SameSite=Lax; Secure"
+    )
+
+
+def test_the_cookie_is_cleared() -> None:
+    change = session_cookie_change(CookieNames("oidc", secure=False), None, max_age=28_800)
+    assert change.header_value() == "oidc_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax"

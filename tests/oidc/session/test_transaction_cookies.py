@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.transaction_cookies import LIFETIME, MAXIMUM_PENDING, TransactionCookies
+from tests.oidc.session.examples import NOW, SECRET, a_transaction
+
+NAMES = CookieNames("oidc", secure=True)
+TRANSACTIONS = TransactionCookies(KeyRing([SECRET]).sealer("transaction"), NAMES)
+
+
+class Browser(dict[str, str]):
+    """The cookies a browser holds."""
+
+    def apply(self, *changes: CookieChange) -> None:
+        for change in changes:
+            if change.value is None:
+                self.pop(change.name, None)
+            else:
+                self[change.name] = change.value
+
+    def begin(self, state: str, *, created_at: int = NOW) -> tuple[CookieChange, ...]:
+        changes = TRANSACTIONS.begun(a_transaction(state=state, created_at=created_at), self)
+        self.apply(*changes)
+        return changes
+
+
+def test_logins_in_two_tabs_do_not_meet() -> None:
+    browser = Browser()
+    browser.begin("one")
+    browser.begin("two")
+    assert TRANSACTIONS.find("one", browser, now=NOW) == a_transaction(state="one")
+    assert TRANSACTIONS.find("two", browser, now=NOW) == a_transaction(state="two")
+
+
+def test_a_login_lives_ten_minutes() -> None:
+    browser = Browser()
+    (change,) = browser.begin("one")
+    assert (change.max_age, change.same_site, change.secure) == (600, "lax", True)
+    assert TRANSACTIONS.find("one", browser, now=NOW + LIFETIME - 1) is not None
+    assert TRANSACTIONS.find("one", browser, now=NOW + LIFETIME) is None
+
+
+def test_an_unknown_state_finds_nothing() -> None:
+    assert TRANSACTIONS.find("one", Browser(), now=NOW) is None
+
+
+def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
+    browser = Browser()
+    browser.begin("one")
+    browser[NAMES.transaction("two")] = browser[NAMES.transaction("one")]
+    assert TRANSACTIONS.find("two", browser, now=NOW) is None
+
+
+def test_a_login_of_another_instance_is_not_found() -> None:
+    browser = Browser()
+    browser.begin("one")
+    other = TransactionCookies(KeyRing([SECRET[::-1]]).sealer("transaction"), NAMES)
+    assert other.find("one", browser, now=NOW) is None
+
+
+def test_a_login_that_ended_is_forgotten() -> None:
+    browser = Browser()
+    browser.begin("one")
+    browser.apply(TRANSACTIONS.ended("one"))
+    assert TRANSACTIONS.find("one", browser, now=NOW) is None
+
+
+def test_the_oldest_of_eight_makes_room() -> None:
+    browser = Browser()
+    for number in range(MAXIMUM_PENDING):
+        # the browser sends them in any order: age counts, not place
+        age = 10 * (number * 3 % MAXIMUM_PENDING)
+        browser.begin(str(number), created_at=NOW - age)
+    browser.begin("new")
+    alive = [state for state in "01234567" if TRANSACTIONS.find(state, browser, now=NOW)]
+    assert alive == list("0123467")
+    assert len(browser) == MAXIMUM_PENDING
+
+
+def test_broken_and_old_ones_leave_first() -> None:
+    browser = Browser(unrelated="kept")
+    browser[NAMES.transaction("broken")] = "garbage"
+    browser.begin("old", created_at=NOW - LIFETIME)
+    browser.begin("new")
+    assert set(browser) == {"unrelated", NAMES.transaction("new")}
+
+
+def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
+    other = CookieNames("oidc_login", secure=True)
+    browser = Browser({other.session: "x", other.transaction("a"): "x", NAMES.session: "x"})
+    (only,) = browser.begin("new")
+    assert only.name == NAMES.transaction("new")
+
+
+def test_a_form_post_needs_a_cross_site_cookie() -> None:
+    transactions = TransactionCookies(
+        KeyRing([SECRET]).sealer("transaction"), NAMES, same_site="none"
+    )
+    (change,) = transactions.begun(a_transaction(), {})
+    assert "SameSite=None; Secure" in change.header_value()
