@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from codegen.diff import changes
 from codegen.document import Unusable
-from codegen.pipeline import Project, Run, install, make, stale
+from codegen.pipeline import Project, Run, described, install, make, stale
 
 EXAMPLES = """\
 examples:
@@ -17,6 +18,7 @@ examples:
   python -m codegen --spec firecracker.yaml          import a monitor release, then regenerate
   python -m codegen --spec firecracker.yaml --out D  generate into the new folder D, change nothing here
   python -m codegen --check                          is what is committed what would be generated?
+  python -m codegen diff OLD NEW                     what changes for a user between two descriptions
 
 exit status: 0 done, 1 --check found differences, 2 unusable input
 """
@@ -27,6 +29,8 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = Path(__file__).
     options = _parser().parse_args(arguments)
     project = Project(root)
     try:
+        if options.command == "diff":
+            return _diff(project, options.old, options.new)
         spec = options.spec or project.description()
         if options.out:
             return _generate_into(project, spec, options.out)
@@ -54,7 +58,19 @@ def _parser() -> argparse.ArgumentParser:
     goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--out", type=Path, metavar="DIR", help="generate into a new folder instead")
     goal.add_argument("--check", action="store_true", help="compare instead of writing")
+    commands = parser.add_subparsers(dest="command", metavar="")
+    diff = commands.add_parser("diff", help="what changes for a user between two descriptions")
+    diff.add_argument("old", type=Path, metavar="OLD", help="a published or committed description")
+    diff.add_argument("new", type=Path, metavar="NEW", help="another one")
     return parser
+
+
+def _diff(project: Project, old: Path, new: Path) -> int:
+    before, after = described(project, old), described(project, new)
+    print(f"{before['info']['version']} -> {after['info']['version']}")
+    for line in list(changes(before, after)) or ["nothing changes for a user"]:
+        print(line)
+    return 0
 
 
 def _generate_into(project: Project, spec: Path, folder: Path) -> int:

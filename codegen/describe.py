@@ -6,15 +6,21 @@ import copy
 import inspect
 import keyword
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 
 from generated_vmm.model import ApiModel
 
-from codegen.document import Document, Unusable, operations_of, schemas_of
+from codegen.document import (
+    TARGET,
+    Document,
+    Unusable,
+    answer_of,
+    body_of,
+    operations_of,
+    schemas_of,
+)
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
-from codegen.schemas import TARGET
-
-JSON = "application/json"
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
@@ -31,9 +37,11 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
 def for_generator(document: Document) -> Document:
     """The description as openapi-python-client is to see it, with notes (`x-`) to our templates.
 
-    Raises `Unusable` when an operation takes or answers something else than a named schema.
+    Raises `Unusable` when an operation takes or answers something else than a named schema, or
+    when schemas contain each other.
     """
     document = copy.deepcopy(document)
+    _require_order(schemas_of(document))
     sent = _sent_schemas(document)
     for name, schema in schemas_of(document).items():
         schema["x-fields"] = name in sent and "properties" in schema
@@ -46,23 +54,6 @@ def for_generator(document: Document) -> Document:
         operation["summary"] = operation["operationId"]
         operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
-
-
-def body_of(operation: Document) -> Document | None:
-    """The schema of what is sent."""
-    schema: Document | None = (
-        operation.get("requestBody", {}).get("content", {}).get(JSON, {}).get("schema")
-    )
-    return schema
-
-
-def answer_of(operation: Document) -> Document | None:
-    """The schema of what a success answers."""
-    for status, response in operation["responses"].items():
-        if status.startswith("2"):
-            schema: Document | None = response.get("content", {}).get(JSON, {}).get("schema")
-            return schema
-    return None
 
 
 def references_in(value: object) -> Iterator[str]:
@@ -139,6 +130,15 @@ def _sent_schemas(document: Document) -> dict[str, set[str]]:
     return sent
 
 
+def _require_order(schemas: Document) -> None:
+    """The modules of the models import each other, which works in one direction only."""
+    try:
+        TopologicalSorter({n: list(references_in(schemas[n])) for n in schemas}).prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise Unusable(f"#/components/schemas: a circle of references, {circle}") from error
+
+
 def _annotate(field: str, member: Document) -> None:
     """Keep the generator from making types we do not want; what it cannot say goes into `x-`."""
     if member.pop("nullable", False):
@@ -151,7 +151,7 @@ def _annotate(field: str, member: Document) -> None:
 
 
 def _docstring(operation: Document, endpoint: str) -> str:
-    words: str = operation.get("description", operation["operationId"])
+    words = str(operation.get("description", operation["operationId"]))
     phase = f". Phase: {operation['x-phase']}" if "x-phase" in operation else ""
     return f"{words}\n\n{endpoint}{phase}."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from ruamel.yaml.error import YAMLError
 # A description that was imported: plain JSON values whose shape `import_spec` has checked.
 Document: TypeAlias = dict[str, Any]
 
+JSON = "application/json"
+TARGET = "#/components/schemas/"
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 
@@ -64,6 +67,12 @@ class Node:
             self.refuse(f"expected true or false, found {self.value!r:.60}")
         return self.value
 
+    def named(self, names: re.Pattern[str], name: str) -> str:
+        """The name under which this node stands, when it is one that generated code can bear."""
+        if not names.fullmatch(name):
+            self.refuse(f"{name!r} cannot become a name in Python")
+        return name
+
     def step(self, key: str, value: object) -> Node:
         """The node one level down."""
         return Node(value, f"{self.place}/{key.replace('~', '~0').replace('/', '~1')}")
@@ -108,3 +117,19 @@ def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
         for method in METHODS:
             if method in item:
                 yield path, method, item[method]
+
+
+def body_of(operation: Document) -> Document | None:
+    """The schema of what is sent, to read and to change."""
+    content = operation.get("requestBody", {}).get("content", {})
+    schema: Document | None = content.get(JSON, {}).get("schema")
+    return schema
+
+
+def answer_of(operation: Document) -> Document | None:
+    """The schema of what a success answers, to read and to change."""
+    for status, response in operation["responses"].items():
+        if status.startswith("2"):
+            schema: Document | None = response.get("content", {}).get(JSON, {}).get("schema")
+            return schema
+    return None

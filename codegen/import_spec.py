@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from codegen.document import METHODS, Document, Node, Unusable, read_yaml
+from codegen.document import JSON, METHODS, Document, Node, Unusable, operations_of, read_yaml
 from codegen.schemas import PROSE, facts_of_schema
 
 TITLE = "HTTP API of the Firecracker monitor"
-JSON = "application/json"
 # What RFC 9110 calls the statuses that descriptions have used; Python's own table changes.
 PHRASES = {
     "200": "OK", "204": "No Content", "400": "Bad Request", "404": "Not Found",
@@ -26,6 +25,8 @@ ROOT_SWAGGER = (
 )  # fmt: skip
 ROOT_OPENAPI = ("openapi", "info", "servers", "paths", "components", "tags", "externalDocs")
 INFO = ("title", "description", "summary", "version", "termsOfService", "contact", "license")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+PATH = re.compile(r"/|(/[A-Za-z0-9_.-]+|/\{[A-Za-z][A-Za-z0-9_]*\})+")
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?")
 
 
@@ -47,8 +48,8 @@ def facts_of_description(root: Node) -> Document:
     for media_types in (members[key] for key in ("consumes", "produces") if key in members):
         _only_json(media_types)
     schemas = _schemas(members, dialect)
-    known = frozenset(schemas)
-    return {
+    known = frozenset(node.named(NAME, name) for name, node in schemas.items())
+    document: Document = {
         "openapi": "3.0.3",
         "info": {"title": TITLE, "version": _version(members["info"])},
         "paths": {
@@ -59,6 +60,15 @@ def facts_of_description(root: Node) -> Document:
             "schemas": {name: facts_of_schema(node, known) for name, node in schemas.items()}
         },
     }
+    _require_distinct_names(document, members["paths"])
+    return document
+
+
+def _require_distinct_names(document: Document, paths: Node) -> None:
+    names = [operation["operationId"] for _, _, operation in operations_of(document)]
+    for name in names:
+        if names.count(name) > 1:
+            paths.refuse(f"'{name}' is the operationId of more than one operation")
 
 
 def _dialect(root: Node) -> str:
@@ -86,8 +96,8 @@ def _version(info: Node) -> str:
 
 
 def _facts_of_path(path: str, item: Node, known: frozenset[str]) -> Document:
-    if not path.startswith("/"):
-        item.refuse("a path starts with '/'")
+    if not PATH.fullmatch(path):
+        item.refuse(f"path {path!r} is not known how to write")
     operations = item.only(*METHODS, "summary", "description")
     return {
         method: _facts_of_operation(path, operations[method], known)
@@ -106,7 +116,8 @@ def _facts_of_operation(path: str, node: Node, known: frozenset[str]) -> Documen
             node.refuse(f"'{needed}' is missing")
     for media_types in (members[key] for key in ("consumes", "produces") if key in members):
         _only_json(media_types)
-    facts: Document = {"operationId": members["operationId"].text()}
+    name = members["operationId"]
+    facts: Document = {"operationId": name.named(NAME, name.text())}
     parameters = members["parameters"].elements() if "parameters" in members else []
     bodies = [found for found in parameters if _location(found) == "body"]
     in_path = [_path_parameter(found) for found in parameters if _location(found) == "path"]

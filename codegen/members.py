@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.describe import answer_of, body_of, references_in
-from codegen.document import Document, operations_of
+from codegen.describe import references_in
+from codegen.document import Document, answer_of, body_of, operations_of
 
 HEAD = """\
 # Members of the client

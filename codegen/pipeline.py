@@ -6,9 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.async_facade import derive_folder
 from codegen.describe import describe
 from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
-from codegen.generate import generate_package
+from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
 from codegen.members import members_page
 from codegen.overlay import read_overlay
@@ -80,12 +81,20 @@ class Run:
         return f"monitor {self.version}: {len(operations)} operations, {len(schemas)} schemas"
 
 
+def described(project: Project, spec: Path) -> Document:
+    """The repaired and worded description in a file."""
+    document, _ = describe(import_spec(spec), read_overlay(project.overlay))
+    return document
+
+
 def make(project: Project, spec: Path, folder: Path) -> Run:
     """Generate everything that a description determines into a folder."""
     facts = import_spec(spec)
     document, notes = describe(facts, read_overlay(project.overlay))
     run = Run(folder, facts, document, notes)
     generate_package(document, folder / PACKAGE)
+    derive_folder(folder / PACKAGE / "async_facade")
+    format_package(folder / PACKAGE / "async_facade")
     write_whole(folder / MEMBERS, members_page(document))
     write_whole(folder / run.name, write_yaml(facts))
     return run

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from codegen.document import Document, Node
+import re
+
+from codegen.document import TARGET, Document, Node
 
 PROSE = ("description", "title", "example", "examples", "externalDocs", "xml")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
@@ -11,8 +13,8 @@ FLAGS = ("readOnly", "writeOnly", "deprecated", "nullable", "uniqueItems")
 OTHER = ("type", "format", "pattern", "enum", "default", "required")
 NESTED = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref")
 
-LOCATIONS = {"swagger": "#/definitions/", "openapi": "#/components/schemas/"}
-TARGET = LOCATIONS["openapi"]
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+LOCATIONS = ("#/definitions/", TARGET)
 
 
 def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
@@ -32,6 +34,7 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     facts |= {key: _number(members[key]) for key in BOUNDS if key in members}
     facts |= {key: members[key].flag() for key in FLAGS if key in members}
     facts |= {key: members[key].text() for key in ("format", "pattern") if key in members}
+    _require_expression(members)
     if "enum" in members:
         facts["enum"] = _enum(members["enum"])
     if "default" in members:
@@ -39,12 +42,13 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     facts |= _facts_of_object(node, members, known)
     if "items" in members:
         facts["items"] = facts_of_schema(members["items"], known)
+    _require_type(node, facts)
     return facts["allOf"][0] if list(facts) == ["allOf"] else facts
 
 
 def _reference(node: Node, known: frozenset[str]) -> Document:
     """The reference under OpenAPI 3's location; siblings of a `$ref` count only through allOf."""
-    for location in LOCATIONS.values():
+    for location in LOCATIONS:
         if node.text().startswith(location) and node.text().removeprefix(location) in known:
             return {"allOf": [{"$ref": TARGET + node.text().removeprefix(location)}]}
     node.refuse(f"'{node.text()}' refers to no schema of this description")
@@ -71,6 +75,22 @@ def _type_of(members: dict[str, Node]) -> Document:
     return {"type": types[0]} | ({"nullable": True} if len(types) < len(names) else {})
 
 
+def _require_type(node: Node, facts: Document) -> None:
+    """Values of any type, and arrays of anything, have no place in a typed client."""
+    if "type" not in facts and "allOf" not in facts:
+        node.refuse("neither 'type' nor '$ref'")
+    if facts.get("type") == "array" and "items" not in facts:
+        node.refuse("an array without 'items'")
+
+
+def _require_expression(members: dict[str, Node]) -> None:
+    if "pattern" in members:
+        try:
+            re.compile(members["pattern"].text())
+        except re.error as error:
+            members["pattern"].refuse(f"no regular expression: {error}")
+
+
 def _number(node: Node) -> int | float:
     if isinstance(node.value, bool) or not isinstance(node.value, int | float):
         node.refuse(f"expected a number, found {node.value!r:.60}")
@@ -91,13 +111,15 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]
         facts["required"] = [name.text() for name in members["required"].elements()]
     if "properties" in members:
         facts["properties"] = {
-            name: facts_of_schema(property_node, known)
+            property_node.named(FIELD, name): facts_of_schema(property_node, known)
             for name, property_node in members["properties"].members().items()
         }
     if "additionalProperties" in members:
         rest = members["additionalProperties"]
-        free = isinstance(rest.value, bool)
-        facts["additionalProperties"] = rest.value if free else facts_of_schema(rest, known)
+        if isinstance(rest.value, bool) or rest.value == {}:
+            facts["additionalProperties"] = rest.value is not False
+        else:
+            facts["additionalProperties"] = facts_of_schema(rest, known)
     if facts.get("properties") and facts.get("additionalProperties"):
         node.refuse("described properties beside additionalProperties cannot be generated")
     for name in facts.get("required", []):
