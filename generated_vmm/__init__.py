@@ -1,0 +1,41 @@
+"""A typed client for the HTTP API that the Firecracker monitor serves on a unix socket.
+
+    with VmmClient("/run/firecracker.socket") as vm:
+        vm.boot("/vm/vmlinux", "/vm/rootfs.ext4", {"vcpu_count": 2, "mem_size_mib": 512})
+
+`AsyncVmmClient` has the same members, awaited. The names of the models are those of the monitor's
+description, of the version in `API_VERSION`; `XFields` are the keyword arguments of model `X`.
+"""
+
+from generated_vmm._generated import API_VERSION
+from generated_vmm._generated import models as _models
+from generated_vmm._generated.async_facade import AsyncVmmClient
+from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
+from generated_vmm.errors import (
+    VmmApiError,
+    VmmConnectionError,
+    VmmDeprecationWarning,
+    VmmError,
+    VmmProtocolError,
+    VmmRequestTooLarge,
+    VmmTimeoutError,
+)
+from generated_vmm.facade import VmmClient
+from generated_vmm.facade.config_file import to_config_file
+from generated_vmm.operation import Operation
+
+__all__ = [
+    "API_VERSION",
+    "AsyncVmmClient",
+    "Operation",
+    "VmmApiError",
+    "VmmClient",
+    "VmmConnectionError",
+    "VmmDeprecationWarning",
+    "VmmError",
+    "VmmProtocolError",
+    "VmmRequestTooLarge",
+    "VmmTimeoutError",
+    "to_config_file",
+]
+__all__ += _models.__all__

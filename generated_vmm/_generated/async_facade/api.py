@@ -1,0 +1,105 @@
+"""Every operation of the monitor as a member.
+
+Derived from `generated_vmm/facade/api.py` by `make codegen`. Do not edit.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack, overload
+
+from generated_vmm._generated.async_facade.devices import (
+    AsyncDriveResource,
+    AsyncEntropyResource,
+    AsyncNetworkInterfaceResource,
+    AsyncPmemResource,
+    AsyncSerialResource,
+    AsyncVsockResource,
+)
+from generated_vmm._generated.async_facade.machine import (
+    AsyncBootSourceResource,
+    AsyncCpuConfigResource,
+    AsyncMachineConfigResource,
+    AsyncSnapshotResource,
+    AsyncVmConfigResource,
+    AsyncVmResource,
+)
+from generated_vmm._generated.async_facade.memory import (
+    AsyncBalloonResource,
+    AsyncHotplugMemoryResource,
+)
+from generated_vmm._generated.async_facade.monitor import (
+    AsyncLoggerResource,
+    AsyncMetricsResource,
+    AsyncMmdsResource,
+)
+from generated_vmm._generated.async_facade.sender import AsyncResource, AsyncSender
+from generated_vmm._generated.models import (
+    FirecrackerVersion,
+    InstanceActionInfo,
+    InstanceActionInfoActionType,
+    InstanceActionInfoFields,
+    InstanceInfo,
+)
+from generated_vmm._generated.operations import (
+    create_sync_action,
+    describe_instance,
+    get_firecracker_version,
+)
+from generated_vmm.binding import Fields, as_model
+
+
+class AsyncMonitorApi(AsyncResource):
+    """The resources of one microVM, each with the calls that the monitor has for it."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        super().__init__(sender)
+        self.balloon = AsyncBalloonResource(sender)
+        self.boot_source = AsyncBootSourceResource(sender)
+        self.cpu_config = AsyncCpuConfigResource(sender)
+        self.entropy = AsyncEntropyResource(sender)
+        self.hotplug_memory = AsyncHotplugMemoryResource(sender)
+        self.logger = AsyncLoggerResource(sender)
+        self.machine_config = AsyncMachineConfigResource(sender)
+        self.metrics = AsyncMetricsResource(sender)
+        self.mmds = AsyncMmdsResource(sender)
+        self.serial = AsyncSerialResource(sender)
+        self.snapshot = AsyncSnapshotResource(sender)
+        self.vm = AsyncVmResource(sender)
+        self.vm_config = AsyncVmConfigResource(sender)
+        self.vsock = AsyncVsockResource(sender)
+
+    def drive(self, drive_id: str) -> AsyncDriveResource:
+        """The drive with this id; ValueError for an id the monitor would refuse."""
+        return AsyncDriveResource(self._sender, drive_id)
+
+    def network_interface(self, iface_id: str) -> AsyncNetworkInterfaceResource:
+        """The network interface with this id; ValueError for an id the monitor would refuse."""
+        return AsyncNetworkInterfaceResource(self._sender, iface_id)
+
+    def pmem(self, id: str) -> AsyncPmemResource:
+        """The pmem device with this id; ValueError for an id the monitor would refuse."""
+        return AsyncPmemResource(self._sender, id)
+
+    async def get_instance_info(self) -> InstanceInfo:
+        """Id, state and version of the instance, at any time (GET /)."""
+        return await self._send(describe_instance())
+
+    async def get_version(self) -> FirecrackerVersion:
+        """The monitor's version, at any time (GET /version)."""
+        return await self._send(get_firecracker_version())
+
+    @overload
+    async def create_sync_action(self, body: InstanceActionInfo | Fields, /) -> None: ...
+
+    @overload
+    async def create_sync_action(self, /, **fields: Unpack[InstanceActionInfoFields]) -> None: ...
+
+    async def create_sync_action(
+        self, body: InstanceActionInfo | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Starts the microVM, flushes metrics or sends Ctrl+Alt+Del (PUT /actions)."""
+        await self._send(create_sync_action(as_model(InstanceActionInfo, body, fields)))
+
+    async def action(self, action_type: InstanceActionInfoActionType) -> None:
+        """`create_sync_action` for an action by name (PUT /actions)."""
+        await self.create_sync_action(action_type=action_type)

@@ -1,0 +1,158 @@
+"""The client: its connection and limits, and what takes several operations.
+
+Derived from `generated_vmm/facade/client.py` by `make codegen`. Do not edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Self
+
+import httpx
+
+from generated_vmm._generated.async_facade.api import AsyncMonitorApi
+from generated_vmm._generated.async_facade.boot import boot_steps
+from generated_vmm._generated.async_facade.sender import AsyncSender
+from generated_vmm._generated.models import (
+    BootSource,
+    Drive,
+    InstanceInfo,
+    MachineConfiguration,
+    Vm,
+)
+from generated_vmm._generated.operations import describe_instance, get_export_vm_config, patch_vm
+from generated_vmm.binding import Fields
+from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import (
+    DEFAULT_MAX_ANSWER_BYTES,
+    DEFAULT_MAX_BODY_BYTES,
+    DEFAULT_TIMEOUT,
+    AsyncUnixTransport,
+    AsyncVsockConnection,
+    CallSettings,
+    async_connect_vsock,
+)
+
+POLL_SECONDS = 0.01
+
+
+class AsyncVmmClient(AsyncMonitorApi):
+    """Controls the microVM of the monitor that listens on a unix socket.
+
+    Nothing is connected until the first call; one connection is then kept. `timeout` is for a
+    whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
+    sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
+    monitor, for tests. Calls raise `VmmError`. Tasks of one event loop may share a client; their calls take turns.
+    """
+
+    def __init__(
+        self,
+        socket_path: str | os.PathLike[str],
+        *,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        path = os.fspath(socket_path)
+        if transport is None:
+            transport = AsyncUnixTransport(path, max_answer_bytes=max_answer_bytes)
+        super().__init__(AsyncSender(CallSettings(path, timeout, max_body_bytes), transport))
+
+    def __repr__(self) -> str:
+        settings = self._sender.settings
+        return f"{type(self).__name__}({settings.socket_path!r}, timeout={settings.timeout})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection, also for clients made with `with_options`; no call works after."""
+        await self._sender.transport.aclose()
+
+    def with_options(self, *, timeout: float | None) -> Self:
+        """The same client with another timeout in seconds; both use the one connection."""
+        settings = self._sender.settings
+        return type(self)(
+            settings.socket_path,
+            timeout=timeout,
+            max_body_bytes=settings.max_body_bytes,
+            transport=self._sender.transport,
+        )
+
+    async def send(self, operation: Operation[Answer]) -> Answer:
+        """Sends an operation made elsewhere and returns the value of its answer."""
+        return await self._sender.send(operation)
+
+    async def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> InstanceInfo:
+        """Asks for the instance until the monitor answers, for at most `timeout` seconds.
+
+        For a monitor that was just started: its socket may not exist yet, or exist before it
+        listens. Raises `VmmTimeoutError` when nobody answers in time.
+        """
+        operation = describe_instance()
+        deadline = time.monotonic() + timeout
+        left = timeout
+        while True:
+            try:
+                return await self.with_options(timeout=left).send(operation)
+            except VmmConnectionError as error:
+                left = deadline - time.monotonic() - POLL_SECONDS
+                if left <= 0:
+                    message = f"not ready within {timeout} s, at last: {error}"
+                    raise VmmTimeoutError(message, operation) from error
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def boot(
+        self,
+        boot_source: str | BootSource | Fields,
+        root_drive: str | Drive | Fields | None = None,
+        machine_config: MachineConfiguration | Fields | None = None,
+    ) -> InstanceInfo:
+        """Sets kernel, root drive and machine size, starts the microVM and reads its state.
+
+        A text is a host path: the kernel's, the root drive's. Without `root_drive` the boot source
+        needs an initrd; without `machine_config` the monitor's defaults hold. All values are
+        checked before anything is sent. Other devices are set before, with their members.
+        """
+        for step in boot_steps(boot_source, root_drive, machine_config):
+            await self.send(step)
+        return await self.send(describe_instance())
+
+    async def pause(self) -> None:
+        """Pauses the vCPUs of a started microVM; no change is no error (PATCH /vm)."""
+        await self.send(patch_vm(Vm(state="Paused")))
+
+    async def resume(self) -> None:
+        """Lets the vCPUs run again; no change is no error (PATCH /vm)."""
+        await self.send(patch_vm(Vm(state="Resumed")))
+
+    async def connect_vsock(
+        self,
+        port: int,
+        *,
+        uds_path: str | os.PathLike[str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> AsyncVsockConnection:
+        """A connection to a port in the guest, tried again until something there listens.
+
+        The path of the vsock device's unix socket is asked of the monitor; give `uds_path` when
+        this process sees the file under another path, as with a jailed monitor or a relative path.
+        `timeout` is in seconds. Raises `VmmTimeoutError`, `VmmConnectionError` without a device.
+        """
+        if uds_path is None:
+            uds_path = await self._vsock_path()
+        return await async_connect_vsock(os.fspath(uds_path), port, timeout)
+
+    async def _vsock_path(self) -> str:
+        operation = get_export_vm_config()
+        vsock = (await self.send(operation)).vsock
+        if vsock is None:
+            raise VmmConnectionError("the microVM has no vsock device", operation)
+        return vsock.uds_path

@@ -1,0 +1,37 @@
+"""From what a caller gives (a model, a mapping, keyword arguments) to the model that is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+Fields: TypeAlias = Mapping[str, object]
+Model = TypeVar("Model", bound=BaseModel)
+
+ID = re.compile(r"[A-Za-z0-9_]+")
+
+
+def require_id(name: str, value: str) -> str:
+    """The id when the monitor would take it (letters, digits, `_`), else ValueError."""
+    if ID.fullmatch(value) is None:
+        raise ValueError(f"{name} {value!r} may only have letters, digits and underscores")
+    return value
+
+
+def as_model(model: type[Model], body: Model | Fields | None, fields: Fields, **ids: str) -> Model:
+    """The model to send; `ids`, which the path has, are filled in.
+
+    Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
+    contradicts the path, TypeError for a body and keyword arguments at once.
+    """
+    if body is not None and fields:
+        raise TypeError(f"give a {model.__name__} or keyword arguments, not both")
+    given = fields if body is None else body
+    made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
+    for name, value in ids.items():
+        if getattr(made, name) != value:
+            raise ValueError(f"{name} is {getattr(made, name)!r}, but the path has {value!r}")
+    return made

@@ -1,0 +1,93 @@
+"""Every operation of the monitor as a member."""
+
+from __future__ import annotations
+
+from typing import Unpack, overload
+
+from generated_vmm._generated.models import (
+    FirecrackerVersion,
+    InstanceActionInfo,
+    InstanceActionInfoActionType,
+    InstanceActionInfoFields,
+    InstanceInfo,
+)
+from generated_vmm._generated.operations import (
+    create_sync_action,
+    describe_instance,
+    get_firecracker_version,
+)
+from generated_vmm.binding import Fields, as_model
+from generated_vmm.facade.devices import (
+    DriveResource,
+    EntropyResource,
+    NetworkInterfaceResource,
+    PmemResource,
+    SerialResource,
+    VsockResource,
+)
+from generated_vmm.facade.machine import (
+    BootSourceResource,
+    CpuConfigResource,
+    MachineConfigResource,
+    SnapshotResource,
+    VmConfigResource,
+    VmResource,
+)
+from generated_vmm.facade.memory import BalloonResource, HotplugMemoryResource
+from generated_vmm.facade.monitor import LoggerResource, MetricsResource, MmdsResource
+from generated_vmm.facade.sender import Resource, Sender
+
+
+class MonitorApi(Resource):
+    """The resources of one microVM, each with the calls that the monitor has for it."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(sender)
+        self.balloon = BalloonResource(sender)
+        self.boot_source = BootSourceResource(sender)
+        self.cpu_config = CpuConfigResource(sender)
+        self.entropy = EntropyResource(sender)
+        self.hotplug_memory = HotplugMemoryResource(sender)
+        self.logger = LoggerResource(sender)
+        self.machine_config = MachineConfigResource(sender)
+        self.metrics = MetricsResource(sender)
+        self.mmds = MmdsResource(sender)
+        self.serial = SerialResource(sender)
+        self.snapshot = SnapshotResource(sender)
+        self.vm = VmResource(sender)
+        self.vm_config = VmConfigResource(sender)
+        self.vsock = VsockResource(sender)
+
+    def drive(self, drive_id: str) -> DriveResource:
+        """The drive with this id; ValueError for an id the monitor would refuse."""
+        return DriveResource(self._sender, drive_id)
+
+    def network_interface(self, iface_id: str) -> NetworkInterfaceResource:
+        """The network interface with this id; ValueError for an id the monitor would refuse."""
+        return NetworkInterfaceResource(self._sender, iface_id)
+
+    def pmem(self, id: str) -> PmemResource:
+        """The pmem device with this id; ValueError for an id the monitor would refuse."""
+        return PmemResource(self._sender, id)
+
+    def get_instance_info(self) -> InstanceInfo:
+        """Id, state and version of the instance, at any time (GET /)."""
+        return self._send(describe_instance())
+
+    def get_version(self) -> FirecrackerVersion:
+        """The monitor's version, at any time (GET /version)."""
+        return self._send(get_firecracker_version())
+
+    @overload
+    def create_sync_action(self, body: InstanceActionInfo | Fields, /) -> None: ...
+    @overload
+    def create_sync_action(self, /, **fields: Unpack[InstanceActionInfoFields]) -> None: ...
+    def create_sync_action(
+        self, body: InstanceActionInfo | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Starts the microVM, flushes metrics or sends Ctrl+Alt+Del (PUT /actions)."""
+        self._send(create_sync_action(as_model(InstanceActionInfo, body, fields)))
+
+    def action(self, action_type: InstanceActionInfoActionType) -> None:
+        """`create_sync_action` for an action by name (PUT /actions)."""
+        self.create_sync_action(action_type=action_type)

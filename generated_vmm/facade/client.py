@@ -1,0 +1,158 @@
+"""The client: its connection and limits, and what takes several operations."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Self
+
+import httpx
+
+from generated_vmm._generated.models import (
+    BootSource,
+    Drive,
+    InstanceInfo,
+    MachineConfiguration,
+    Vm,
+)
+from generated_vmm._generated.operations import (
+    describe_instance,
+    get_export_vm_config,
+    patch_vm,
+)
+from generated_vmm.binding import Fields
+from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
+from generated_vmm.facade.api import MonitorApi
+from generated_vmm.facade.boot import boot_steps
+from generated_vmm.facade.sender import Sender
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import (
+    DEFAULT_MAX_ANSWER_BYTES,
+    DEFAULT_MAX_BODY_BYTES,
+    DEFAULT_TIMEOUT,
+    CallSettings,
+    UnixTransport,
+    VsockConnection,
+    connect_vsock,
+)
+
+POLL_SECONDS = 0.01
+
+
+class VmmClient(MonitorApi):
+    """Controls the microVM of the monitor that listens on a unix socket.
+
+    Nothing is connected until the first call; one connection is then kept. `timeout` is for a
+    whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
+    sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
+    monitor, for tests. Calls raise `VmmError`. Threads may share a client; their calls take turns.
+    """
+
+    def __init__(
+        self,
+        socket_path: str | os.PathLike[str],
+        *,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        path = os.fspath(socket_path)
+        if transport is None:
+            transport = UnixTransport(path, max_answer_bytes=max_answer_bytes)
+        super().__init__(Sender(CallSettings(path, timeout, max_body_bytes), transport))
+
+    def __repr__(self) -> str:
+        settings = self._sender.settings
+        return f"{type(self).__name__}({settings.socket_path!r}, timeout={settings.timeout})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection, also for clients made with `with_options`; no call works after."""
+        self._sender.transport.close()
+
+    def with_options(self, *, timeout: float | None) -> Self:
+        """The same client with another timeout in seconds; both use the one connection."""
+        settings = self._sender.settings
+        return type(self)(
+            settings.socket_path,
+            timeout=timeout,
+            max_body_bytes=settings.max_body_bytes,
+            transport=self._sender.transport,
+        )
+
+    def send(self, operation: Operation[Answer]) -> Answer:
+        """Sends an operation made elsewhere and returns the value of its answer."""
+        return self._sender.send(operation)
+
+    def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> InstanceInfo:
+        """Asks for the instance until the monitor answers, for at most `timeout` seconds.
+
+        For a monitor that was just started: its socket may not exist yet, or exist before it
+        listens. Raises `VmmTimeoutError` when nobody answers in time.
+        """
+        operation = describe_instance()
+        deadline = time.monotonic() + timeout
+        left = timeout
+        while True:
+            try:
+                return self.with_options(timeout=left).send(operation)
+            except VmmConnectionError as error:
+                left = deadline - time.monotonic() - POLL_SECONDS
+                if left <= 0:
+                    message = f"not ready within {timeout} s, at last: {error}"
+                    raise VmmTimeoutError(message, operation) from error
+            time.sleep(POLL_SECONDS)
+
+    def boot(
+        self,
+        boot_source: str | BootSource | Fields,
+        root_drive: str | Drive | Fields | None = None,
+        machine_config: MachineConfiguration | Fields | None = None,
+    ) -> InstanceInfo:
+        """Sets kernel, root drive and machine size, starts the microVM and reads its state.
+
+        A text is a host path: the kernel's, the root drive's. Without `root_drive` the boot source
+        needs an initrd; without `machine_config` the monitor's defaults hold. All values are
+        checked before anything is sent. Other devices are set before, with their members.
+        """
+        for step in boot_steps(boot_source, root_drive, machine_config):
+            self.send(step)
+        return self.send(describe_instance())
+
+    def pause(self) -> None:
+        """Pauses the vCPUs of a started microVM; no change is no error (PATCH /vm)."""
+        self.send(patch_vm(Vm(state="Paused")))
+
+    def resume(self) -> None:
+        """Lets the vCPUs run again; no change is no error (PATCH /vm)."""
+        self.send(patch_vm(Vm(state="Resumed")))
+
+    def connect_vsock(
+        self,
+        port: int,
+        *,
+        uds_path: str | os.PathLike[str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> VsockConnection:
+        """A connection to a port in the guest, tried again until something there listens.
+
+        The path of the vsock device's unix socket is asked of the monitor; give `uds_path` when
+        this process sees the file under another path, as with a jailed monitor or a relative path.
+        `timeout` is in seconds. Raises `VmmTimeoutError`, `VmmConnectionError` without a device.
+        """
+        if uds_path is None:
+            uds_path = self._vsock_path()
+        return connect_vsock(os.fspath(uds_path), port, timeout)
+
+    def _vsock_path(self) -> str:
+        operation = get_export_vm_config()
+        vsock = self.send(operation).vsock
+        if vsock is None:
+            raise VmmConnectionError("the microVM has no vsock device", operation)
+        return vsock.uds_path

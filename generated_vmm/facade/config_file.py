@@ -1,0 +1,18 @@
+"""A configuration as the monitor's `--config-file` takes it."""
+
+from __future__ import annotations
+
+from generated_vmm._generated.models import FullVmConfiguration
+
+
+def to_config_file(configuration: FullVmConfiguration) -> str:
+    """The JSON document with which a monitor boots the same machine (`--config-file`).
+
+    It has what `GET /vm/config` shows: no CPU template, no logger, metrics, serial console or
+    metadata. ValueError while no kernel is configured, as no machine boots from that.
+    """
+    boot_source = configuration.boot_source
+    if boot_source is None or not boot_source.kernel_image_path:
+        raise ValueError("the configuration has no kernel_image_path, so nothing can boot from it")
+    document = configuration.model_copy(update={"drives": configuration.drives or []})
+    return document.model_dump_json(by_alias=True, exclude_none=True, indent=2)

@@ -1,0 +1,135 @@
+"""Memory that comes and goes while the guest runs: the balloon and hotplugged memory.
+
+Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+`pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack, overload
+
+from generated_vmm._generated.models import (
+    Balloon,
+    BalloonFields,
+    BalloonHintingStatus,
+    BalloonStartCmd,
+    BalloonStartCmdFields,
+    BalloonStats,
+    BalloonStatsUpdate,
+    BalloonStatsUpdateFields,
+    BalloonUpdate,
+    BalloonUpdateFields,
+    MemoryHotplugConfig,
+    MemoryHotplugConfigFields,
+    MemoryHotplugSizeUpdate,
+    MemoryHotplugSizeUpdateFields,
+    MemoryHotplugStatus,
+)
+from generated_vmm._generated.operations import (
+    describe_balloon_config,
+    describe_balloon_hinting,
+    describe_balloon_stats,
+    get_memory_hotplug,
+    patch_balloon,
+    patch_balloon_stats_interval,
+    patch_memory_hotplug,
+    put_balloon,
+    put_memory_hotplug,
+    start_balloon_hinting,
+    stop_balloon_hinting,
+)
+from generated_vmm.binding import Fields, as_model
+from generated_vmm.facade.sender import Resource, Sender
+
+
+class BalloonStatsResource(Resource):
+    """Statistics that the guest reports."""
+
+    def get(self) -> BalloonStats:
+        """The newest statistics, after the start (GET /balloon/statistics)."""
+        return self._send(describe_balloon_stats())
+
+    @overload
+    def update(self, body: BalloonStatsUpdate | Fields, /) -> None: ...
+    @overload
+    def update(self, /, **fields: Unpack[BalloonStatsUpdateFields]) -> None: ...
+    def update(self, body: BalloonStatsUpdate | Fields | None = None, /, **fields: object) -> None:
+        """Changes the polling interval in seconds, after the start (PATCH /balloon/statistics)."""
+        self._send(patch_balloon_stats_interval(as_model(BalloonStatsUpdate, body, fields)))
+
+
+class BalloonHintingResource(Resource):
+    """Hints of the guest about pages that are free."""
+
+    def start(
+        self,
+        cmd: BalloonStartCmd | Fields | None = None,
+        /,
+        **fields: Unpack[BalloonStartCmdFields],
+    ) -> None:
+        """Starts a run, after the start (PATCH /balloon/hinting/start)."""
+        given = cmd is not None or fields
+        self._send(start_balloon_hinting(as_model(BalloonStartCmd, cmd, fields) if given else None))
+
+    def status(self) -> BalloonHintingStatus:
+        """How far the run is, after the start (GET /balloon/hinting/status)."""
+        return self._send(describe_balloon_hinting())
+
+    def stop(self) -> None:
+        """Stops the run, after the start (PATCH /balloon/hinting/stop)."""
+        self._send(stop_balloon_hinting())
+
+
+class BalloonResource(Resource):
+    """The balloon device, which takes memory back from the guest."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(sender)
+        self.stats = BalloonStatsResource(sender)
+        self.hinting = BalloonHintingResource(sender)
+
+    def get(self) -> Balloon:
+        """The device's configuration, at any time (GET /balloon)."""
+        return self._send(describe_balloon_config())
+
+    @overload
+    def set(self, body: Balloon | Fields, /) -> None: ...
+    @overload
+    def set(self, /, **fields: Unpack[BalloonFields]) -> None: ...
+    def set(self, body: Balloon | Fields | None = None, /, **fields: object) -> None:
+        """Sets the device up, before the start (PUT /balloon)."""
+        self._send(put_balloon(as_model(Balloon, body, fields)))
+
+    @overload
+    def update(self, body: BalloonUpdate | Fields, /) -> None: ...
+    @overload
+    def update(self, /, **fields: Unpack[BalloonUpdateFields]) -> None: ...
+    def update(self, body: BalloonUpdate | Fields | None = None, /, **fields: object) -> None:
+        """Changes the size of the balloon in MiB, after the start (PATCH /balloon)."""
+        self._send(patch_balloon(as_model(BalloonUpdate, body, fields)))
+
+
+class HotplugMemoryResource(Resource):
+    """Memory that can be plugged after the start."""
+
+    def get(self) -> MemoryHotplugStatus:
+        """Sizes in MiB, after the start (GET /hotplug/memory)."""
+        return self._send(get_memory_hotplug())
+
+    @overload
+    def set(self, body: MemoryHotplugConfig | Fields, /) -> None: ...
+    @overload
+    def set(self, /, **fields: Unpack[MemoryHotplugConfigFields]) -> None: ...
+    def set(self, body: MemoryHotplugConfig | Fields | None = None, /, **fields: object) -> None:
+        """Sets the device up, before the start (PUT /hotplug/memory)."""
+        self._send(put_memory_hotplug(as_model(MemoryHotplugConfig, body, fields)))
+
+    @overload
+    def update(self, body: MemoryHotplugSizeUpdate | Fields, /) -> None: ...
+    @overload
+    def update(self, /, **fields: Unpack[MemoryHotplugSizeUpdateFields]) -> None: ...
+    def update(
+        self, body: MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Asks for a size in MiB, after the start (PATCH /hotplug/memory)."""
+        self._send(patch_memory_hotplug(as_model(MemoryHotplugSizeUpdate, body, fields)))

@@ -1,0 +1,123 @@
+"""The host's side of a vsock connection: the CONNECT / OK handshake on the device's unix socket.
+
+Source: docs/vsock.md of the monitor. The monitor closes the connection when no process in the
+guest listens on the port, so a refused handshake is tried again until the time is up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import time
+from typing import TypeAlias
+
+from ..errors import VmmProtocolError, VmmTimeoutError
+
+VsockConnection: TypeAlias = socket.socket
+AsyncVsockConnection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+LONGEST_WAIT_FOR_OK = 1.0  # seconds: a guest that is still booting may never answer one attempt
+PAUSE = 0.05  # seconds between attempts
+LONGEST_LINE = 32
+HIGHEST_PORT = 2**32 - 1
+ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
+
+
+class Attempts:
+    """How often and how long to try; the handshake's own rules, for sync and async."""
+
+    def __init__(self, uds_path: str, port: int, seconds: float) -> None:
+        if not 0 <= port <= HIGHEST_PORT:
+            raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
+        if not seconds > 0:
+            raise ValueError(f"timeout is {seconds!r}; it must be more than 0 seconds")
+        self.request = b"CONNECT %d\n" % port
+        self._what = f"vsock port {port} on {uds_path}"
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+
+    def seconds(self) -> float:
+        """How long the attempt that starts now may take."""
+        return min(LONGEST_WAIT_FOR_OK, max(0.001, self._deadline - time.monotonic()))
+
+    def require_time_left(self, error: OSError) -> None:
+        """VmmTimeoutError, for the reason given, when there is no time for another attempt."""
+        if time.monotonic() + PAUSE >= self._deadline:
+            raise VmmTimeoutError(
+                f"{self._what}: no connection within {self._seconds} s, at last: {error}"
+            ) from error
+
+    def require_ok(self, line: bytes) -> None:
+        """Reads the answer to CONNECT: nothing is a refusal, anything but OK is no monitor."""
+        if not line:
+            raise ConnectionRefusedError("nothing in the guest listens on the port")
+        if ACCEPTED.fullmatch(line) is None:
+            raise VmmProtocolError(f"{self._what}: the answer to CONNECT is {line!r}")
+
+
+def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
+    """A blocking socket to the port in the guest; `VmmTimeoutError` when there is none in time."""
+    attempts = Attempts(uds_path, port, seconds)
+    while True:
+        try:
+            return _open_socket(uds_path, attempts)
+        except OSError as error:
+            attempts.require_time_left(error)
+        time.sleep(PAUSE)
+
+
+async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> AsyncVsockConnection:
+    """Streams to the port in the guest; `VmmTimeoutError` when there is none in time."""
+    attempts = Attempts(uds_path, port, seconds)
+    while True:
+        try:
+            async with asyncio.timeout(attempts.seconds()):
+                return await _open_streams(uds_path, attempts)
+        except OSError as error:
+            attempts.require_time_left(error)
+        await asyncio.sleep(PAUSE)
+
+
+async def _open_streams(uds_path: str, attempts: Attempts) -> AsyncVsockConnection:
+    reader, writer = await asyncio.open_unix_connection(uds_path)
+    try:
+        writer.write(attempts.request)
+        attempts.require_ok(await _read_line_async(reader))
+    except BaseException:
+        writer.close()
+        raise
+    return reader, writer
+
+
+def _open_socket(uds_path: str, attempts: Attempts) -> VsockConnection:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(attempts.seconds())
+        connection.connect(uds_path)
+        connection.sendall(attempts.request)
+        attempts.require_ok(_read_line(connection))
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    """One line, and no byte behind it: those are the guest's first bytes for the caller."""
+    line = b""
+    while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        if not (received := connection.recv(1)):
+            break
+        line += received
+    return line
+
+
+async def _read_line_async(reader: asyncio.StreamReader) -> bytes:
+    line = b""
+    while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        if not (received := await reader.read(1)):
+            break
+        line += received
+    return line
