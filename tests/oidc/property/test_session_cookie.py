@@ -6,6 +6,7 @@ import json
 import zlib
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -55,8 +56,7 @@ def test_a_session_survives_its_cookie_or_is_said_to_be_too_large(
 ) -> None:
     try:
         value = COOKIE.seal(session)
-    except CookieTooLarge as error:
-        assert error.size > error.limit
+    except CookieTooLarge:
         return
     assert len(NAMES.session) + len(value) <= 3800
     assert COOKIE.open(value) == session
@@ -65,35 +65,34 @@ def test_a_session_survives_its_cookie_or_is_said_to_be_too_large(
 @given(plaintext=st.binary(max_size=300))
 def test_any_sealed_bytes_give_a_session_error(plaintext: bytes) -> None:
     for marked in (plaintext, b"p" + plaintext, b"d" + plaintext):
-        assert not opens(marked)
+        assert code_of(marked) is Code.SESSION_MALFORMED
 
 
 @given(content=st.binary(max_size=300), kept=st.integers(0, 300), rest=st.binary(max_size=5))
 def test_any_deflate_stream_gives_a_session_error(content: bytes, kept: int, rest: bytes) -> None:
-    assert not opens(b"d" + zlib.compress(content, wbits=-15)[:kept] + rest)
+    stream = zlib.compress(content, wbits=-15)[:kept] + rest
+    assert code_of(b"d" + stream) is Code.SESSION_MALFORMED
 
 
 @given(path=st.sampled_from([*json.loads(CODEC.encode(a_session()))]), value=json_values)
 def test_a_session_with_any_odd_member_is_read_or_refused(path: str, value: JsonValue) -> None:
     members = cast("dict[str, JsonValue]", json.loads(CODEC.encode(a_session())))
-    opens(b"p" + json.dumps(members | {path: value}).encode())
+    code = code_of(b"p" + json.dumps(members | {path: value}).encode())
+    assert code in (None, Code.SESSION_MALFORMED)
 
 
 @given(document=st.binary(max_size=300) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_any_document_gives_a_session_error(document: bytes) -> None:
     for decode in (CODEC.decode, TransactionCodec().decode):
-        try:
+        with pytest.raises(SessionError) as caught:
             decode(document)
-        except SessionError as error:
-            assert error.code is Code.SESSION_MALFORMED
-        else:
-            raise AssertionError("a session out of nothing")
+        assert caught.value.code is Code.SESSION_MALFORMED
 
 
-def opens(plaintext: bytes) -> bool:
+def code_of(plaintext: bytes) -> Code | None:
+    """The error of a cookie with this content; None when it is a session."""
     try:
         COOKIE.open(SEALER.seal(plaintext, name=NAMES.session))
     except SessionError as error:
-        assert error.code is Code.SESSION_MALFORMED
-        return False
-    return True
+        return error.code
+    return None

@@ -46,7 +46,6 @@ async def test_when_the_holder_dies_another_takes_over(
     holder.kill()
     await holder.communicate()
     lock = RedisRefreshLock(redis, prefix=prefix, wait=10)
-    assert (
-        await lock.run_exclusive("hold", lambda: asyncio.sleep(0, b"taken over")) == b"taken over"
-    )
+    result = await lock.run_exclusive("hold", lambda: asyncio.sleep(0, b"taken over"))
+    assert result == b"taken over"
     assert 0.5 < time.monotonic() - began < 5
