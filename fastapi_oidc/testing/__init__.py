@@ -1,6 +1,7 @@
 """An OpenID Provider for your tests and demos. For development only: it asks for no password."""
 
 from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
+from fastapi_oidc.testing.headless import sign_in, sign_in_sync
 from fastapi_oidc.testing.provider import DevProvider
 from fastapi_oidc.testing.record import (
     AuthorizationRequested,
@@ -33,4 +34,6 @@ __all__ = [
     "TokenRevoked",
     "TokensIssued",
     "UserInfoServed",
+    "sign_in",
+    "sign_in_sync",
 ]

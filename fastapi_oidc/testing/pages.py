@@ -18,6 +18,9 @@ from fastapi_oidc.testing.style import STYLE
 _SUBMIT = "document.forms[0].submit()"
 _HUES = 6
 
+PAGE_HEADER = "DevProvider-Page"
+"""The header that marks a page whose first form has to be submitted to go on."""
+
 
 def source_hash(text: str) -> str:
     """The Content-Security-Policy source that allows exactly this inline text."""
@@ -36,6 +39,7 @@ def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str
 <form method="post" action="/log-in">{hidden}{people}</form>
 <form method="post" action="/decline">{hidden}
 <button class="quiet">Do not sign in</button></form>""",
+        asks="login",
     )
 
 
@@ -47,6 +51,7 @@ def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
 <p class="to">You are signed in as <strong>{escape(user.display_name)}</strong>.</p>
 <form method="post" action="/confirm-logout">{_hidden("logout", logout_name)}
 <button class="main">Sign out</button></form>""",
+        asks="logout",
     )
 
 
@@ -73,6 +78,7 @@ def form_post(redirect_uri: str, parameters: Mapping[str, str]) -> HTMLResponse:
         "Signing in",
         f"""<form method="post" action="{escape(redirect_uri)}">{hidden}
 <noscript><button class="main">Continue</button></noscript></form><script>{_SUBMIT}</script>""",
+        asks="form_post",
     )
 
 
@@ -95,7 +101,7 @@ def _hidden(name: str, value: str) -> str:
     return f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
 
 
-def _page(title: str, content: str) -> HTMLResponse:
+def _page(title: str, content: str, *, asks: str = "") -> HTMLResponse:
     policy = (
         f"default-src 'none'; style-src {source_hash(STYLE)}; script-src {source_hash(_SUBMIT)}; "
         "base-uri 'none'; frame-ancestors 'none'"
@@ -106,4 +112,5 @@ def _page(title: str, content: str) -> HTMLResponse:
 <main>{content}</main>
 <footer><strong>For development only.</strong> Nobody is asked for a password here.</footer>
 </body></html>"""
-    return HTMLResponse(body, headers={**NO_STORE, "Content-Security-Policy": policy})
+    marked = {PAGE_HEADER: asks} if asks else {}
+    return HTMLResponse(body, headers=NO_STORE | marked | {"Content-Security-Policy": policy})

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 import httpx
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing.app import provider_app
@@ -36,7 +37,6 @@ class DevProvider:
         issuer: str = "https://op.test",
         clock: Clock | None = None,
         lifetimes: Lifetimes | None = None,
-        back_channel_transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         by_id = {client.client_id: client for client in clients}
         self._state = ProviderState(
@@ -46,7 +46,6 @@ class DevProvider:
             keys=SigningKeys(_algorithms(by_id.values())),
             clock=clock or Clock(),
             lifetimes=lifetimes or Lifetimes(),
-            back_channel_transport=back_channel_transport,
         )
         self.app: Starlette = provider_app(self._state)
 
@@ -70,12 +69,30 @@ class DevProvider:
         """Changes to what the provider says."""
         return self._state.edits
 
+    @property
+    def back_channel_transport(self) -> httpx.AsyncBaseTransport | None:
+        """How logout tokens travel: None is the network, ASGITransport(app) stays in process."""
+        return self._state.back_channel_transport
+
+    @back_channel_transport.setter
+    def back_channel_transport(self, transport: httpx.AsyncBaseTransport | None) -> None:
+        self._state.back_channel_transport = transport
+
     def serve(self, *, port: int = 0) -> AbstractContextManager[str]:
         """Serves on 127.0.0.1 from a thread while the `with` block runs; gives the issuer.
 
         Port 0 is any free one. Raises OSError when the port is taken.
         """
         return serving(self._state, self.app, port=port)
+
+    def browser(self, app: ASGIApp, *, base_url: str) -> httpx.AsyncClient:
+        """A client that reaches `app` at `base_url` and this provider, both without a socket."""
+        return httpx.AsyncClient(
+            base_url=base_url,
+            transport=httpx.ASGITransport(app),
+            mounts={self.issuer: httpx.ASGITransport(self.app)},
+            follow_redirects=True,
+        )
 
     def rotate_keys(self) -> None:
         """Replaces every signing key and its `kid` at once."""

@@ -45,7 +45,7 @@ class ProviderState:
     keys: SigningKeys
     clock: Clock
     lifetimes: Lifetimes
-    back_channel_transport: httpx.AsyncBaseTransport | None
+    back_channel_transport: httpx.AsyncBaseTransport | None = None
     sessions: OPSessions = field(default_factory=OPSessions)
     credentials: Credentials = field(default_factory=Credentials)
     record: Record = field(default_factory=Record)

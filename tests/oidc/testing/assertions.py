@@ -1,0 +1,54 @@
+"""Client assertions for the tests, made with python-jose and `cryptography` alone."""
+
+from __future__ import annotations
+
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from jose import jws
+from pydantic import JsonValue
+
+from tests.oidc.testing.bare_client import SECRET, BareClient
+
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
+    """What a client registers."""
+    form = PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(Encoding.PEM, form).decode()
+
+
+def private_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
+    """What a client signs with."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def claims(rp: BareClient, **changes: JsonValue) -> dict[str, JsonValue]:
+    """The claims of a valid assertion; None removes one."""
+    now = int(rp.time.now)
+    valid: dict[str, JsonValue] = {
+        "iss": "app",
+        "sub": "app",
+        "aud": rp.provider.issuer,
+        "jti": "unique",
+        "iat": now,
+        "exp": now + 60,
+    }
+    return {name: value for name, value in {**valid, **changes}.items() if value is not None}
+
+
+def signed(members: dict[str, JsonValue], *, key: str = SECRET, algorithm: str = "HS256") -> str:
+    """The compact JWS of `members`."""
+    return str(jws.sign(members, key, algorithm=algorithm))
+
+
+def form(assertion: str) -> dict[str, str]:
+    """The two parameters that carry an assertion (RFC 7523 2.2)."""
+    kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    return {"client_assertion_type": kind, "client_assertion": assertion}

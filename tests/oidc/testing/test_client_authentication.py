@@ -1,0 +1,183 @@
+import base64
+from dataclasses import replace
+from urllib.parse import quote_plus
+
+import httpx
+import pytest
+from pydantic import JsonValue
+
+from fastapi_oidc.errors import ConfigurationError
+from fastapi_oidc.testing import DevClient
+from tests.oidc.testing import assertions
+from tests.oidc.testing.bare_client import APP, NO_HEADER, SECRET, BareClient, bare_client, basic
+
+AWKWARD_SECRET = "a:b%c+d e/ü€"
+
+BASIC = APP
+POST = replace(APP, token_endpoint_auth_method="client_secret_post")
+PUBLIC = replace(APP, client_secret=None)
+SECRET_JWT = replace(APP, token_endpoint_auth_method="client_secret_jwt")
+RSA_JWT = replace(
+    APP,
+    client_secret=None,
+    token_endpoint_auth_method="private_key_jwt",
+    public_key=assertions.public_pem(assertions.RSA_KEY),
+)
+EC_JWT = replace(RSA_JWT, public_key=assertions.public_pem(assertions.EC_KEY))
+
+
+async def credentials(rp: BareClient, client: DevClient) -> dict[str, str]:
+    """The form parameters by which `client` authenticates."""
+    match client.authentication_method:
+        case "client_secret_post":
+            return {"client_id": "app", "client_secret": SECRET}
+        case "client_secret_jwt":
+            return assertions.form(assertions.signed(assertions.claims(rp)))
+        case "private_key_jwt":
+            is_rsa = client is RSA_JWT
+            key = assertions.RSA_KEY if is_rsa else assertions.EC_KEY
+            pem, algorithm = assertions.private_pem(key), "RS256" if is_rsa else "ES256"
+            jwt = assertions.signed(assertions.claims(rp), key=pem, algorithm=algorithm)
+            return assertions.form(jwt)
+        case "none":
+            return {"client_id": "app"}
+    return {}
+
+
+@pytest.mark.parametrize("client", [BASIC, POST, PUBLIC, SECRET_JWT, RSA_JWT, EC_JWT])
+async def test_the_registered_method_is_accepted(client: DevClient) -> None:
+    rp = bare_client(client)
+    answer = await rp.exchange(await rp.code(), **await credentials(rp, client))
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("registered", [BASIC, POST, PUBLIC, SECRET_JWT])
+@pytest.mark.parametrize("used", [BASIC, POST, PUBLIC, SECRET_JWT])
+async def test_any_other_method_is_refused(registered: DevClient, used: DevClient) -> None:
+    if registered is used:
+        return
+    rp = bare_client(registered)
+    rp.authorization = basic("app", SECRET) if used is BASIC else NO_HEADER
+    refused = await rp.exchange(await rp.code(), **await credentials(rp, used))
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+
+async def test_two_methods_at_once_are_refused(rp: BareClient) -> None:
+    both = await rp.exchange(await rp.code(), client_id="app", client_secret=SECRET)
+    assert (both.status_code, both.json()["error"]) == (400, "invalid_request")
+
+
+class TestBasic:
+    async def token_request(self, rp: BareClient, authorization: str) -> httpx.Response:
+        rp.authorization = NO_HEADER
+        rp.http.headers["Authorization"] = authorization
+        return await rp.exchange(await rp.code())
+
+    async def test_both_halves_are_form_urlencoded(self) -> None:
+        rp = bare_client(replace(APP, client_secret=AWKWARD_SECRET))
+        joined = f"app:{quote_plus(AWKWARD_SECRET)}".encode()
+        encoded = base64.b64encode(joined).decode()
+        assert (await self.token_request(rp, f"Basic {encoded}")).status_code == 200
+
+    @pytest.mark.parametrize(
+        "authorization",
+        [
+            "Basic " + base64.b64encode(f"app:{AWKWARD_SECRET}".encode()).decode(),
+            "Basic " + base64.b64encode(b"app").decode(),
+            "Basic " + base64.b64encode(b"app:wrong").decode(),
+            "Basic " + base64.b64encode(b"stranger:wrong").decode(),
+            "Basic not/base64!",
+            "Bearer token",
+        ],
+    )
+    async def test_anything_else_is_invalid_client(self, authorization: str) -> None:
+        rp = bare_client(replace(APP, client_secret=AWKWARD_SECRET))
+        refused = await self.token_request(rp, authorization)
+        assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+        assert refused.headers["www-authenticate"].startswith("Basic")
+
+
+async def test_a_wrong_client_secret_post_is_refused() -> None:
+    rp = bare_client(POST)
+    refused = await rp.exchange(await rp.code(), client_id="app", client_secret="wrong")
+    assert refused.json()["error"] == "invalid_client"
+
+
+async def test_another_client_id_beside_the_credentials_is_refused(rp: BareClient) -> None:
+    refused = await rp.exchange(await rp.code(), client_id="other")
+    assert refused.json()["error"] == "invalid_client"
+
+
+class TestAssertion:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"iss": "other"},
+            {"iss": None},
+            {"sub": "other"},
+            {"sub": None},
+            {"aud": "https://elsewhere.test"},
+            {"aud": ["https://op.test"]},
+            {"aud": None},
+            {"jti": None},
+            {"jti": ""},
+            {"exp": None},
+            {"exp": 1_800_000_000},
+            {"exp": 1_800_000_000 + 24 * 3600 + 1},
+            {"exp": "1800000060"},
+            {"iat": None},
+            {"iat": 1_800_000_061},
+        ],
+    )
+    async def test_one_wrong_claim_is_refused(self, change: dict[str, JsonValue]) -> None:
+        rp = bare_client(SECRET_JWT)
+        jwt = assertions.signed(assertions.claims(rp, **change))
+        refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
+        assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+    async def test_the_token_endpoint_is_an_audience_too(self) -> None:
+        rp = bare_client(SECRET_JWT)
+        jwt = assertions.signed(assertions.claims(rp, aud="https://op.test/token"))
+        answer = await rp.exchange(await rp.code(), **assertions.form(jwt))
+        assert answer.status_code == 200
+
+    async def test_it_works_once(self) -> None:
+        rp = bare_client(SECRET_JWT)
+        form = await credentials(rp, SECRET_JWT)
+        assert (await rp.exchange(await rp.code(), **form)).status_code == 200
+        refused = await rp.exchange(await rp.code(), **form)
+        assert refused.json()["error"] == "invalid_client"
+
+    async def test_another_secret_is_refused(self) -> None:
+        rp = bare_client(SECRET_JWT)
+        jwt = assertions.signed(assertions.claims(rp), key=SECRET + "x")
+        refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
+        assert refused.json()["error"] == "invalid_client"
+
+    async def test_another_private_key_is_refused(self) -> None:
+        rp = bare_client(EC_JWT)
+        pem = assertions.private_pem(assertions.RSA_KEY)
+        jwt = assertions.signed(assertions.claims(rp), key=pem, algorithm="RS256")
+        refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
+        assert refused.json()["error"] == "invalid_client"
+
+    @pytest.mark.parametrize("jwt", ["", "a.b", "a.b.c", "e30.e30.", "eyJhbGciOjF9.e30.AA"])
+    async def test_no_jwt_is_refused(self, jwt: str) -> None:
+        rp = bare_client(SECRET_JWT)
+        refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
+        assert refused.json()["error"] == "invalid_client"
+
+    async def test_another_assertion_type_is_refused(self) -> None:
+        rp = bare_client(SECRET_JWT)
+        form = await credentials(rp, SECRET_JWT) | {"client_assertion_type": "saml2-bearer"}
+        refused = await rp.exchange(await rp.code(), **form)
+        assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [("client_secret_post", "needs a client_secret"), ("private_key_jwt", "needs a public_key")],
+)
+def test_a_registration_that_cannot_work_is_refused(method: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        DevClient(client_id="app", token_endpoint_auth_method=method)  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+import re
+
+import pytest
+
+from fastapi_oidc.testing import SignedIn
+from tests.oidc.testing.bare_client import BareClient, jwt_parts, returned
+
+
+async def test_without_a_hint_the_page_lists_every_user(rp: BareClient) -> None:
+    page = await rp.authorize(login_hint="")
+    assert page.status_code == 200
+    assert "Alice Doe" in page.text
+    assert 'value="bob"' in page.text
+    assert "For development only" in page.text
+
+
+@pytest.mark.parametrize("hint", ["", "nobody"])
+async def test_choosing_a_user_signs_in(rp: BareClient, hint: str) -> None:
+    page = await rp.authorize(login_hint=hint)
+    answer = await rp.http.post("/log-in", data={"login": login_name(page.text), "user": "bob"})
+    assert "code" in returned(answer)
+    assert [event.sub for event in rp.provider.record.of(SignedIn)] == ["bob"]
+
+
+async def test_a_page_works_once(rp: BareClient) -> None:
+    form = {"login": login_name((await rp.authorize(login_hint="")).text), "user": "bob"}
+    await rp.http.post("/log-in", data=form)
+    assert (await rp.http.post("/log-in", data=form)).status_code == 400
+
+
+async def test_a_page_works_for_ten_minutes(rp: BareClient) -> None:
+    form = {"login": login_name((await rp.authorize(login_hint="")).text), "user": "bob"}
+    rp.time.now += 600
+    assert (await rp.http.post("/log-in", data=form)).status_code == 400
+
+
+async def test_declining_is_access_denied(rp: BareClient) -> None:
+    page = await rp.authorize(login_hint="")
+    answer = await rp.http.post("/decline", data={"login": login_name(page.text)})
+    assert returned(answer)["error"] == "access_denied"
+
+
+async def test_a_signed_in_browser_is_not_asked_again(rp: BareClient) -> None:
+    await rp.code()
+    assert "code" in await rp.answer(login_hint="")
+
+
+async def test_a_hint_for_another_user_changes_the_user(rp: BareClient) -> None:
+    await rp.code(login_hint="alice")
+    await rp.code(login_hint="bob")
+    assert [event.sub for event in rp.provider.record.of(SignedIn)] == ["alice", "bob"]
+
+
+@pytest.mark.parametrize("change", [{"prompt": "login"}, {"prompt": "select_account"}])
+async def test_a_prompt_shows_the_page_to_a_signed_in_browser(
+    rp: BareClient, change: dict[str, str]
+) -> None:
+    await rp.code()
+    assert (await rp.authorize(login_hint="", **change)).status_code == 200
+
+
+async def test_max_age_shows_the_page_when_the_sign_in_is_older(rp: BareClient) -> None:
+    await rp.code()
+    rp.time.now += 61
+    assert (await rp.authorize(login_hint="", max_age="61")).status_code == 303
+    assert (await rp.authorize(login_hint="", max_age="60")).status_code == 200
+
+
+async def test_signing_in_again_moves_auth_time_and_keeps_the_session(rp: BareClient) -> None:
+    _, first = jwt_parts((await rp.tokens())["id_token"])
+    rp.time.now += 100
+    _, second = jwt_parts((await rp.tokens(prompt="login"))["id_token"])
+    assert (first["auth_time"], second["auth_time"]) == (1_800_000_000, 1_800_000_100)
+    assert first["sid"] == second["sid"]
+
+
+class TestPromptNone:
+    async def test_nobody_signed_in_is_login_required(self, rp: BareClient) -> None:
+        assert (await rp.answer(prompt="none"))["error"] == "login_required"
+
+    async def test_somebody_signed_in_gets_a_code(self, rp: BareClient) -> None:
+        await rp.code()
+        assert "code" in await rp.answer(prompt="none", login_hint="")
+
+    async def test_the_user_of_the_hint_gets_a_code(self, rp: BareClient) -> None:
+        id_token = (await rp.tokens())["id_token"]
+        assert "code" in await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)
+
+    async def test_another_user_is_login_required(self, rp: BareClient) -> None:
+        id_token = (await rp.tokens(login_hint="alice"))["id_token"]
+        await rp.code(login_hint="bob")
+        answer = await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)
+        assert answer["error"] == "login_required"
+
+    async def test_an_older_sign_in_than_max_age_is_login_required(self, rp: BareClient) -> None:
+        await rp.code()
+        rp.time.now += 61
+        assert (await rp.answer(prompt="none", max_age="60"))["error"] == "login_required"
+
+
+def login_name(page: str) -> str:
+    """The name under which the page's request waits."""
+    found = re.search(r'name="login" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]

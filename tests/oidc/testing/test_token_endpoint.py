@@ -1,0 +1,115 @@
+from dataclasses import replace
+
+import pytest
+
+from fastapi_oidc.testing import TokensIssued
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client, basic, jwt_parts
+
+
+async def test_a_valid_code_gives_tokens(rp: BareClient) -> None:
+    tokens = await rp.tokens()
+    assert set(tokens) == {
+        "access_token", "token_type", "expires_in", "scope", "id_token", "refresh_token",
+    }  # fmt: skip
+    _, claims = jwt_parts(tokens["id_token"])
+    assert claims["iss"] == rp.provider.issuer
+    assert (claims["sub"], claims["aud"], claims["nonce"]) == ("alice", "app", "the-nonce")
+    assert claims["roles"] == ["admin"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"code": "unknown"}, "invalid_grant"),
+        ({"code": ""}, "invalid_request"),
+        ({"redirect_uri": "https://app.test/other"}, "invalid_grant"),
+        ({"redirect_uri": ""}, "invalid_request"),
+        ({"code_verifier": "w" * 64}, "invalid_grant"),
+        ({"code_verifier": ""}, "invalid_request"),
+        ({"grant_type": "password"}, "unsupported_grant_type"),
+        ({"grant_type": ""}, "invalid_request"),
+    ],
+)
+async def test_one_wrong_parameter_is_refused(
+    rp: BareClient, change: dict[str, str], error: str
+) -> None:
+    answer = await rp.exchange(**{"code": await rp.code(), **change})
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    assert answer.headers["cache-control"] == "no-store"
+    assert rp.provider.record.of(TokensIssued) == []
+
+
+async def test_a_code_lives_one_minute(rp: BareClient) -> None:
+    code = await rp.code()
+    rp.time.now += 60
+    assert (await rp.exchange(code)).json()["error"] == "invalid_grant"
+
+
+async def test_a_code_used_twice_ends_what_it_gave(rp: BareClient) -> None:
+    code = await rp.code()
+    tokens = (await rp.exchange(code)).json()
+    assert (await rp.exchange(code)).json()["error"] == "invalid_grant"
+    assert (await rp.userinfo(tokens["access_token"])).status_code == 401
+    assert (await rp.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_a_code_is_worthless_to_another_client() -> None:
+    rp = bare_client(APP, replace(APP, client_id="other", client_secret="another secret"))
+    code = await rp.code()
+    rp.authorization = basic("other", "another secret")
+    assert (await rp.exchange(code)).json()["error"] == "invalid_grant"
+
+
+async def test_the_body_must_be_a_form(rp: BareClient) -> None:
+    answer = await rp.http.post("/token", json={"grant_type": "authorization_code"})
+    assert answer.json()["error"] == "invalid_request"
+
+
+class TestRefresh:
+    async def test_it_rotates(self, rp: BareClient) -> None:
+        first = await rp.tokens()
+        second = (await rp.refresh(first["refresh_token"])).json()
+        assert second["refresh_token"] != first["refresh_token"]
+        assert (await rp.userinfo(second["access_token"])).status_code == 200
+        assert (await rp.refresh(second["refresh_token"])).status_code == 200
+
+    async def test_the_id_token_is_about_the_same_sign_in(self, rp: BareClient) -> None:
+        first = await rp.tokens()
+        rp.time.now += 100
+        second = (await rp.refresh(first["refresh_token"])).json()
+        _, before = jwt_parts(first["id_token"])
+        _, after = jwt_parts(second["id_token"])
+        same = ("iss", "sub", "aud", "sid", "auth_time")
+        assert [after[name] for name in same] == [before[name] for name in same]
+        assert after["iat"] == 1_800_000_100
+        assert "nonce" not in after
+
+    async def test_reuse_ends_the_whole_grant(self, rp: BareClient) -> None:
+        first = await rp.tokens()
+        second = (await rp.refresh(first["refresh_token"])).json()
+        assert (await rp.refresh(first["refresh_token"])).json()["error"] == "invalid_grant"
+        assert (await rp.refresh(second["refresh_token"])).json()["error"] == "invalid_grant"
+        assert (await rp.userinfo(second["access_token"])).status_code == 401
+
+    async def test_it_is_worthless_to_another_client(self) -> None:
+        rp = bare_client(APP, replace(APP, client_id="other", client_secret="another secret"))
+        tokens = await rp.tokens()
+        rp.authorization = basic("other", "another secret")
+        assert (await rp.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+    async def test_it_lives_two_weeks(self, rp: BareClient) -> None:
+        tokens = await rp.tokens()
+        rp.time.now += 14 * 24 * 3600
+        assert (await rp.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+    @pytest.mark.parametrize(
+        ("scope", "status"), [("openid", 200), ("openid profile", 200), ("openid admin", 400)]
+    )
+    async def test_the_scope_can_only_shrink(self, rp: BareClient, scope: str, status: int) -> None:
+        tokens = await rp.tokens()
+        answer = await rp.refresh(tokens["refresh_token"], scope=scope)
+        assert answer.status_code == status
+
+    async def test_a_client_without_refresh_tokens_gets_none(self) -> None:
+        rp = bare_client(replace(APP, issue_refresh_tokens=False))
+        assert "refresh_token" not in await rp.tokens()
