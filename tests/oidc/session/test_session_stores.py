@@ -123,3 +123,10 @@ async def test_whatever_a_store_raises_is_unavailable() -> None:
         await settled(FailingStore().get(ID))
     assert caught.value.status == 503
     assert "secret" not in str(caught.value)
+
+
+async def test_a_store_may_name_its_own_failure() -> None:
+    full = SessionError(Code.SESSION_STORE_UNAVAILABLE, "full")
+    with pytest.raises(SessionError) as caught, unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+        raise full
+    assert caught.value is full
