@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 def generate_package(document: Document, target: Path) -> None:
-    """Write the package for a described API into `target`, a folder that does not exist yet.
+    """Write the package for a described API into the new folder `target`, not yet formatted.
 
     Raises `Unusable` when the generator warns of anything: it would leave that part out.
     """
@@ -28,7 +28,6 @@ def generate_package(document: Document, target: Path) -> None:
         shutil.copy(made / "__init__.py", target)
         shutil.copy(made / "api" / "__init__.py", target / "operations.py")
         shutil.copytree(made / "models", target / "models")
-    format_package(target)
 
 
 def format_package(target: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from codegen.absent import add_absent
 from codegen.async_facade import derive_folder
 from codegen.describe import describe
 from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
@@ -16,6 +17,7 @@ from codegen.overlay import read_overlay
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 
 PACKAGE = "_generated"
+ASYNC_FACADE = "async_facade"
 MEMBERS = "members.md"
 
 
@@ -26,9 +28,14 @@ class Project:
     root: Path
 
     @property
+    def written(self) -> Path:
+        """The package whose hand-written half uses the generated one."""
+        return self.root / "generated_vmm"
+
+    @property
     def package(self) -> Path:
         """The generated package."""
-        return self.root / "generated_vmm" / PACKAGE
+        return self.written / PACKAGE
 
     @property
     def members(self) -> Path:
@@ -92,12 +99,17 @@ def make(project: Project, spec: Path, folder: Path) -> Run:
     facts = import_spec(spec)
     document, notes = describe(facts, read_overlay(project.overlay))
     run = Run(folder, facts, document, notes)
-    generate_package(document, folder / PACKAGE)
-    derive_folder(folder / PACKAGE / "async_facade")
-    format_package(folder / PACKAGE / "async_facade")
+    _make_package(project, document, notes, folder / PACKAGE)
     write_whole(folder / MEMBERS, members_page(document))
     write_whole(folder / run.name, write_yaml(facts))
     return run
+
+
+def _make_package(project: Project, document: Document, notes: list[str], target: Path) -> None:
+    generate_package(document, target)
+    derive_folder(target / ASYNC_FACADE, project.written / "facade")
+    notes += add_absent(target, document["info"]["version"], project.written)
+    format_package(target)
 
 
 def install(run: Run, project: Project) -> None:

@@ -12,6 +12,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     RootModel,
     TypeAdapter,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -88,6 +89,15 @@ class ApiModel(_Body):
         validate_by_alias=True,
         validate_by_name=True,
     )
+
+
+class Absent(ApiModel):
+    """Base of the names that stand for models which the monitor of this version does not have."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse(cls, value: object, handler: object) -> Self:
+        raise ValueError(f"the monitor of this version has no {cls.__name__}")
 
 
 class ApiDocument(_Body, RootModel[Root], Generic[Root]):

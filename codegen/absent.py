@@ -1,0 +1,93 @@
+"""An older monitor lacks what the written half of the package uses: it gets names that say so.
+
+Without them the import of `generated_vmm` would fail, though most of the client works.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+GENERATED = "generated_vmm._generated."
+FIELDS = "Fields"
+
+MODELS = """
+from typing import TypedDict
+
+from generated_vmm.model import Absent
+"""
+
+OPERATIONS = """
+from typing import NoReturn
+
+from generated_vmm.errors import VmmError
+"""
+
+MODEL = '''
+
+class {name}(Absent):
+    """Not in monitor {version}."""
+'''
+
+KEYWORDS = '''
+
+class {name}(TypedDict):
+    """Not in monitor {version}."""
+'''
+
+OPERATION = '''
+
+def {name}(*_: object) -> NoReturn:
+    """Not in monitor {version}."""
+    raise VmmError("monitor {version} has no operation {name}")
+'''
+
+
+def add_absent(package: Path, version: str, written: Path) -> list[str]:
+    """Add a name for everything that the `written` code imports from `package` and that is missing.
+
+    The notes name what was added; a monitor as new as the written code gets nothing.
+    """
+    models, operations = package / "models" / "__init__.py", package / "operations.py"
+    no_models = sorted(_imported(written, "models") - _defined(models))
+    no_operations = sorted(_imported(written, "operations") - _defined(operations))
+    if no_models:
+        _append(models, MODELS, [(_model(name), name) for name in no_models], version)
+    if no_operations:
+        _append(operations, OPERATIONS, [(OPERATION, name) for name in no_operations], version)
+    return [f"client: {name} is not in {version}" for name in (*no_operations, *no_models)]
+
+
+def _model(name: str) -> str:
+    return KEYWORDS if name.endswith(FIELDS) else MODEL
+
+
+def _append(module: Path, imports: str, added: list[tuple[str, str]], version: str) -> None:
+    text = "".join(template.format(name=name, version=version) for template, name in added)
+    module.write_text(module.read_text(encoding="utf-8") + imports + text, encoding="utf-8")
+
+
+def _imported(written: Path, module: str) -> set[str]:
+    """What the modules of a package, but the generated ones, import from a generated module."""
+    return {
+        alias.name
+        for path in written.rglob("*.py")
+        if "_generated" not in path.relative_to(written).parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == GENERATED + module
+        for alias in node.names
+        if alias.name != "*"
+    }
+
+
+def _defined(module: Path) -> set[str]:
+    return set(_names(ast.parse(module.read_text(encoding="utf-8"))))
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names)
