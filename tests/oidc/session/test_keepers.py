@@ -147,4 +147,4 @@ class TestStoreKeeper(KeeperContract):
 
     async def test_a_session_from_a_cookie_has_no_place_in_the_store(self) -> None:
         with pytest.raises(ValueError, match="not kept in a store"):
-            await a_store_keeper(PlainSessionStore()).save(Kept(a_session()))
+            await a_store_keeper(PlainSessionStore()).reread(Kept(a_session()))
