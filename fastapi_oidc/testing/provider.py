@@ -105,7 +105,5 @@ class DevProvider:
 
 
 def _algorithms(clients: Iterable[DevClient]) -> frozenset[str]:
-    chosen = {"RS256"}
-    for client in clients:
-        chosen |= {client.id_token_signed_response_alg, client.userinfo_signed_response_alg or ""}
-    return frozenset(chosen - {""})
+    """RS256 is always there, because every relying party must know it (Core 15.1)."""
+    return frozenset({"RS256"}).union(*(client.signing_algorithms for client in clients))

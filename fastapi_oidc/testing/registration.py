@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.testing.signatures import ALGORITHMS
+from fastapi_oidc.testing.signatures import ALGORITHMS, HMAC_ALGORITHMS
 
 AuthenticationMethod: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt"
@@ -79,9 +79,11 @@ class DevClient:
             raise _unusable(self, f"{self.authentication_method} needs a client_secret")
         if self.authentication_method == "private_key_jwt" and self.public_key is None:
             raise _unusable(self, "private_key_jwt needs a public_key")
-        for algorithm in (self.id_token_signed_response_alg, self.userinfo_signed_response_alg):
-            if algorithm is not None and algorithm not in ALGORITHMS:
+        for algorithm in self.signing_algorithms:
+            if algorithm not in ALGORITHMS:
                 raise _unusable(self, f"unknown signing algorithm {algorithm}")
+            if algorithm in HMAC_ALGORITHMS and not self.client_secret:
+                raise _unusable(self, f"{algorithm} needs a client_secret")
 
     @property
     def authentication_method(self) -> AuthenticationMethod:
@@ -89,6 +91,12 @@ class DevClient:
         if self.token_endpoint_auth_method is not None:
             return self.token_endpoint_auth_method
         return "client_secret_basic" if self.client_secret else "none"
+
+    @property
+    def signing_algorithms(self) -> frozenset[str]:
+        """What the provider signs with for this client."""
+        chosen = {self.id_token_signed_response_alg, self.userinfo_signed_response_alg}
+        return frozenset(algorithm for algorithm in chosen if algorithm is not None)
 
     def may_return_to(self, redirect_uri: str) -> bool:
         """Whether `redirect_uri` is registered, character by character (RFC 9700 2.1)."""

@@ -1,0 +1,70 @@
+import time
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from fastapi_oidc.testing import AnswerLost, Delay, Drip, OAuthError, ServerError
+from tests.oidc.testing.bare_client import BareClient
+
+
+async def test_a_server_error_has_no_effect(rp: BareClient) -> None:
+    rp.provider.faults.put("token", ServerError(503))
+    code = await rp.code()
+    assert (await rp.exchange(code)).status_code == 503
+    assert (await rp.exchange(code)).status_code == 200
+    assert rp.provider.record.calls["token"] == 2
+
+
+async def test_a_fault_can_repeat(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", ServerError(), times=2)
+    answers = [(await rp.http.get("/jwks")).status_code for _ in range(3)]
+    assert answers == [500, 500, 200]
+
+
+async def test_clear_ends_the_faults(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", ServerError(), times=2)
+    rp.provider.faults.clear()
+    assert (await rp.http.get("/jwks")).status_code == 200
+
+
+async def test_an_oauth_error_is_json(rp: BareClient) -> None:
+    rp.provider.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
+    refused = await rp.exchange(await rp.code())
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+
+async def test_a_lost_answer_had_its_effect(rp: BareClient) -> None:
+    refresh_token = (await rp.tokens())["refresh_token"]
+    rp.provider.faults.put("token", AnswerLost())
+    assert (await rp.refresh(refresh_token)).status_code == 502
+    assert (await rp.refresh(refresh_token)).json()["error"] == "invalid_grant"
+
+
+async def test_a_delay_comes_before_the_right_answer(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Delay(0.05))
+    begun = time.monotonic()
+    answer = await rp.http.get("/jwks")
+    assert time.monotonic() - begun >= 0.05
+    assert "keys" in answer.json()
+
+
+def test_a_drip_gives_the_right_answer_slowly(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Drip(0.5))
+    with rp.provider.serve() as issuer, httpx.Client(base_url=issuer) as http:
+        with http.stream("GET", "/jwks") as answer:
+            first = next(answer.iter_raw(1))
+        assert (answer.status_code, first) == (200, b"{")
+
+
+async def test_a_drip_ends(rp: BareClient) -> None:
+    rp.provider.faults.put("jwks", Drip(0.0))
+    slow, quick = await rp.http.get("/jwks"), await rp.http.get("/jwks")
+    assert slow.json() == quick.json()
+
+
+@pytest.mark.parametrize("path", ["/authorize", "/end-session"])
+async def test_pages_can_fail_too(rp: BareClient, path: str) -> None:
+    rp.provider.faults.put("authorization", ServerError(502))
+    rp.provider.faults.put("end_session", ServerError(502))
+    assert (await rp.http.get(path, params=rp.parameters())).status_code == 502

@@ -1,0 +1,61 @@
+import logging
+import socket
+
+import httpx
+import pytest
+
+from fastapi_oidc.testing import DevProvider
+from tests.oidc.testing.bare_client import ALICE, APP
+
+
+@pytest.fixture
+def provider() -> DevProvider:
+    return DevProvider(users=[ALICE], clients=[APP])
+
+
+def test_the_socket_becomes_the_issuer(provider: DevProvider) -> None:
+    assert provider.issuer == "https://op.test"
+    with provider.serve() as issuer:
+        assert issuer == provider.issuer
+        assert issuer.startswith("http://127.0.0.1:")
+        metadata = httpx.get(issuer + "/.well-known/openid-configuration").json()
+    assert metadata["issuer"] == issuer
+    assert metadata["token_endpoint"] == issuer + "/token"
+
+
+def test_the_port_can_be_chosen(provider: DevProvider) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with provider.serve(port=port) as issuer:
+        assert issuer == f"http://127.0.0.1:{port}"
+
+
+def test_a_port_in_use_is_an_error(provider: DevProvider) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        serving = provider.serve(port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            serving.__enter__()
+
+
+def test_nothing_answers_after_the_block(provider: DevProvider) -> None:
+    with provider.serve() as issuer:
+        pass
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(issuer)
+
+
+def test_it_listens_on_this_machine_alone(provider: DevProvider) -> None:
+    with provider.serve() as issuer:
+        port = int(issuer.rpartition(":")[2])
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.2", port), timeout=1)
+
+
+def test_it_says_loudly_what_it_is_for(
+    provider: DevProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    with provider.serve():
+        pass
+    [record] = [record for record in caplog.records if record.name.startswith("fastapi_oidc")]
+    assert record.levelno == logging.WARNING
+    assert "DEVELOPMENT ONLY" in record.getMessage()

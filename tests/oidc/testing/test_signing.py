@@ -1,0 +1,68 @@
+from dataclasses import replace
+
+import pytest
+
+from fastapi_oidc.errors import ConfigurationError, ProtocolViolation
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.testing import DevClient
+from fastapi_oidc.testing.signatures import ALGORITHMS
+from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
+
+LONG_SECRET = "secret" * 11
+ASYMMETRIC = [name for name in ALGORITHMS if not name.startswith("HS")]
+
+
+async def keys(rp: BareClient) -> JsonWebKeySet:
+    return JsonWebKeySet.parse((await rp.http.get("/jwks")).json())
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_the_relying_party_verifies_what_the_provider_signs(algorithm: str) -> None:
+    client = replace(APP, client_secret=LONG_SECRET, id_token_signed_response_alg=algorithm)
+    rp = bare_client(client)
+    id_token = (await rp.tokens())["id_token"]
+    claims = verified_claims(
+        CompactJWS.parse(id_token),
+        await keys(rp),
+        algorithms={algorithm},
+        client_secret=LONG_SECRET,
+    )
+    assert claims["sub"] == "alice"
+
+
+@pytest.mark.parametrize("algorithm", ASYMMETRIC)
+async def test_a_key_is_published_with_its_one_use(algorithm: str) -> None:
+    rp = bare_client(replace(APP, id_token_signed_response_alg=algorithm))
+    header, _ = jwt_parts((await rp.tokens())["id_token"])
+    published = (await rp.http.get("/jwks")).json()["keys"]
+    [key] = [key for key in published if key["kid"] == header["kid"]]
+    assert (key["alg"], key["use"]) == (algorithm, "sig")
+    assert not {"d", "p", "q", "dp", "dq", "qi", "k"} & set(key)
+
+
+async def test_rotation_replaces_every_key(rp: BareClient) -> None:
+    id_token, before = (await rp.tokens())["id_token"], await keys(rp)
+    rp.provider.rotate_keys()
+    after = await keys(rp)
+    old, new = CompactJWS.parse(id_token), CompactJWS.parse((await rp.tokens())["id_token"])
+    assert verified_claims(old, before, algorithms={"RS256"}, client_secret=None)
+    assert verified_claims(new, after, algorithms={"RS256"}, client_secret=None)
+    with pytest.raises(ProtocolViolation) as caught:
+        verified_claims(old, after, algorithms={"RS256"}, client_secret=None)
+    assert caught.value.code == "jws.key_missing"
+
+
+async def test_a_hint_signed_with_a_replaced_key_is_still_a_hint(rp: BareClient) -> None:
+    id_token = (await rp.tokens())["id_token"]
+    rp.provider.rotate_keys()
+    assert "code" in await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reason"), [("none", "unknown"), ("XS256", "unknown"), ("HS256", "secret")]
+)
+def test_an_algorithm_that_cannot_sign_is_refused(algorithm: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        DevClient(client_id="app", id_token_signed_response_alg=algorithm)
