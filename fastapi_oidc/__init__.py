@@ -1,0 +1,75 @@
+"""Sign people in to FastAPI apps with any OpenID Provider, and keep the session."""
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    OIDCError,
+    ProtocolViolation,
+    ProviderError,
+    SessionError,
+)
+from fastapi_oidc.flows.application import IdentityContext, PersistContext
+from fastapi_oidc.flows.events import Event, EventName
+from fastapi_oidc.flows.login import LoginOptions
+from fastapi_oidc.flows.logout import LogoutOptions
+from fastapi_oidc.flows.outcomes import SignedIn
+from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.protocol.authorization import AuthorizationRefused
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.memory import (
+    MemoryRefreshLock,
+    MemoryRevocationStore,
+    MemorySessionStore,
+)
+from fastapi_oidc.session.model import OIDCSession, PublicSession, RevocationRecord, Tokens
+from fastapi_oidc.session.session_cookie import CookieTooLarge
+from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
+from fastapi_oidc.web.exchange import OIDCLocals
+from fastapi_oidc.web.middleware import OIDCMiddleware
+from fastapi_oidc.web.public_session import SessionManagementConfig
+from fastapi_oidc.web.site import PublicSessionContext, RequestDataContext
+
+__all__ = [
+    "OIDC",
+    "AuthorizationRefused",
+    "Clock",
+    "Code",
+    "ConfigurationError",
+    "CookieTooLarge",
+    "Event",
+    "EventName",
+    "IdentityContext",
+    "LoginOptions",
+    "LogoutOptions",
+    "MemoryRefreshLock",
+    "MemoryRevocationStore",
+    "MemorySessionStore",
+    "OIDCError",
+    "OIDCLocals",
+    "OIDCMiddleware",
+    "OIDCSession",
+    "OIDCSettings",
+    "PersistContext",
+    "ProtocolViolation",
+    "ProviderError",
+    "PublicSession",
+    "PublicSessionContext",
+    "RefreshLock",
+    "RequestDataContext",
+    "RevocationRecord",
+    "RevocationStore",
+    "SessionCodec",
+    "SessionError",
+    "SessionManagementConfig",
+    "SessionStore",
+    "SignedIn",
+    "StandardIdentity",
+    "Tokens",
+    "oidc_locals",
+    "require_auth",
+    "require_csrf",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.events import EventName, refused
-from fastapi_oidc.flows.outcomes import Changes, Redirection, Refused, SignedIn
+from fastapi_oidc.flows.outcomes import Changes, Refused, SignedIn
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, approved, begun, renewed
 from fastapi_oidc.flows.resume import living
@@ -32,7 +32,7 @@ async def complete_login(
     party: RelyingParty[Identity],
     parameters: Mapping[str, Sequence[str]],
     cookies: Mapping[str, str],
-) -> SignedIn[Identity] | Redirection | Refused:
+) -> SignedIn[Identity] | Refused:
     """A session for a good answer, a refusal for any other; either uses the transaction up."""
     changes: Changes = ()
     silent = False
@@ -52,14 +52,16 @@ async def complete_login(
 
 async def _without_transaction(
     party: RelyingParty[Identity], cookies: Mapping[str, str], changes: Changes
-) -> Redirection:
+) -> SignedIn[Identity]:
     """A reload of an old callback: harmless when signed in already, else a way back to login."""
-    if await living(party, cookies) is None:
+    kept = await living(party, cookies)
+    if kept is None:
         raise ProtocolViolation(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
             "no cookie of this browser belongs to the state: expired, used, or begun elsewhere",
         )
-    return Redirection(party.policy.default_return_path, changes)
+    path = party.policy.default_return_path
+    return SignedIn(kept.session, path, replayed=True, changes=changes)
 
 
 async def _sign_in(
@@ -79,7 +81,7 @@ async def _sign_in(
     )
     default = party.policy.default_return_path
     return_to = same_origin_path(answer.transaction.return_to, default=default)
-    return SignedIn(session, return_to, silent=False, changes=(*cookies, *changes))
+    return SignedIn(session, return_to, changes=(*cookies, *changes))
 
 
 async def _confirm(

@@ -22,11 +22,16 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn(Generic[Identity]):
-    """A login is complete; `return_to` is a path of this application."""
+    """The browser is signed in; `return_to` is a path of this application.
+
+    `replayed`: by an earlier login, whose answer came here again (a reload, the back button).
+    `silent`: by a check in a hidden iframe, which renewed the session it had.
+    """
 
     session: OIDCSession[Identity]
     return_to: str
-    silent: bool
+    silent: bool = False
+    replayed: bool = False
     changes: Changes = field(default=(), repr=False)
 
 

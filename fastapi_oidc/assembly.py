@@ -1,0 +1,160 @@
+"""Puts the layers of one OIDC instance together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Literal, cast, get_type_hints
+
+import httpx
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.flows.application import (
+    Application,
+    BeforeSessionPersist,
+    IdentityContext,
+    ResolveIdentity,
+)
+from fastapi_oidc.flows.events import Announcer, EventListener
+from fastapi_oidc.flows.refresh import refreshed
+from fastapi_oidc.flows.refresher import Refresher, SharedSuccessors
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.provider import Provider
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieNames, SameSite
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.keeper import CookieKeeper, Keeper, StoreKeeper
+from fastapi_oidc.session.logout_cookie import LogoutCookie
+from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.reference import ReferenceCookie
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.csrf import CSRFTokens
+from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestData, Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Generic[Identity]):
+    """What an application gave to its OIDC object."""
+
+    settings: OIDCSettings
+    resolve_identity: ResolveIdentity[Identity] | None
+    identity_type: type[Identity] | None
+    before_session_persist: BeforeSessionPersist[Identity] | None
+    session_store: SessionStore[Identity] | Literal["memory"] | None
+    back_channel_logout_store: RevocationStore | Literal["memory"] | None
+    refresh_lock: RefreshLock | None
+    on_event: EventListener | None
+    transport: httpx.AsyncBaseTransport | None
+    clock: Clock
+
+
+def assembled(
+    parts: Parts[Identity],
+    load_request_data: LoadRequestData[Identity, RequestData] | None,
+    create_public_session: CreatePublicSession[Identity, RequestData] | None,
+) -> Site[Identity, RequestData]:
+    """The instance as the web layer sees it; raises ConfigurationError."""
+    settings, keys, names = parts.settings, parts.settings.key_ring(), parts.settings.cookie_names()
+    codec = SessionCodec(_identity_type(parts))
+    keeper = _keeper(parts, codec, keys, names)
+    same_site: SameSite = "none" if settings.response_mode == "form_post" else "lax"
+    party = RelyingParty(
+        policy=settings.policy(),
+        provider=_provider(parts),
+        keeper=keeper,
+        names=names,
+        transactions=TransactionCookies(keys.sealer("login"), names, same_site=same_site),
+        logouts=LogoutCookie(keys.sealer("logout"), names),
+        clock=parts.clock,
+        application=_application(parts),
+        revocations=_revocations(parts),
+        announcer=Announcer(parts.on_event),
+    )
+    return Site(
+        name=settings.name,
+        party=party,
+        refresher=_refresher(parts, party, codec, keys),
+        csrf=CSRFTokens(keys.keys("csrf")),
+        origin=settings.origin,
+        load_request_data=load_request_data,
+        create_public_session=create_public_session,
+    )
+
+
+def _provider(parts: Parts[Identity]) -> Provider:
+    settings = parts.settings
+    secret = settings.client_secret
+    return Provider(
+        settings.issuer,
+        client_id=settings.client_id,
+        client_secret=None if secret is None else secret.get_secret_value(),
+        authentication=settings.authentication(),
+        algorithms=settings.algorithms(),
+        clock=parts.clock,
+        assertion_audience=settings.client_assertion_audience,
+        allow_insecure_http=settings.allow_insecure_http,
+        timeout=settings.provider_timeout,
+        transport=parts.transport,
+    )
+
+
+def _keeper(
+    parts: Parts[Identity], codec: SessionCodec[Identity], keys: KeyRing, names: CookieNames
+) -> Keeper[Identity]:
+    if parts.session_store is None:
+        limit = parts.settings.max_cookie_size
+        cookie = SessionCookie(codec, keys.sealer("session"), names, max_cookie_size=limit)
+        return CookieKeeper(cookie, names)
+    store = parts.session_store
+    if store == "memory":
+        store = MemorySessionStore(clock=parts.clock)
+    return StoreKeeper(store, ReferenceCookie(keys.sealer("reference"), names), names)
+
+
+def _refresher(
+    parts: Parts[Identity],
+    party: RelyingParty[Identity],
+    codec: SessionCodec[Identity],
+    keys: KeyRing,
+) -> Refresher[Identity]:
+    shared = None
+    if parts.refresh_lock is not None:
+        shared = SharedSuccessors(parts.refresh_lock, codec, keys.sealer("refresh"))
+    return Refresher(partial(refreshed, party), party.keeper, party.clock, party.announcer, shared)
+
+
+def _revocations(parts: Parts[Identity]) -> RevocationStore | None:
+    if parts.back_channel_logout_store == "memory":
+        return MemoryRevocationStore(clock=parts.clock)
+    return parts.back_channel_logout_store
+
+
+def _application(parts: Parts[Identity]) -> Application[Identity]:
+    resolve = parts.resolve_identity or cast("ResolveIdentity[Identity]", standard_identity)
+    return Application(resolve, parts.before_session_persist)
+
+
+def standard_identity(context: IdentityContext) -> StandardIdentity:
+    """The profile claims of the ID token, and of UserInfo where it has them."""
+    claims = context.id_token_claims
+    return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
+
+
+def _identity_type(parts: Parts[Identity]) -> type[Identity]:
+    """How a kept identity is read back."""
+    if parts.identity_type is not None:
+        return parts.identity_type
+    resolve = parts.resolve_identity or standard_identity
+    try:
+        return cast("type[Identity]", get_type_hints(resolve)["return"])
+    except (KeyError, NameError, TypeError):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "annotate what resolve_identity returns, or give identity_type",
+        ) from None

@@ -1,0 +1,57 @@
+"""From the outcome of a flow to a response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi.encoders import jsonable_encoder
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.browser.silent_page import SilentPage
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+def redirect(location: str, *, after_post: bool = False) -> Response:
+    """Send the browser to `location`; after a POST it must go on with GET (RFC 9700 4.12)."""
+    return RedirectResponse(location, 303 if after_post else 302, headers=NO_STORE)
+
+
+def not_stored(content: object) -> Response:
+    """JSON about one user, which nobody may keep."""
+    return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
+
+
+def silent_answer(outcome: SignedIn[Any] | Refused) -> Response:
+    """The page that tells the hidden iframe's parent how the check ended."""
+    if isinstance(outcome, SignedIn):
+        return _silent(SilentPage("same_user"))
+    return silent_refusal(outcome.error)
+
+
+def silent_refusal(error: OIDCError) -> Response:
+    """The page for a silent login that did not come to its end."""
+    other = error.code is Code.AUTHORIZATION_OTHER_USER
+    return _silent(SilentPage("other_user" if other else "error", str(error.code)))
+
+
+def is_in_iframe(connection: HTTPConnection) -> bool:
+    """Whether the browser shows the answer in an iframe (Fetch Metadata)."""
+    return connection.headers.get("sec-fetch-dest") == "iframe"
+
+
+def script(connection: HTTPConnection) -> Response:
+    """The browser component, or 304 for a browser that has this version (RFC 9110 13.1.2)."""
+    headers = SCRIPT.headers(connection.query_params.get("v"))
+    known = connection.headers.get("if-none-match", "")
+    if SCRIPT.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    return Response(SCRIPT.content, media_type=SCRIPT.media_type, headers=headers)
+
+
+def _silent(page: SilentPage) -> Response:
+    return Response(page.body, headers=page.headers)

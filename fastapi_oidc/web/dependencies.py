@@ -1,0 +1,94 @@
+"""`Depends(...)` callables: who a request is from, and what it needs to be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeAlias
+
+from fastapi.openapi.models import APIKey
+from fastapi.security.base import SecurityBase
+from starlette.requests import HTTPConnection
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.stores import settled
+from fastapi_oidc.web.csrf import CSRF_HEADER
+from fastapi_oidc.web.exchange import OIDCLocals, exchange_of
+from fastapi_oidc.web.site import RequestData
+
+Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
+
+_DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
+
+
+class RequireAuth(SecurityBase, Generic[Identity]):
+    """The session of the request; without one the request is refused.
+
+    A page navigation (GET or HEAD) is sent to the login route and comes back afterwards; anything
+    else is answered 401 with JSON, a websocket is refused before it is accepted. Raises
+    SessionError (session.required) for that.
+    """
+
+    def __init__(self, instance: str | None = None, cookie_name: str = _DEFAULT_COOKIE) -> None:
+        self._instance = instance
+        self.scheme_name = instance or "oidc"
+        self.model = APIKey.model_validate(
+            {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
+        )
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        locals: OIDCLocals[Identity, Any] = await exchange_of(connection, self._instance).locals()
+        if locals.session is None:
+            raise SessionError(Code.SESSION_REQUIRED, "no session")
+        return locals.session
+
+
+class Require(RequireAuth[Identity]):
+    """The session of the request, if its identity satisfies a predicate; else 403."""
+
+    def __init__(self, predicate: Predicate[Identity], instance: str, cookie_name: str) -> None:
+        super().__init__(instance, cookie_name)
+        self._predicate = predicate
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.required, session.forbidden)."""
+        session = await super().__call__(connection)
+        if not await settled(self._predicate(session.identity)):
+            raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
+        return session
+
+
+class RequireCSRF(RequireAuth[Identity]):
+    """The session of the request, if its `X-CSRF-Token` header has the session's token."""
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.required, session.csrf)."""
+        session = await super().__call__(connection)
+        csrf = exchange_of(connection, self._instance).site.csrf
+        csrf.require(session, connection.headers.get(CSRF_HEADER))
+        return session
+
+
+class Locals(Generic[Identity, RequestData]):
+    """`OIDCLocals` of the request, signed in or not."""
+
+    def __init__(self, instance: str | None = None) -> None:
+        self._instance = instance
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
+        """The locals; raises SessionError when a store cannot be asked."""
+        locals: OIDCLocals[Identity, RequestData]
+        locals = await exchange_of(connection, self._instance).locals()
+        return locals
+
+
+require_auth: RequireAuth[Any] = RequireAuth()
+"""`Depends(require_auth)`: the session of the app's only OIDC instance, or a way to sign in."""
+
+require_csrf: RequireCSRF[Any] = RequireCSRF()
+"""`Depends(require_csrf)`: as `require_auth`, and the request came from a page of this app."""
+
+oidc_locals: Locals[Any, Any] = Locals()
+"""`Depends(oidc_locals)`: session, identity and request data of the app's only OIDC instance."""

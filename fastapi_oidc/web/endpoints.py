@@ -1,0 +1,228 @@
+"""The library's routes as endpoint functions, to mount together or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.flows.backchannel import accept_back_channel_logout
+from fastapi_oidc.flows.callback import complete_login
+from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
+from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
+from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.stores import settled
+from fastapi_oidc.web import answers
+from fastapi_oidc.web.exchange import Exchange, exchange_of
+from fastapi_oidc.web.public_session import session_document, session_management
+from fastapi_oidc.web.requests import (
+    form_parameters,
+    query_parameters,
+    require_own_iframe,
+    require_same_origin,
+)
+from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.site import RequestData, Site
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
+
+OnSuccess: TypeAlias = Callable[
+    [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
+]
+OnFailure: TypeAlias = Callable[[Request, OIDCError], Response | Awaitable[Response | None] | None]
+
+
+class Endpoints(Generic[Identity, RequestData]):
+    """Makes the endpoint functions of one instance; each is named so that its path can be found."""
+
+    def __init__(self, site: Site[Identity, RequestData]) -> None:
+        self._site = site
+
+    async def begin_login(self, request: Request, options: LoginOptions) -> Response:
+        """Send the browser to the provider."""
+        exchange = self.exchange(request)
+        redirect_uri = exchange.url(Role.CALLBACK)
+        redirection = await begin_login(
+            self._site.party, options, redirect_uri=redirect_uri, cookies=exchange.cookies
+        )
+        exchange.record(redirection.changes)
+        return answers.redirect(redirection.location)
+
+    async def complete_login(self, request: Request) -> SignedIn[Identity] | Refused:
+        """What the provider's answer led to; its cookies go out with the response."""
+        exchange = self.exchange(request)
+        parameters = await _callback_parameters(request)
+        outcome = await complete_login(self._site.party, parameters, exchange.cookies)
+        exchange.record(outcome.changes)
+        if isinstance(outcome, SignedIn):
+            exchange.became(outcome.session)
+        return outcome
+
+    async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
+        """Clear the session and send the browser on."""
+        exchange = self.exchange(request)
+        require_same_origin(exchange)
+        redirection = await begin_logout(
+            self._site.party,
+            self._site.refresher,
+            options,
+            post_logout_redirect_uri=exchange.url(Role.LOGGED_OUT),
+            cookies=exchange.cookies,
+        )
+        exchange.record(redirection.changes)
+        exchange.became(None)
+        return answers.redirect(redirection.location)
+
+    async def accept_back_channel_logout(self, request: Request) -> Response:
+        """200 when every session the logout token names is revoked; else 400 (2.8)."""
+        try:
+            form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
+            await accept_back_channel_logout(self._site.party, form)
+        except OIDCError as error:
+            content = {"error": "invalid_request", "error_description": str(error.code)}
+            return JSONResponse(content, 400, headers=answers.NO_STORE)
+        return Response(status_code=200, headers=answers.NO_STORE)
+
+    def exchange(self, request: Request) -> Exchange[Identity, RequestData]:
+        """The exchange that the middleware opened for this instance."""
+        return exchange_of(request, self._site.name)
+
+    def login(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /login`."""
+
+        async def login(
+            request: Request,
+            return_to: Annotated[str | None, Query(max_length=2000)] = None,
+            prompt: Prompt | None = None,
+            login_hint: Annotated[str | None, Query(max_length=255)] = None,
+            silent: bool = False,
+        ) -> Response:
+            if silent:
+                return await self._begin_silent_login(request)
+            options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
+            return await self.begin_login(request, options)
+
+        return self._named(Role.LOGIN, login)
+
+    def callback(
+        self,
+        on_success: OnSuccess[Identity] | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> Callable[..., Awaitable[Response]]:
+        """`GET /callback`, and `POST /callback` for `response_mode=form_post`."""
+
+        async def callback(request: Request) -> Response:
+            outcome = await self.complete_login(request)
+            if outcome.silent or _is_lost_in_iframe(request, outcome):
+                return answers.silent_answer(outcome)
+            if isinstance(outcome, Refused):
+                return await _failure(request, outcome, on_failure)
+            return await _success(request, outcome, on_success)
+
+        return self._named(Role.CALLBACK, callback)
+
+    def logout(self) -> Callable[..., Awaitable[Response]]:
+        """`POST /logout`, a form with `local=1` for a local logout and `return_to`."""
+
+        async def logout(request: Request) -> Response:
+            form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+            return_to = form.get("return_to", [None])[-1]
+            local = form.get("local", [""])[-1] in ("1", "true")
+            return await self.begin_logout(request, LogoutOptions(local, return_to))
+
+        return self._named(Role.LOGOUT, logout)
+
+    def logged_out(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /logged-out`, to which the provider sends the browser back."""
+
+        async def logged_out(request: Request) -> Response:
+            exchange = self.exchange(request)
+            redirection = complete_logout(
+                self._site.party, query_parameters(request), exchange.cookies
+            )
+            exchange.record(redirection.changes)
+            return answers.redirect(redirection.location)
+
+        return self._named(Role.LOGGED_OUT, logged_out)
+
+    def back_channel_logout(self) -> Callable[..., Awaitable[Response]]:
+        """`POST /backchannel-logout`."""
+
+        async def back_channel_logout(request: Request) -> Response:
+            return await self.accept_back_channel_logout(request)
+
+        return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
+
+    def session(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /session`, the public session."""
+
+        async def session(request: Request) -> Response:
+            locals = await self.exchange(request).locals()
+            return answers.not_stored(await session_document(self._site, locals))
+
+        return self._named(Role.SESSION, session)
+
+    def session_management(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /session-management`, the configuration of the browser component."""
+
+        async def session_management_config(request: Request) -> Response:
+            origin = self.exchange(request).origin
+            return answers.not_stored(await session_management(self._site.party, origin))
+
+        return self._named(Role.SESSION_MANAGEMENT, session_management_config)
+
+    def script(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /oidc-context.js`, the browser component."""
+
+        async def script(request: Request) -> Response:
+            return answers.script(request)
+
+        return self._named(Role.SCRIPT, script)
+
+    async def _begin_silent_login(self, request: Request) -> Response:
+        require_own_iframe(request)
+        try:
+            return await self.begin_login(request, LoginOptions(silent=True))
+        except OIDCError as error:
+            return answers.silent_refusal(error)
+
+    def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:
+        endpoint.__name__ = role.route_name(self._site.name)
+        return endpoint
+
+
+async def _callback_parameters(request: Request) -> Parameters:
+    if request.method == "POST":
+        return await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+    return query_parameters(request)
+
+
+def _is_lost_in_iframe(request: Request, outcome: SignedIn[Any] | Refused) -> bool:
+    """The transaction of a silent login is gone, which the iframe's parent must hear of too."""
+    lost = (
+        isinstance(outcome, Refused)
+        and outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
+    )
+    return lost and answers.is_in_iframe(request)
+
+
+async def _failure(request: Request, outcome: Refused, on_failure: OnFailure | None) -> Response:
+    response = await settled(on_failure(request, outcome.error)) if on_failure else None
+    if response is None:
+        raise outcome.error
+    return response
+
+
+async def _success(
+    request: Request, outcome: SignedIn[Identity], on_success: OnSuccess[Identity] | None
+) -> Response:
+    response = None
+    if on_success is not None and not outcome.replayed:
+        response = await settled(on_success(request, outcome))
+    return response or answers.redirect(outcome.return_to, after_post=request.method == "POST")

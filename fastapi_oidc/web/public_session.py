@@ -1,0 +1,76 @@
+"""What a browser may know: the public session, and how to watch the session at the provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from fastapi_oidc.errors import OIDCError
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.session.model import Identity, PublicSession
+from fastapi_oidc.session.stores import settled
+from fastapi_oidc.web.exchange import OIDCLocals
+from fastapi_oidc.web.site import PublicSessionContext, RequestData, Site
+
+POLL_INTERVAL = 5
+"""Seconds between two questions to the provider's `check_session_iframe`."""
+
+
+class SessionManagementConfig(BaseModel):
+    """How `<oidc-context>` watches the session at the provider (Session Management 1.0 3.1).
+
+    `supported` is false when the provider has no `check_session_iframe`, or cannot be asked.
+    """
+
+    supported: bool
+    client_id: str | None = None
+    check_session_iframe: str | None = None
+    poll_interval: int = POLL_INTERVAL
+    redirect_origin: str | None = None
+
+
+async def public_session(
+    site: Site[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
+) -> object:
+    """What the application makes of the token-free projection, or the projection itself."""
+    base: PublicSession[Identity] = PublicSession.of(locals.session)
+    if site.create_public_session is None or locals.session is None:
+        return base
+    return await settled(site.create_public_session(PublicSessionContext(base, locals.data)))
+
+
+async def session_document(
+    site: Site[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
+) -> dict[str, Any]:
+    """The public session as the browser component reads it, with the members it needs."""
+    session = locals.session
+    if session is None:
+        return {"is_authenticated": False}
+    public = await public_session(site, locals)
+    content = public.model_dump(mode="json") if isinstance(public, BaseModel) else public
+    members = content if isinstance(content, dict) else {"public": content}
+    return members | {
+        "is_authenticated": True,
+        "expires_at": session.expires_at,
+        "session_state": session.session_state,
+        "csrf_token": site.csrf.token(session),
+    }
+
+
+async def session_management(
+    party: RelyingParty[Identity], origin: str | None
+) -> SessionManagementConfig:
+    """The configuration; "unsupported" while the provider's metadata cannot be had."""
+    try:
+        metadata = await party.provider.metadata()
+    except OIDCError:
+        return SessionManagementConfig(supported=False)
+    if metadata.check_session_iframe is None:
+        return SessionManagementConfig(supported=False)
+    return SessionManagementConfig(
+        supported=True,
+        client_id=party.policy.client_id,
+        check_session_iframe=metadata.check_session_iframe,
+        redirect_origin=origin,
+    )

@@ -1,0 +1,91 @@
+"""What the routes read of a request, parsed strictly at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import HTTPConnection, Request
+
+from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
+from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.web.exchange import Exchange
+
+MAX_FORM_BYTES = 65_536
+MAX_FIELDS = 100
+
+
+def query_parameters(connection: HTTPConnection) -> Parameters:
+    """Every value that each parameter of the query has."""
+    query = connection.scope["query_string"].decode("latin-1")
+    return _grouped(query, Code.AUTHORIZATION_MALFORMED)
+
+
+def requested_path(connection: HTTPConnection) -> str:
+    """Path and query as the browser asked for them, percent-encoded, whatever Host it named."""
+    scope = connection.scope
+    raw_path: bytes | None = scope.get("raw_path")
+    path = quote(scope["path"]) if raw_path is None else raw_path.decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+async def form_parameters(request: Request, fault: Code) -> Parameters:
+    """Every value that each field of the form has (`application/x-www-form-urlencoded`, UTF-8).
+
+    Raises ProtocolViolation with the code `fault` for another content type, over 64 KiB or over 100
+    fields. An empty body is an empty form.
+    """
+    body = await _body(request, fault)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and media_type != "application/x-www-form-urlencoded":
+        raise ProtocolViolation(fault, "the body is no URL-encoded form")
+    try:
+        return _grouped(body.decode("utf-8"), fault)
+    except UnicodeDecodeError:
+        raise ProtocolViolation(fault, "the form is not UTF-8") from None
+
+
+def require_same_origin(exchange: Exchange[Any, Any]) -> None:
+    """Refuse a request that a page of another origin made (RFC 6749 10.12, Fetch Metadata).
+
+    A client that sends neither header is no browser of the last years, and SameSite=Lax keeps the
+    session cookie out of what other sites post. Raises SessionError (session.cross_site).
+    """
+    headers = exchange.connection.headers
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is not None and origin != exchange.origin:
+        raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
+    if origin is None and site not in (None, "same-origin", "none"):
+        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
+
+
+def require_own_iframe(connection: HTTPConnection) -> None:
+    """Refuse a silent login that is not in a hidden iframe of this application itself.
+
+    Raises SessionError (session.cross_site).
+    """
+    site = connection.headers.get("sec-fetch-site", "same-origin")
+    destination = connection.headers.get("sec-fetch-dest", "iframe")
+    if site != "same-origin" or destination != "iframe":
+        raise SessionError(Code.SESSION_CROSS_SITE, "a silent login belongs into our own iframe")
+
+
+async def _body(request: Request, fault: Code) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise ProtocolViolation(fault, f"the body is over {MAX_FORM_BYTES} bytes")
+    return bytes(body)
+
+
+def _grouped(encoded: str, fault: Code) -> Parameters:
+    try:
+        pairs = parse_qsl(encoded, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise ProtocolViolation(fault, f"over {MAX_FIELDS} parameters") from None
+    grouped: dict[str, list[str]] = {}
+    for name, value in pairs:
+        grouped.setdefault(name, []).append(value)
+    return grouped

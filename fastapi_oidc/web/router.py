@@ -1,0 +1,33 @@
+"""The library's routes at their conventional paths."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.site import RequestData
+
+
+def conventional_router(
+    endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
+) -> APIRouter:
+    """A router to include with a prefix; its routes are not part of the app's API document."""
+    router = APIRouter(include_in_schema=False)
+    callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
+    routes = [
+        (Role.LOGIN, endpoints.login(), ["GET"]),
+        (Role.CALLBACK, endpoints.callback(), callback_methods),
+        (Role.LOGOUT, endpoints.logout(), ["POST"]),
+        (Role.LOGGED_OUT, endpoints.logged_out(), ["GET"]),
+        (Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]),
+        (Role.SESSION, endpoints.session(), ["GET"]),
+        (Role.SESSION_MANAGEMENT, endpoints.session_management(), ["GET"]),
+        (Role.SCRIPT, endpoints.script(), ["GET"]),
+    ]
+    for role, endpoint, methods in routes:
+        router.add_api_route(f"/{role}", endpoint, methods=methods, response_model=None)
+    return router

@@ -1,0 +1,69 @@
+"""Which routes the library has, and where an application mounted them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from starlette.datastructures import URLPath
+from starlette.routing import NoMatchFound
+
+from fastapi_oidc.errors import Code, ConfigurationError
+
+
+class Role(StrEnum):
+    """What a route is for; its value is the conventional path below the prefix."""
+
+    LOGIN = "login"
+    CALLBACK = "callback"
+    LOGOUT = "logout"
+    LOGGED_OUT = "logged-out"
+    BACK_CHANNEL_LOGOUT = "backchannel-logout"
+    SESSION = "session"
+    SESSION_MANAGEMENT = "session-management"
+    SCRIPT = "oidc-context.js"
+
+    def route_name(self, instance: str) -> str:
+        """The name of the route, and of its endpoint function, in the instance's app."""
+        return f"{instance}_{self.name.lower()}"
+
+
+class Application(Protocol):
+    """The app in which the middleware runs."""
+
+    def url_path_for(self, name: str, /) -> URLPath:
+        """The path of the route with this name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePaths:
+    """The mounted paths, each with the `root_path` in front of it that the app is reached by."""
+
+    paths: Mapping[Role, str]
+
+    @classmethod
+    def of(cls, app: Application, instance: str, root_path: str) -> RoutePaths:
+        """Where `app` has the routes of the instance; those it has not are left out."""
+        found: dict[Role, str] = {}
+        for role in Role:
+            try:
+                found[role] = root_path + app.url_path_for(role.route_name(instance))
+            except NoMatchFound:
+                continue
+        return cls(found)
+
+    def required(self, role: Role) -> str:
+        """The path for `role`; raises ConfigurationError (configuration.route_missing)."""
+        if role not in self.paths:
+            raise ConfigurationError(
+                Code.CONFIGURATION_ROUTE_MISSING,
+                f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
+            )
+        return self.paths[role]
+
+    def __contains__(self, path: str) -> bool:
+        """Whether `path` belongs to the library."""
+        return path in self.paths.values()

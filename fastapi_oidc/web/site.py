@@ -1,0 +1,68 @@
+"""One OIDC instance as the web layer sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from fastapi_oidc.flows.refresher import Refresher
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
+from fastapi_oidc.web.csrf import CSRFTokens
+
+RequestData = TypeVar("RequestData")
+Identity_co = TypeVar("Identity_co", covariant=True)
+RequestData_co = TypeVar("RequestData_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDataContext(Generic[Identity]):
+    """The session of a request, and the request (or websocket) itself."""
+
+    session: OIDCSession[Identity]
+    connection: HTTPConnection
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSessionContext(Generic[Identity, RequestData]):
+    """The token-free projection of a session, and what `load_request_data` made for the request."""
+
+    base: PublicSession[Identity]
+    data: RequestData | None
+
+
+LoadRequestData: TypeAlias = Callable[
+    [RequestDataContext[Identity]], RequestData | Awaitable[RequestData]
+]
+CreatePublicSession: TypeAlias = Callable[
+    [PublicSessionContext[Identity, RequestData]], object | Awaitable[object]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Site(Generic[Identity, RequestData]):
+    """The relying party, what the web layer adds to it, and where it is reached.
+
+    `origin` is the scheme and host browsers use; None derives it from each request, which the
+    settings allow for local development alone.
+    """
+
+    name: str
+    party: RelyingParty[Identity]
+    refresher: Refresher[Identity]
+    csrf: CSRFTokens
+    origin: str | None
+    load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
+    create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
+
+
+class Instance(Protocol[Identity, RequestData]):
+    """What the middleware needs of an `OIDC` object."""
+
+    @property
+    def site(self) -> Site[Identity, RequestData]:
+        """The instance as the web layer sees it."""
+        ...
