@@ -12,6 +12,7 @@ from jose.backends.cryptography_backend import (
     CryptographyHMACKey,
     CryptographyRSAKey,
 )
+from jose.exceptions import JWKError
 
 from ...errors import Code, ConfigurationError
 from .key_classes import EdDSAKey, PSSKey
@@ -74,17 +75,29 @@ def require_algorithms(names: object, client_secret: str | None) -> frozenset[st
     return frozenset(row.name for row in chosen)
 
 
-def require_secret(algorithm: Algorithm, client_secret: str | None) -> str:
-    """The client secret, when it is long enough to be a key of `algorithm` (Core 16.19).
+def secret_key(algorithm: Algorithm, client_secret: str | None) -> Key | None:
+    """The client secret as a key of an HS algorithm; None when it cannot be one.
 
-    Raises ConfigurationError.
+    It is too short (Core 16.19), or it looks like a public key (RFC 8725 2.1).
     """
-    if len((client_secret or "").encode()) < algorithm.min_secret_bytes or client_secret is None:
+    secret = (client_secret or "").encode()
+    if algorithm.key_type != "oct" or len(secret) < algorithm.min_secret_bytes:
+        return None
+    try:
+        return algorithm.key(secret)
+    except JWKError:
+        return None
+
+
+def require_secret(algorithm: Algorithm, client_secret: str | None) -> Key:
+    """As `secret_key`; raises ConfigurationError (configuration.secret_too_short) for None."""
+    key = secret_key(algorithm, client_secret)
+    if key is None:
         raise ConfigurationError(
             Code.CONFIGURATION_SECRET_TOO_SHORT,
-            f"{algorithm.name} needs a client secret of {algorithm.min_secret_bytes} bytes",
+            f"{algorithm.name} needs a random client secret of {algorithm.min_secret_bytes} bytes",
         )
-    return client_secret
+    return key
 
 
 def _known(names: object) -> list[Algorithm]:
@@ -93,10 +106,10 @@ def _known(names: object) -> list[Algorithm]:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "signing algorithms are a list of at least one name"
         )
-    unknown = [str(name) for name in names if name not in ALGORITHMS]
+    unknown = [name for name in map(str, names) if name not in ALGORITHMS]
     if unknown:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
             f"unknown signing algorithm {', '.join(unknown)}; known are {', '.join(ALGORITHMS)}",
         )
-    return [ALGORITHMS[name] for name in names]
+    return [ALGORITHMS[name] for name in map(str, names)]

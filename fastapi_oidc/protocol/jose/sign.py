@@ -40,8 +40,9 @@ class Signer:
     def of_secret(cls, client_secret: str | None, algorithm: str) -> Self:
         """Signs with the octets of a client secret; raises ConfigurationError."""
         row = _row(algorithm)
-        secret = require_secret(row, client_secret)
-        return cls(row, None, row.key(secret.encode()))
+        if row.key_type != "oct":
+            raise _unusable(f"{row.name} does not sign with a secret")
+        return cls(row, None, require_secret(row, client_secret))
 
     @classmethod
     def of_private_key(

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from ...errors import Code, ProtocolViolation
 from ..json import Claims
-from .algorithms import ALGORITHMS, Algorithm
+from .algorithms import ALGORITHMS, Algorithm, secret_key
 from .compact import CompactJWS
 from .keys import JsonWebKeySet
 
@@ -49,10 +49,10 @@ def _require_secret_signature(
     token: CompactJWS, algorithm: Algorithm, client_secret: str | None
 ) -> None:
     """The key is the client secret, never a key of the set (Core 3.1.3.7 rule 8)."""
-    secret = (client_secret or "").encode()
-    if len(secret) < algorithm.min_secret_bytes:
-        raise ProtocolViolation(Code.JWS_ALGORITHM, "the client secret is too short to be a key")
-    if not algorithm.key(secret).verify(token.signing_input, token.signature):
+    key = secret_key(algorithm, client_secret)
+    if key is None:
+        raise ProtocolViolation(Code.JWS_ALGORITHM, "the client secret cannot be a key")
+    if not key.verify(token.signing_input, token.signature):
         raise ProtocolViolation(Code.JWS_SIGNATURE)
 
 

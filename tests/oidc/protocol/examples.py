@@ -1,0 +1,46 @@
+"""A valid OP, client and moment, and how to break one thing of a valid message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from typing import TypeAlias
+
+import pytest
+
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.protocol.json import JSON
+
+ISSUER = "https://op.test/"
+CLIENT_ID = "client-1"
+NOW = 1_800_000_000
+AT = Instant(NOW, drift=30)
+
+
+class Absent(Enum):
+    """The change that takes a member away."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+Changes: TypeAlias = Mapping[str, JSON | Absent]
+
+ODD_VALUES: tuple[JSON, ...] = (None, True, 1.5, -1, "", [], [None], {}, 10**400)
+"""No claim with a rule of its own may be one of these."""
+
+
+def changed(example: Mapping[str, JSON], changes: Changes) -> dict[str, JSON]:
+    """`example` with some members replaced, added or taken away."""
+    members: dict[str, JSON | Absent] = {**example, **changes}
+    return {name: value for name, value in members.items() if not isinstance(value, Absent)}
+
+
+@contextmanager
+def refused(code: Code, kind: type[OIDCError]) -> Iterator[None]:
+    """The block raises this kind of error with this code."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert caught.value.code is code

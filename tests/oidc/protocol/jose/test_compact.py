@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose.compact import MAX_TOKEN_LENGTH, CompactJWS
+from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.jose.keypairs import base64url, compact, segment
+
+HEADER = {"alg": "RS256", "kid": "key-1", "typ": "JWT", "x5u": "https://evil.test/key"}
+CLAIMS = {"sub": "alice"}
+
+
+def token(header: object = HEADER, claims: object = CLAIMS) -> str:
+    return compact(header, claims, lambda _message: b"signature")
+
+
+def test_the_unchanged_token_is_read() -> None:
+    jws = CompactJWS.parse(token())
+    assert (jws.algorithm, jws.kid, jws.typ) == ("RS256", "key-1", "JWT")
+    assert jws.claims() == CLAIMS
+    assert jws.signature == b"signature"
+    assert jws.signing_input.decode() == token().rpartition(".")[0]
+
+
+def test_only_the_algorithm_is_needed_in_the_header() -> None:
+    jws = CompactJWS.parse(token({"alg": "ES256"}))
+    assert (jws.algorithm, jws.kid, jws.typ) == ("ES256", None, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ".",
+        "..",
+        "a.b",
+        token().rpartition(".")[0],
+        token() + ".",
+        token() + ".a.b",
+        token() + ".a.b.c",
+        token() + "=",
+        token() + "\n",
+        " " + token(),
+        token().replace("eyJ", "eyé", 1),
+        token(b"alg: RS256"),
+        token(["RS256"]),
+        token(b'{"alg": "RS256", "alg": "none"}'),
+        token(b'{"alg": "RS256", "x": NaN}'),
+        token({}),
+        token({"alg": None}),
+        token({"alg": ["RS256"]}),
+        token({**HEADER, "kid": None}),
+        token({**HEADER, "kid": 1}),
+        token({**HEADER, "typ": ["JWT"]}),
+        token({**HEADER, "padding": "a" * 4096}),
+    ],
+)
+def test_a_malformed_token_is_refused(text: str) -> None:
+    with refused(Code.JWS_MALFORMED, ProtocolViolation):
+        CompactJWS.parse(text)
+
+
+def test_an_encrypted_token_is_named_in_the_log() -> None:
+    with pytest.raises(ProtocolViolation, match="encrypted"):
+        CompactJWS.parse("a.b.c.d.e")
+
+
+@pytest.mark.parametrize("critical", [["exp"], ["b64"], [], None, "exp"])
+def test_no_critical_extension_is_understood(critical: object) -> None:
+    with refused(Code.JWS_CRITICAL, ProtocolViolation):
+        CompactJWS.parse(token({**HEADER, "crit": critical, "exp": 1}))
+
+
+def test_the_size_is_bounded() -> None:
+    longest = token(HEADER, b"a" * 48_000)
+    padded = longest + "A" * (MAX_TOKEN_LENGTH - len(longest))
+    CompactJWS.parse(longest)
+    with refused(Code.JWS_TOO_LARGE, ProtocolViolation):
+        CompactJWS.parse(padded + "A")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"text", b"[]", b"null", b'"sub"', b"\xff", b'{"sub": 1, "sub": 2}', b'{"exp": 1e400}'],
+)
+def test_claims_are_a_json_object(payload: bytes) -> None:
+    with refused(Code.JWS_CLAIMS_MALFORMED, ProtocolViolation):
+        CompactJWS.parse(token(claims=payload)).claims()
+
+
+def test_a_signature_has_one_text() -> None:
+    loose = f"{segment(HEADER)}.{segment(CLAIMS)}.{base64url(b'sig1')[:-1]}"
+    CompactJWS.parse(loose + "Q")
+    with refused(Code.JWS_MALFORMED, ProtocolViolation):
+        CompactJWS.parse(loose + "R")
+
+
+def test_claims_and_signature_do_not_show() -> None:
+    assert "alice" not in repr(CompactJWS.parse(token()))

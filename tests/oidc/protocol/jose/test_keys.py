@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, UnusableKey
+from fastapi_oidc.protocol.json import JSON
+from tests.oidc.protocol.examples import ABSENT, Changes, changed, refused
+from tests.oidc.protocol.jose.keypairs import (
+    base64url,
+    ec_jwk,
+    ec_key,
+    ed25519_jwk,
+    ed25519_key,
+    number,
+    rsa_jwk,
+    rsa_key,
+)
+
+RSA = rsa_jwk(rsa_key(), kid="rsa-1", use="sig", alg="RS256", key_ops=["verify"], x5t="ignored")
+EC = ec_jwk(ec_key(), kid="ec-1", use="sig")
+OKP = ed25519_jwk(ed25519_key(), kid="okp-1")
+
+MODULUS = rsa_key().public_key().public_numbers().n
+POINT = ec_key().public_key().public_numbers()
+
+
+@pytest.mark.parametrize(
+    ("jwk", "key_type", "curve", "algorithm"),
+    [(RSA, "RSA", None, "RS256"), (EC, "EC", "P-256", None), (OKP, "OKP", "Ed25519", None)],
+)
+def test_the_unchanged_keys_are_read(
+    jwk: dict[str, JSON], key_type: str, curve: str | None, algorithm: str | None
+) -> None:
+    key = JsonWebKey.parse(jwk)
+    assert (key.key_type, key.curve, key.algorithm) == (key_type, curve, algorithm)
+    assert key.kid == jwk["kid"]
+
+
+@pytest.mark.parametrize("name", ["kid", "use", "alg", "key_ops"])
+def test_every_description_of_a_key_is_optional(name: str) -> None:
+    JsonWebKey.parse(changed(RSA, {name: ABSENT}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kty": ABSENT},
+        {"kty": None},
+        {"kty": "rsa"},
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"kty": "AKP"},
+        {"kty": ["RSA"]},
+        {"use": "enc"},
+        {"use": None},
+        {"use": ["sig"]},
+        {"key_ops": ["encrypt"]},
+        {"key_ops": []},
+        {"key_ops": "verify"},
+        {"key_ops": None},
+        {"kid": 1},
+        {"kid": ["rsa-1"]},
+        {"alg": 1},
+        {"d": "AQAB"},
+        {"n": ABSENT},
+        {"n": None},
+        {"n": ""},
+        {"n": MODULUS},
+        {"n": number(MODULUS) + "="},
+        {"n": "not base64url!"},
+        {"n": number(MODULUS + 1)},
+        {"n": number(1 << 8192 | 1)},
+        {"e": ABSENT},
+        {"e": 65537},
+        {"e": ""},
+        {"e": "AA"},
+        {"e": "AQ"},
+        {"e": "Ag"},
+        {"e": number((1 << 64) + 1)},
+    ],
+)
+def test_one_defect_makes_an_rsa_key_unusable(change: Changes) -> None:
+    with pytest.raises(UnusableKey):
+        JsonWebKey.parse(changed(RSA, change))
+
+
+def test_a_short_rsa_key_is_unusable() -> None:
+    with pytest.raises(UnusableKey):
+        JsonWebKey.parse(rsa_jwk(rsa_key(bits=1024)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"crv": ABSENT},
+        {"crv": "secp256k1"},
+        {"crv": "P-384"},
+        {"crv": "Ed25519"},
+        {"crv": ["P-256"]},
+        {"x": ABSENT},
+        {"x": ""},
+        {"x": 1},
+        {"x": number(POINT.x, 33)},
+        {"x": number(POINT.x >> 8, 31)},
+        {"x": base64url(bytes(32))},
+        {"x": base64url(b"\xff" * 32)},
+        {"y": number(POINT.y ^ 1, 32)},
+        {"y": number(POINT.x, 32)},
+        {"d": "AQAB"},
+    ],
+)
+def test_one_defect_makes_an_elliptic_curve_key_unusable(change: Changes) -> None:
+    with pytest.raises(UnusableKey):
+        JsonWebKey.parse(changed(EC, change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"crv": "Ed448"},
+        {"crv": "X25519"},
+        {"crv": None},
+        {"x": ABSENT},
+        {"x": base64url(bytes(31))},
+        {"x": base64url(bytes(33))},
+        {"d": "AQAB"},
+    ],
+)
+def test_one_defect_makes_an_ed25519_key_unusable(change: Changes) -> None:
+    with pytest.raises(UnusableKey):
+        JsonWebKey.parse(changed(OKP, change))
+
+
+@pytest.mark.parametrize("jwk", [None, 1, "key", [], [RSA]])
+def test_a_key_is_an_object(jwk: object) -> None:
+    with pytest.raises(UnusableKey):
+        JsonWebKey.parse(jwk)
+
+
+def test_unusable_keys_do_not_poison_the_set() -> None:
+    enc = changed(RSA, {"use": "enc"})
+    secp256k1 = ec_jwk(ec_key("secp256k1"))
+    keys = JsonWebKeySet.parse({"keys": [None, enc, secp256k1, RSA, {}, OKP, "key"]}).keys
+    assert [key.kid for key in keys] == ["rsa-1", "okp-1"]
+
+
+def test_a_set_without_usable_keys_is_empty() -> None:
+    assert JsonWebKeySet.parse({"keys": []}) == JsonWebKeySet(())
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"keys": None}, {"keys": {}}, [RSA]])
+def test_a_set_has_a_list_of_keys(document: object) -> None:
+    with refused(Code.PROVIDER_KEYS_INVALID, ProviderError):
+        JsonWebKeySet.parse(document)
+
+
+def test_the_number_of_keys_is_bounded() -> None:
+    assert len(JsonWebKeySet.parse({"keys": [OKP] * 100}).keys) == 100
+    with refused(Code.PROVIDER_KEYS_INVALID, ProviderError):
+        JsonWebKeySet.parse({"keys": [OKP] * 101})

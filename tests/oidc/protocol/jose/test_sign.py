@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.publish import public_jwk
+from fastapi_oidc.protocol.jose.sign import PrivateKey, Signer
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.jose.keypairs import (
+    ec_jwk,
+    ec_key,
+    ed25519_jwk,
+    ed25519_key,
+    number,
+    rsa_jwk,
+    rsa_key,
+)
+
+SECRET = "s" * 64
+CLAIMS = {"iss": "client-1", "aud": "https://op.test/", "exp": 1}
+KEYS: dict[str, PrivateKey] = {
+    "RS256": rsa_key(),
+    "RS384": rsa_key(),
+    "RS512": rsa_key(),
+    "PS256": rsa_key(),
+    "PS384": rsa_key(),
+    "PS512": rsa_key(),
+    "ES256": ec_key("P-256"),
+    "ES384": ec_key("P-384"),
+    "ES512": ec_key("P-521"),
+    "EdDSA": ed25519_key(),
+    "Ed25519": ed25519_key(),
+}
+KINDS = ("ES256", "ES384", "ES512", "EdDSA", "RS256")
+
+
+def pem(key: PrivateKey, encryption: KeySerializationEncryption | None = None) -> str:
+    octets = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption())
+    return octets.decode()
+
+
+def private_jwk(key: PrivateKey) -> dict[str, object]:
+    """The private JWK (RFC 7518 6, RFC 8037 2)."""
+    jwk: dict[str, object] = dict(public_jwk(key.public_key(), key_id="key-1"))
+    if key is ed25519_key():
+        return jwk | {"d": number(int.from_bytes(ed25519_key().private_bytes_raw()), 32)}
+    if key is rsa_key():
+        secret = rsa_key().private_numbers()
+        return jwk | {"d": number(secret.d)}
+    curve = str(jwk["crv"])
+    return jwk | {"d": number(ec_key(curve).private_numbers().private_value)}
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_what_is_signed_is_verified_with_the_published_key(algorithm: str) -> None:
+    key = KEYS[algorithm]
+    token = Signer.of_private_key(key, algorithm=algorithm, key_id="key-1").sign(CLAIMS)
+    keys = JsonWebKeySet.parse({"keys": [public_jwk(key.public_key(), key_id="key-1")]})
+    jws = CompactJWS.parse(token)
+    assert (jws.algorithm, jws.kid, jws.typ) == (algorithm, "key-1", "JWT")
+    assert verified_claims(jws, keys, algorithms={algorithm}, client_secret=None) == CLAIMS
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
+def test_what_is_signed_is_verified_with_the_secret(algorithm: str) -> None:
+    jws = CompactJWS.parse(Signer.of_secret(SECRET, algorithm).sign(CLAIMS, typ="x+jwt"))
+    keys = JsonWebKeySet(())
+    assert (jws.algorithm, jws.kid, jws.typ) == (algorithm, None, "x+jwt")
+    assert verified_claims(jws, keys, algorithms={algorithm}, client_secret=SECRET) == CLAIMS
+
+
+@pytest.mark.parametrize("algorithm", KINDS)
+def test_the_algorithm_follows_from_the_kind_of_key(algorithm: str) -> None:
+    key = KEYS[algorithm]
+    for form in (key, pem(key), private_jwk(key)):
+        assert Signer.of_private_key(form).algorithm.name == algorithm
+
+
+@pytest.mark.parametrize("algorithm", KINDS)
+def test_every_form_of_a_key_makes_the_same_signatures(algorithm: str) -> None:
+    key = KEYS[algorithm]
+    keys = JsonWebKeySet.parse({"keys": [public_jwk(key.public_key())]})
+    for form in (key, pem(key), private_jwk(key)):
+        jws = CompactJWS.parse(Signer.of_private_key(form, key_id=None).sign(CLAIMS))
+        unnamed = CompactJWS(algorithm, None, None, jws.payload, jws.signature, jws.signing_input)
+        assert verified_claims(unnamed, keys, algorithms={algorithm}, client_secret=None)
+
+
+def test_a_jwk_names_its_algorithm_and_itself() -> None:
+    jwk = private_jwk(rsa_key()) | {"alg": "PS384", "kid": "key-2"}
+    assert Signer.of_private_key(jwk).algorithm.name == "PS384"
+    assert Signer.of_private_key(jwk).key_id == "key-2"
+    assert Signer.of_private_key(jwk, algorithm="RS256", key_id="key-3").key_id == "key-3"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "secret",
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+        pem(rsa_key(), BestAvailableEncryption(b"password")),
+        rsa_key()
+        .public_key()
+        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        .decode(),
+        {},
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"kty": "OKP", "crv": "Ed448", "d": "AAAA"},
+        {"kty": "OKP", "crv": "Ed25519"},
+        {"kty": "RSA", "d": "AQAB"},
+        {"kty": "EC", "crv": "P-256", "x": 1, "y": 2, "d": 3},
+        rsa_jwk(rsa_key()),
+        ec_jwk(ec_key()),
+        ed25519_jwk(ed25519_key()),
+        private_jwk(rsa_key()) | {"n": "AQAB"},
+        private_jwk(ec_key()) | {"d": "AQAB"},
+        pem(ec_key("secp256k1")),
+        pem(rsa_key(bits=1024)),
+    ],
+)
+def test_an_unusable_private_key_is_a_configuration_error(key: str | dict[str, object]) -> None:
+    with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
+        Signer.of_private_key(key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "algorithm"),
+    [
+        ("RS256", "ES256"),
+        ("RS256", "EdDSA"),
+        ("RS256", "HS256"),
+        ("RS256", "none"),
+        ("ES256", "ES384"),
+        ("ES256", "RS256"),
+        ("EdDSA", "ES256"),
+    ],
+)
+def test_a_key_signs_only_with_algorithms_of_its_kind(kind: str, algorithm: str) -> None:
+    with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
+        Signer.of_private_key(KEYS[kind], algorithm=algorithm)
+
+
+def test_a_secret_must_be_long_enough_and_the_algorithm_known() -> None:
+    with refused(Code.CONFIGURATION_SECRET_TOO_SHORT, ConfigurationError):
+        Signer.of_secret("s" * 31, "HS256")
+    with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
+        Signer.of_secret(SECRET, "HS1")
+    with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
+        Signer.of_secret(SECRET, "RS256")
+
+
+def test_the_error_does_not_quote_the_key() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Signer.of_private_key("hunter2")
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_the_key_does_not_show() -> None:
+    assert SECRET not in repr(Signer.of_secret(SECRET, "HS256"))
+
+
+def test_the_compact_form_is_that_of_rfc_7515() -> None:
+    header, claims, signature = Signer.of_secret(SECRET, "HS256").sign(CLAIMS).split(".")
+    assert json.loads(urlsafe_b64decode(header + "==")) == {"alg": "HS256", "typ": "JWT"}
+    assert json.loads(urlsafe_b64decode(claims + "==")) == CLAIMS
+    assert len(signature) == 43

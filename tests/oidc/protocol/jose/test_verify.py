@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.json import JSON, Claims
+from tests.oidc.protocol.examples import refused
+from tests.oidc.protocol.jose.keypairs import (
+    Sign,
+    base64url,
+    compact,
+    ec_jwk,
+    ec_key,
+    ed25519_jwk,
+    ed25519_key,
+    es,
+    hs,
+    ps,
+    rs,
+    rsa_jwk,
+    rsa_key,
+    segment,
+)
+
+SECRET = "s" * 64
+CLAIMS: Claims = {"sub": "alice"}
+KEYS: list[JSON] = [
+    rsa_jwk(rsa_key()),
+    ec_jwk(ec_key("P-256")),
+    ec_jwk(ec_key("P-384")),
+    ec_jwk(ec_key("P-521")),
+    ed25519_jwk(ed25519_key()),
+]
+
+SIGNERS: dict[str, Sign] = {
+    "RS256": rs(rsa_key()),
+    "RS384": rs(rsa_key(), "384"),
+    "RS512": rs(rsa_key(), "512"),
+    "PS256": ps(rsa_key()),
+    "PS384": ps(rsa_key(), "384"),
+    "PS512": ps(rsa_key(), "512"),
+    "ES256": es(ec_key("P-256")),
+    "ES384": es(ec_key("P-384"), "384"),
+    "ES512": es(ec_key("P-521"), "512"),
+    "EdDSA": ed25519_key().sign,
+    "Ed25519": ed25519_key().sign,
+    "HS256": hs(SECRET),
+    "HS384": hs(SECRET, "384"),
+    "HS512": hs(SECRET, "512"),
+}
+
+
+def verify(
+    text: str,
+    *algorithms: str,
+    keys: list[JSON] = KEYS,
+    client_secret: str | None = SECRET,
+) -> Claims:
+    return verified_claims(
+        CompactJWS.parse(text),
+        JsonWebKeySet.parse({"keys": keys}),
+        algorithms=frozenset(algorithms),
+        client_secret=client_secret,
+    )
+
+
+@pytest.mark.parametrize("algorithm", SIGNERS)
+def test_a_signature_of_every_algorithm_is_verified(algorithm: str) -> None:
+    assert verify(compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm]), algorithm) == CLAIMS
+
+
+@pytest.mark.parametrize("algorithm", SIGNERS)
+@pytest.mark.parametrize("position", [0, -1])
+def test_one_flipped_bit_breaks_a_signature(algorithm: str, position: int) -> None:
+    def damaged(message: bytes) -> bytes:
+        signature = bytearray(SIGNERS[algorithm](message))
+        signature[position] ^= 1
+        return bytes(signature)
+
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(compact({"alg": algorithm}, CLAIMS, damaged), algorithm)
+
+
+@pytest.mark.parametrize("algorithm", SIGNERS)
+@pytest.mark.parametrize("signature", [b"", b"\x00", bytes(64), bytes(256), bytes(1000)], ids=len)
+def test_a_signature_that_is_none_is_refused(algorithm: str, signature: bytes) -> None:
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(compact({"alg": algorithm}, CLAIMS, lambda _message: signature), algorithm)
+
+
+@pytest.mark.parametrize("algorithm", SIGNERS)
+def test_changed_claims_are_refused(algorithm: str) -> None:
+    header, _, signature = compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm]).split(".")
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(f"{header}.{segment({'sub': 'mallory'})}.{signature}", algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "NONE", "rs256", "RS256 ", "RS1", "ES256K", ""])
+def test_an_unknown_algorithm_is_refused_even_when_pinned(algorithm: str) -> None:
+    with refused(Code.JWS_ALGORITHM, ProtocolViolation):
+        verify(compact({"alg": algorithm}, CLAIMS, lambda _message: b""), algorithm, "RS256")
+
+
+@pytest.mark.parametrize("algorithm", SIGNERS)
+def test_an_algorithm_that_is_not_pinned_is_refused(algorithm: str) -> None:
+    others = SIGNERS.keys() - {algorithm}
+    with refused(Code.JWS_ALGORITHM, ProtocolViolation):
+        verify(compact({"alg": algorithm}, CLAIMS, SIGNERS[algorithm]), *others)
+
+
+def test_the_claims_are_read_only_after_the_signature() -> None:
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(compact({"alg": "RS256"}, b"no claims", lambda _message: b""), "RS256")
+    with refused(Code.JWS_CLAIMS_MALFORMED, ProtocolViolation):
+        verify(compact({"alg": "RS256"}, b"no claims", SIGNERS["RS256"]), "RS256")
+
+
+def test_a_public_key_is_never_a_secret() -> None:
+    for secret in (
+        str(KEYS[0]),
+        base64url(rsa_key().public_key().public_numbers().n.to_bytes(256)),
+    ):
+        with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+            verify(compact({"alg": "HS256"}, CLAIMS, hs(secret)), "HS256")
+
+
+def test_a_secret_of_the_key_set_is_never_used() -> None:
+    shared: list[JSON] = [{"kty": "oct", "k": base64url(b"k" * 32), "kid": "shared"}]
+    token = compact({"alg": "HS256", "kid": "shared"}, CLAIMS, hs("k" * 32))
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(token, "HS256", keys=shared)
+
+
+@pytest.mark.parametrize("secret", [None, "", "s" * 31, "-----BEGIN PUBLIC KEY-----" + "s" * 32])
+def test_a_secret_that_cannot_be_a_key_verifies_nothing(secret: str | None) -> None:
+    with refused(Code.JWS_ALGORITHM, ProtocolViolation):
+        verify(compact({"alg": "HS256"}, CLAIMS, hs(secret or "")), "HS256", client_secret=secret)
+
+
+def test_a_key_in_the_header_is_never_used() -> None:
+    own = rsa_key("attacker")
+    header = {"alg": "RS256", "jwk": rsa_jwk(own), "jku": "https://evil.test/jwks"}
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(compact(header, CLAIMS, rs(own)), "RS256")
+
+
+def test_an_algorithm_is_bound_to_its_curve() -> None:
+    token = compact({"alg": "ES256"}, CLAIMS, es(ec_key("P-384")))
+    with refused(Code.JWS_KEY_MISSING, ProtocolViolation):
+        verify(token, "ES256", keys=[ec_jwk(ec_key("P-384"))])
+
+
+def test_the_salt_of_pss_is_as_long_as_the_hash() -> None:
+    token = compact({"alg": "PS256"}, CLAIMS, ps(rsa_key(), "384"))
+    with refused(Code.JWS_SIGNATURE, ProtocolViolation):
+        verify(token, "PS256")

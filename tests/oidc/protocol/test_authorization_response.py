@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.authorization import (
+    AuthorizationCode,
+    AuthorizationRefused,
+    Parameters,
+    response_state,
+)
+from tests.oidc.protocol.examples import ISSUER, refused
+
+ANSWER: Parameters = {
+    "code": ["code-1"],
+    "state": ["state-1"],
+    "iss": [ISSUER],
+    "session_state": ["abc.salt"],
+    "unknown": ["1", "2"],
+}
+REFUSAL: Parameters = {
+    "error": ["access_denied"],
+    "error_description": ["No."],
+    "state": ["state-1"],
+    "iss": [ISSUER],
+}
+
+
+def parse(answer: Parameters, *, issuer_promised: bool = True) -> AuthorizationCode:
+    return AuthorizationCode.parse(
+        answer, state="state-1", issuer=ISSUER, issuer_promised=issuer_promised
+    )
+
+
+def test_the_unchanged_answer_is_accepted() -> None:
+    code = parse(ANSWER)
+    assert (code.value, code.session_state) == ("code-1", "abc.salt")
+    assert "code-1" not in repr(code)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"state": []}, Code.AUTHORIZATION_STATE_MISSING),
+        ({"state": [""]}, Code.AUTHORIZATION_STATE_MISSING),
+        ({"state": ["state-2"]}, Code.AUTHORIZATION_STATE_MISMATCH),
+        ({"state": ["STATE-1"]}, Code.AUTHORIZATION_STATE_MISMATCH),
+        ({"state": ["\ud800é"]}, Code.AUTHORIZATION_STATE_MISMATCH),
+        ({"iss": []}, Code.AUTHORIZATION_ISSUER_MISSING),
+        ({"iss": [""]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ({"iss": ["https://op.test"]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ({"iss": ["https://evil.test/"]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ({"code": []}, Code.AUTHORIZATION_CODE_MISSING),
+        ({"code": [""]}, Code.AUTHORIZATION_CODE_MISSING),
+        ({"code": ["code\n1"]}, Code.AUTHORIZATION_MALFORMED),
+        ({"code": ["codé"]}, Code.AUTHORIZATION_MALFORMED),
+        ({"error": ["access_denied"]}, Code.AUTHORIZATION_MALFORMED),
+        ({"code": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
+        ({"state": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
+        ({"error_description": ["a" * 4097]}, Code.AUTHORIZATION_PARAMETER_TOO_LONG),
+    ],
+)
+def test_one_wrong_parameter_is_named(change: Mapping[str, Sequence[str]], code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        parse({**ANSWER, **change})
+
+
+@pytest.mark.parametrize("name", ["code", "state", "iss", "session_state"])
+def test_no_parameter_is_repeated(name: str) -> None:
+    with refused(Code.AUTHORIZATION_PARAMETER_REPEATED, ProtocolViolation):
+        parse({**ANSWER, name: [*ANSWER[name], *ANSWER[name]]})
+
+
+def test_an_issuer_that_was_not_promised_may_be_absent() -> None:
+    assert parse({**ANSWER, "iss": []}, issuer_promised=False).value == "code-1"
+
+
+def test_an_issuer_that_was_not_promised_is_compared_all_the_same() -> None:
+    with refused(Code.AUTHORIZATION_ISSUER_MISMATCH, ProtocolViolation):
+        parse({**ANSWER, "iss": ["https://evil.test/"]}, issuer_promised=False)
+
+
+@pytest.mark.parametrize("value", [[], [""], ["with space"], ["line\nbreak"], ["é"]])
+def test_a_useless_session_state_is_as_good_as_none(value: list[str]) -> None:
+    assert parse({**ANSWER, "session_state": value}).session_state is None
+
+
+def test_a_refusal_carries_the_texts_of_the_provider() -> None:
+    with pytest.raises(AuthorizationRefused) as caught:
+        parse(REFUSAL)
+    assert caught.value.code is Code.AUTHORIZATION_REFUSED
+    assert (caught.value.error, caught.value.error_description) == ("access_denied", "No.")
+
+
+def test_the_texts_of_a_refusal_are_cleaned() -> None:
+    long = "<script>\r\n\"é'\\" + "a" * 300
+    with pytest.raises(AuthorizationRefused) as caught:
+        parse({**REFUSAL, "error_description": [long]})
+    assert caught.value.error_description == "<script>????'?" + "a" * 186
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"state": ["state-2"]}, Code.AUTHORIZATION_STATE_MISMATCH),
+        ({"iss": ["https://evil.test/"]}, Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ({"iss": []}, Code.AUTHORIZATION_ISSUER_MISSING),
+    ],
+)
+def test_a_refusal_is_believed_only_from_the_right_provider(
+    change: Mapping[str, Sequence[str]], code: Code
+) -> None:
+    with refused(code, ProtocolViolation):
+        parse({**REFUSAL, **change})
+
+
+def test_the_state_is_read_before_anything_is_known() -> None:
+    assert response_state(ANSWER) == "state-1"
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([], Code.AUTHORIZATION_STATE_MISSING),
+        ([""], Code.AUTHORIZATION_STATE_MISSING),
+        (["state-1", "state-1"], Code.AUTHORIZATION_PARAMETER_REPEATED),
+        (["a" * 4097], Code.AUTHORIZATION_PARAMETER_TOO_LONG),
+    ],
+)
+def test_an_unusable_state_is_refused(values: list[str], code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        response_state({"state": values})

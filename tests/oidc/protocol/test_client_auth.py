@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from base64 import b64decode
+from urllib.parse import unquote_plus
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.client_auth import (
+    AssertionTimes,
+    AuthenticatedForm,
+    client_authentication,
+)
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW, refused
+from tests.oidc.protocol.jose.keypairs import ec_jwk, ec_key, number, rsa_jwk, rsa_key
+
+SECRET = "a secret: with % and + and é and 32 bytes"
+PEM = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+FORM = {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
+
+
+def authenticated(
+    method: str, *, secret: str | None = None, key: str | None = None, algorithm: str | None = None
+) -> AuthenticatedForm:
+    chosen = client_authentication(
+        method,
+        client_id=CLIENT_ID,
+        client_secret=secret,
+        private_key=key,
+        algorithm=algorithm,
+        key_id="key-1" if key else None,
+    )
+    return chosen.apply(FORM, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+
+
+def test_none_only_says_who_the_client_is() -> None:
+    assert authenticated("none") == AuthenticatedForm({}, {**FORM, "client_id": CLIENT_ID})
+
+
+def test_basic_form_urlencodes_both_parts() -> None:
+    request = authenticated("client_secret_basic", secret=SECRET)
+    scheme, _, credentials = request.headers["Authorization"].partition(" ")
+    client_id, client_secret = b64decode(credentials).decode("ascii").split(":")
+    assert (scheme, unquote_plus(client_id)) == ("Basic", CLIENT_ID)
+    assert unquote_plus(client_secret) == SECRET
+    assert request.form == FORM
+
+
+def test_the_example_of_rfc_6749_2_3_1() -> None:
+    chosen = client_authentication(
+        "client_secret_basic",
+        client_id="s6BhdRkqt3",
+        client_secret="7Fjfp0ZBr1KtDRbnfVdmIw",
+        private_key=None,
+    )
+    request = chosen.apply({}, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+    assert request.headers == {
+        "Authorization": "Basic czZCaGRSa3F0Mzo3RmpmcDBaQnIxS3REUmJuZlZkbUl3"
+    }
+
+
+def test_post_puts_both_parts_into_the_form() -> None:
+    credentials = {"client_id": CLIENT_ID, "client_secret": SECRET}
+    assert authenticated("client_secret_post", secret=SECRET) == AuthenticatedForm(
+        {}, {**FORM, **credentials}
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "algorithm"),
+    [
+        ("client_secret_jwt", None),
+        ("client_secret_jwt", "HS256"),
+        ("private_key_jwt", None),
+        ("private_key_jwt", "PS256"),
+    ],
+)
+def test_an_assertion_names_the_client_and_one_audience(method: str, algorithm: str | None) -> None:
+    by_secret = method == "client_secret_jwt"
+    request = authenticated(
+        method, secret=SECRET, key=None if by_secret else PEM, algorithm=algorithm
+    )
+    token = CompactJWS.parse(request.form["client_assertion"])
+    assert token.algorithm == (algorithm or ("HS256" if by_secret else "RS256"))
+    assert token.typ == "client-authentication+jwt"
+    assert token.kid == (None if by_secret else "key-1")
+    assert verified_claims(
+        token,
+        JsonWebKeySet.parse({"keys": [rsa_jwk(rsa_key(), kid="key-1")]}),
+        algorithms={token.algorithm},
+        client_secret=SECRET,
+    ) == {
+        "iss": CLIENT_ID,
+        "sub": CLIENT_ID,
+        "aud": ISSUER,
+        "jti": "jti-1",
+        "iat": NOW,
+        "exp": NOW + 60,
+    }
+
+
+def test_an_assertion_goes_with_the_form() -> None:
+    request = authenticated("client_secret_jwt", secret=SECRET)
+    assert request.headers == {}
+    assert {**request.form, "client_assertion": ""} == {
+        **FORM,
+        "client_id": CLIENT_ID,
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": "",
+    }
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_no_secret_shows(method: str) -> None:
+    chosen = client_authentication(
+        method, client_id=CLIENT_ID, client_secret=SECRET, private_key=None
+    )
+    assert SECRET not in repr(chosen)
+    assert "refresh-1" not in repr(authenticated(method, secret=SECRET))
+
+
+@pytest.mark.parametrize(
+    ("method", "secret", "key", "code"),
+    [
+        ("", SECRET, PEM, Code.CONFIGURATION_INVALID),
+        ("tls_client_auth", SECRET, PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_basic", None, PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_basic", "", PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_post", None, PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_jwt", None, PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_jwt", "s" * 31, PEM, Code.CONFIGURATION_SECRET_TOO_SHORT),
+        ("private_key_jwt", SECRET, None, Code.CONFIGURATION_KEY_UNUSABLE),
+        ("private_key_jwt", SECRET, SECRET, Code.CONFIGURATION_KEY_UNUSABLE),
+    ],
+)
+def test_a_method_without_what_it_needs_is_a_configuration_error(
+    method: str, secret: str | None, key: str | None, code: Code
+) -> None:
+    with refused(code, ConfigurationError):
+        authenticated(method, secret=secret, key=key)
+
+
+def test_a_private_jwk_brings_its_own_name() -> None:
+    jwk = ec_jwk(ec_key(), kid="ec-1") | {"d": number(ec_key().private_numbers().private_value, 32)}
+    chosen = client_authentication(
+        "private_key_jwt", client_id=CLIENT_ID, client_secret=None, private_key=jwk
+    )
+    request = chosen.apply(FORM, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+    token = CompactJWS.parse(request.form["client_assertion"])
+    assert (token.algorithm, token.kid) == ("ES256", "ec-1")

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.id_token import NO_NONCE, IdToken, accept_id_token
+from fastapi_oidc.protocol.json import JSON
+from tests.oidc.protocol.examples import (
+    ABSENT,
+    AT,
+    CLIENT_ID,
+    ISSUER,
+    NOW,
+    ODD_VALUES,
+    Changes,
+    changed,
+    refused,
+)
+from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
+
+
+def test_the_unchanged_token_is_accepted() -> None:
+    assert accept_id_token(VALID, EXPECTED, AT) == IdToken(
+        iss=ISSUER,
+        sub="248289761001",
+        aud=(CLIENT_ID, API),
+        azp=CLIENT_ID,
+        exp=NOW + 300,
+        iat=NOW,
+        nonce="nonce-1",
+        auth_time=NOW - 60,
+        sid="op-session-1",
+        acr="urn:mace:incommon:iap:silver",
+        claims=VALID,
+    )
+
+
+@pytest.mark.parametrize("name", ["azp", "nbf", "at_hash", "sid", "acr", "name"])
+def test_an_optional_claim_may_be_absent(name: str) -> None:
+    accept_id_token(changed(VALID, {name: ABSENT}), EXPECTED, AT)
+
+
+@pytest.mark.parametrize("aud", [CLIENT_ID, [CLIENT_ID], [API, CLIENT_ID, API]])
+def test_the_audience_is_a_text_or_a_list(aud: JSON) -> None:
+    accept_id_token(changed(VALID, {"aud": aud}), EXPECTED, AT)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iss": ABSENT}, Code.ID_TOKEN_ISSUER),
+        ({"iss": "https://op.test"}, Code.ID_TOKEN_ISSUER),
+        ({"iss": "https://op.test/1"}, Code.ID_TOKEN_ISSUER),
+        ({"iss": [ISSUER]}, Code.ID_TOKEN_ISSUER),
+        ({"sub": ABSENT}, Code.ID_TOKEN_SUBJECT),
+        ({"sub": "a" * 256}, Code.ID_TOKEN_SUBJECT),
+        ({"sub": "é"}, Code.ID_TOKEN_SUBJECT),
+        ({"sub": 248289761001}, Code.ID_TOKEN_SUBJECT),
+        ({"aud": ABSENT}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": "client-11"}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": [API]}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": [CLIENT_ID, "https://other.test"]}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": [CLIENT_ID, None]}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": {CLIENT_ID: True}}, Code.ID_TOKEN_AUDIENCE),
+        ({"azp": "client-2"}, Code.ID_TOKEN_AUTHORIZED_PARTY),
+        ({"azp": API}, Code.ID_TOKEN_AUTHORIZED_PARTY),
+        ({"exp": ABSENT}, Code.ID_TOKEN_EXPIRY),
+        ({"exp": str(NOW + 300)}, Code.ID_TOKEN_EXPIRY),
+        ({"exp": NOW - 30}, Code.ID_TOKEN_EXPIRED),
+        ({"exp": 0}, Code.ID_TOKEN_EXPIRED),
+        ({"iat": ABSENT}, Code.ID_TOKEN_ISSUED_AT),
+        ({"iat": NOW + 31}, Code.ID_TOKEN_ISSUED_AT),
+        ({"iat": str(NOW)}, Code.ID_TOKEN_ISSUED_AT),
+        ({"nbf": NOW + 31}, Code.ID_TOKEN_ISSUED_AT),
+        ({"nonce": ABSENT}, Code.ID_TOKEN_NONCE),
+        ({"nonce": "nonce-11"}, Code.ID_TOKEN_NONCE),
+        ({"nonce": "noncé"}, Code.ID_TOKEN_NONCE),
+        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
+        ({"auth_time": ABSENT}, Code.ID_TOKEN_AUTH_TIME),
+        ({"auth_time": NOW - 3630}, Code.ID_TOKEN_AUTH_TIME),
+        ({"auth_time": NOW + 31}, Code.ID_TOKEN_AUTH_TIME),
+        ({"auth_time": str(NOW)}, Code.ID_TOKEN_AUTH_TIME),
+        ({"sid": 1}, Code.ID_TOKEN_SESSION_ID),
+        ({"events": {}}, Code.ID_TOKEN_EVENTS),
+        ({"events": None}, Code.ID_TOKEN_EVENTS),
+    ],
+)
+def test_one_wrong_claim_is_named(change: Changes, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept_id_token(changed(VALID, change), EXPECTED, AT)
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("iss", {Code.ID_TOKEN_ISSUER}),
+        ("sub", {Code.ID_TOKEN_SUBJECT}),
+        ("aud", {Code.ID_TOKEN_AUDIENCE}),
+        ("azp", {Code.ID_TOKEN_AUTHORIZED_PARTY}),
+        ("exp", {Code.ID_TOKEN_EXPIRY, Code.ID_TOKEN_EXPIRED}),
+        ("nonce", {Code.ID_TOKEN_NONCE}),
+        ("at_hash", {Code.ID_TOKEN_ACCESS_TOKEN_HASH}),
+        ("auth_time", {Code.ID_TOKEN_AUTH_TIME}),
+        ("sid", {Code.ID_TOKEN_SESSION_ID}),
+        ("acr", {Code.ID_TOKEN_AUTHENTICATION_CONTEXT}),
+        ("events", {Code.ID_TOKEN_EVENTS}),
+    ],
+)
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+def test_an_odd_value_is_refused_in_every_claim(name: str, codes: set[Code], value: JSON) -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        accept_id_token(changed(VALID, {name: value}), EXPECTED, AT)
+    assert caught.value.code in codes
+
+
+@pytest.mark.parametrize("name", ["iat", "nbf"])
+@pytest.mark.parametrize("value", [value for value in ODD_VALUES if value != 1.5], ids=repr)
+def test_an_odd_time_of_issue_is_refused(name: str, value: JSON) -> None:
+    with refused(Code.ID_TOKEN_ISSUED_AT, ProtocolViolation):
+        accept_id_token(changed(VALID, {name: value}), EXPECTED, AT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"exp": NOW - 29},
+        {"exp": NOW + 300.5},
+        {"iat": NOW + 30},
+        {"nbf": NOW + 30},
+        {"auth_time": NOW - 3629},
+        {"auth_time": NOW + 30},
+    ],
+)
+def test_the_drift_of_two_clocks_is_tolerated(change: Changes) -> None:
+    accept_id_token(changed(VALID, change), EXPECTED, AT)
+
+
+def test_without_drift_the_second_of_expiry_is_past() -> None:
+    with refused(Code.ID_TOKEN_EXPIRED, ProtocolViolation):
+        accept_id_token(changed(VALID, {"exp": NOW}), EXPECTED, Instant(NOW, drift=0))
+
+
+def test_an_audience_is_trusted_only_when_listed() -> None:
+    with refused(Code.ID_TOKEN_AUDIENCE, ProtocolViolation):
+        accept_id_token(VALID, replace(EXPECTED, trusted_audiences=frozenset()), AT)
+
+
+def test_a_nonce_that_was_not_sent_is_refused() -> None:
+    with refused(Code.ID_TOKEN_NONCE, ProtocolViolation):
+        accept_id_token(VALID, replace(EXPECTED, nonce=NO_NONCE), AT)
+    accept_id_token(changed(VALID, {"nonce": ABSENT}), replace(EXPECTED, nonce=NO_NONCE), AT)
+
+
+def test_at_hash_belongs_to_the_access_token() -> None:
+    for other in ("access-2", None):
+        with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
+            accept_id_token(VALID, replace(EXPECTED, access_token=other), AT)
+
+
+def test_at_hash_fails_closed_for_an_unknown_algorithm() -> None:
+    with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
+        accept_id_token(VALID, replace(EXPECTED, algorithm="XS256"), AT)
+
+
+def test_auth_time_is_needed_only_with_max_age() -> None:
+    no_max_age = replace(EXPECTED, max_age=None)
+    accept_id_token(changed(VALID, {"auth_time": ABSENT}), no_max_age, AT)
+    accept_id_token(changed(VALID, {"auth_time": 0}), no_max_age, AT)
+
+
+def test_a_max_age_of_zero_asks_for_an_authentication_just_now() -> None:
+    now = replace(EXPECTED, max_age=0)
+    accept_id_token(changed(VALID, {"auth_time": NOW - 29}), now, AT)
+    with refused(Code.ID_TOKEN_AUTH_TIME, ProtocolViolation):
+        accept_id_token(changed(VALID, {"auth_time": NOW - 30}), now, AT)
+
+
+def test_nothing_secret_shows() -> None:
+    assert "access-1" not in repr(EXPECTED)
+    assert "Alice" not in repr(accept_id_token(VALID, EXPECTED, AT))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.protocol.json import MalformedJSON, parse_json, parse_json_object
+
+
+def test_json_is_read() -> None:
+    text = '{"a": [1, -2.5e3, "é", null, true], "b": {"c": "\\u00e9\\ud83d\\ude00"}}'
+    assert parse_json(text.encode()) == {
+        "a": [1, -2500.0, "é", None, True],
+        "b": {"c": "é😀"},
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"{'a': 1}",
+        b'{"a": 1} {"a": 1}',
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        '{"a": 1}'.encode("utf-16"),
+        b'"a\nb"',
+        b'{"a": 1, "a": 1}',
+        b'{"a": {"b": 1, "\\u0062": 2}}',
+        b"NaN",
+        b"[-Infinity]",
+        b"1e400",
+        b"-1e400",
+        b"1" * 5000,
+        b'"\\ud800"',
+        b'{"\\udfff": 1}',
+        b"[" * 33 + b"]" * 33,
+        b'{"a":' * 33 + b"1" + b"}" * 33,
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+    ],
+)
+def test_anything_else_is_refused(text: bytes) -> None:
+    with pytest.raises(MalformedJSON):
+        parse_json(text)
+
+
+def test_the_deepest_allowed_value_is_read() -> None:
+    assert parse_json(b"[" * 32 + b"]" * 32)
+
+
+def test_many_values_side_by_side_are_not_deep() -> None:
+    assert parse_json(b"[" + b"[]," * 99 + b"[]]") == [[]] * 100
+
+
+def test_the_size_is_bounded() -> None:
+    assert parse_json(b'"four"', max_bytes=6) == "four"
+    with pytest.raises(MalformedJSON):
+        parse_json(b'"four"', max_bytes=5)
+
+
+def test_an_escaped_backslash_before_u_is_no_surrogate() -> None:
+    assert parse_json(rb'"\\ud800"') == r"\ud800"
+
+
+@pytest.mark.parametrize("text", [b"[]", b"1", b"null", b'"text"'])
+def test_an_object_is_asked_for(text: bytes) -> None:
+    with pytest.raises(MalformedJSON):
+        parse_json_object(text)
+
+
+def test_the_error_does_not_quote_the_text() -> None:
+    with pytest.raises(MalformedJSON) as caught:
+        parse_json(b'{"access_token": "hunter2"')
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.logout_token import (
+    LOGOUT_EVENT,
+    ExpectedLogout,
+    LogoutToken,
+    accept_logout_token,
+    logout_token_parameter,
+)
+from tests.oidc.protocol.examples import (
+    ABSENT,
+    AT,
+    CLIENT_ID,
+    ISSUER,
+    NOW,
+    ODD_VALUES,
+    Changes,
+    changed,
+    refused,
+)
+
+VALID: dict[str, JSON] = {
+    "iss": ISSUER,
+    "sub": "248289761001",
+    "aud": CLIENT_ID,
+    "iat": NOW,
+    "exp": NOW + 120,
+    "jti": "bWJq",
+    "sid": "op-session-1",
+    "events": {LOGOUT_EVENT: {}},
+    "ignored_claim": "ignored",
+}
+EXPECTED = ExpectedLogout(ISSUER, CLIENT_ID)
+
+
+def accept(change: Changes, *, typ: str | None = None) -> LogoutToken:
+    return accept_logout_token(typ, changed(VALID, change), EXPECTED, AT)
+
+
+def test_the_unchanged_token_is_accepted() -> None:
+    assert accept({}) == LogoutToken(
+        iss=ISSUER,
+        aud=(CLIENT_ID,),
+        iat=NOW,
+        exp=NOW + 120,
+        jti="bWJq",
+        sub="248289761001",
+        sid="op-session-1",
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sub": ABSENT},
+        {"sid": ABSENT},
+        {"aud": [CLIENT_ID]},
+        {"events": {LOGOUT_EVENT: {"any": "member"}, "urn:other": {}}},
+        {"iat": NOW + 30},
+        {"exp": NOW - 29},
+    ],
+)
+def test_what_a_provider_may_do_differently(change: Changes) -> None:
+    accept(change)
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "jwt", "logout+jwt", "application/logout+jwt"])
+def test_the_type_may_be_absent_or_right(typ: str | None) -> None:
+    accept({}, typ=typ)
+
+
+@pytest.mark.parametrize("typ", ["", "at+jwt", "secevent+jwt", "client-authentication+jwt"])
+def test_another_kind_of_token_is_refused(typ: str) -> None:
+    with refused(Code.JWS_TYPE, ProtocolViolation):
+        accept({}, typ=typ)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iss": ABSENT}, Code.LOGOUT_TOKEN_ISSUER),
+        ({"iss": "https://other.test/"}, Code.LOGOUT_TOKEN_ISSUER),
+        ({"aud": ABSENT}, Code.LOGOUT_TOKEN_AUDIENCE),
+        ({"aud": CLIENT_ID + "INVALID"}, Code.LOGOUT_TOKEN_AUDIENCE),
+        ({"aud": [CLIENT_ID, "https://api.test"]}, Code.LOGOUT_TOKEN_AUDIENCE),
+        ({"iat": ABSENT}, Code.LOGOUT_TOKEN_ISSUED_AT),
+        ({"iat": NOW + 31}, Code.LOGOUT_TOKEN_ISSUED_AT),
+        ({"exp": ABSENT}, Code.LOGOUT_TOKEN_EXPIRY),
+        ({"exp": NOW - 30}, Code.LOGOUT_TOKEN_EXPIRED),
+        ({"jti": ABSENT}, Code.LOGOUT_TOKEN_ID),
+        ({"sub": ABSENT, "sid": ABSENT}, Code.LOGOUT_TOKEN_SUBJECT),
+        ({"sub": "a" * 256}, Code.LOGOUT_TOKEN_SUBJECT),
+        ({"events": ABSENT}, Code.LOGOUT_TOKEN_EVENTS),
+        (
+            {"events": {"http://schemas.openid.net/event/foobar": {}}},
+            Code.LOGOUT_TOKEN_EVENTS,
+        ),
+        ({"events": {LOGOUT_EVENT: True}}, Code.LOGOUT_TOKEN_EVENTS),
+        ({"events": {LOGOUT_EVENT: None}}, Code.LOGOUT_TOKEN_EVENTS),
+        ({"events": [LOGOUT_EVENT]}, Code.LOGOUT_TOKEN_EVENTS),
+        ({"events": LOGOUT_EVENT}, Code.LOGOUT_TOKEN_EVENTS),
+        ({"nonce": "nonce-1"}, Code.LOGOUT_TOKEN_NONCE),
+        ({"nonce": None}, Code.LOGOUT_TOKEN_NONCE),
+    ],
+)
+def test_one_wrong_claim_is_named(change: Changes, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept(change)
+
+
+@pytest.mark.parametrize("name", ["iss", "sub", "aud", "jti", "sid", "events", "nonce"])
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
+    with pytest.raises(ProtocolViolation):
+        accept({name: value})
+
+
+@pytest.mark.parametrize("name", ["iat", "exp"])
+@pytest.mark.parametrize("value", [value for value in ODD_VALUES if value != 1.5], ids=repr)
+def test_an_odd_time_is_refused(name: str, value: JSON) -> None:
+    with pytest.raises(ProtocolViolation):
+        accept({name: value})
+
+
+def test_trusted_audiences_hold_for_logout_tokens_too() -> None:
+    claims = changed(VALID, {"aud": [CLIENT_ID, "https://api.test"]})
+    expected = ExpectedLogout(ISSUER, CLIENT_ID, frozenset({"https://api.test"}))
+    assert accept_logout_token(None, claims, expected, AT).aud == (CLIENT_ID, "https://api.test")
+
+
+def test_the_form_has_one_logout_token() -> None:
+    assert logout_token_parameter({"logout_token": ["a.b.c"], "ignored": ["1", "2"]}) == "a.b.c"
+
+
+@pytest.mark.parametrize("values", [[], [""], ["a.b.c", "a.b.c"]])
+def test_any_other_number_of_logout_tokens_is_refused(values: list[str]) -> None:
+    with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
+        logout_token_parameter({"logout_token": values})
+    with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
+        logout_token_parameter({})

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url, require_issuer_url
+from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, refused
+
+DOCUMENT: dict[str, JSON] = {
+    "issuer": ISSUER,
+    "authorization_endpoint": "https://op.test/authorize",
+    "token_endpoint": "https://op.test/token",
+    "jwks_uri": "https://op.test/jwks",
+    "userinfo_endpoint": "https://op.test/userinfo",
+    "end_session_endpoint": "https://op.test/logout?tenant=1",
+    "check_session_iframe": "https://op.test/session",
+    "response_types_supported": ["id_token code", "code"],
+    "id_token_signing_alg_values_supported": ["none", "RS256"],
+    "authorization_response_iss_parameter_supported": True,
+    "backchannel_logout_supported": True,
+    "an_unknown_member": {"of": "any kind"},
+}
+
+
+def parse(document: object, *, allow_insecure_http: bool = False) -> ProviderMetadata:
+    return ProviderMetadata.parse(document, issuer=ISSUER, allow_insecure_http=allow_insecure_http)
+
+
+def test_the_unchanged_document_is_accepted() -> None:
+    assert parse(DOCUMENT) == ProviderMetadata(
+        issuer=ISSUER,
+        authorization_endpoint="https://op.test/authorize",
+        token_endpoint="https://op.test/token",
+        jwks_uri="https://op.test/jwks",
+        userinfo_endpoint="https://op.test/userinfo",
+        end_session_endpoint="https://op.test/logout?tenant=1",
+        revocation_endpoint=None,
+        pushed_authorization_request_endpoint=None,
+        check_session_iframe="https://op.test/session",
+        requires_pushed_authorization_requests=False,
+        promises_authorization_response_issuer=True,
+        supports_back_channel_logout=True,
+        supports_back_channel_logout_session=False,
+    )
+
+
+def test_a_document_that_advertises_neither_pkce_nor_refresh_is_accepted() -> None:
+    assert "code_challenge_methods_supported" not in DOCUMENT
+    parse(changed(DOCUMENT, {"grant_types_supported": ["authorization_code", "implicit"]}))
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [ABSENT, None, 1, "https://op.test", "https://OP.test/", "https://op.test/x", [ISSUER]],
+)
+def test_the_issuer_is_compared_exactly(issuer: JSON) -> None:
+    with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
+        parse(changed(DOCUMENT, {"issuer": issuer}))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "authorization_endpoint",
+        "token_endpoint",
+        "jwks_uri",
+        "userinfo_endpoint",
+        "end_session_endpoint",
+        "revocation_endpoint",
+        "pushed_authorization_request_endpoint",
+        "check_session_iframe",
+    ],
+)
+def test_every_endpoint_is_https(endpoint: str) -> None:
+    insecure = changed(DOCUMENT, {endpoint: "http://op.test/x"})
+    with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
+        parse(insecure)
+    assert getattr(parse(insecure, allow_insecure_http=True), endpoint) == "http://op.test/x"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"authorization_endpoint": ABSENT},
+        {"token_endpoint": ABSENT},
+        {"token_endpoint": None},
+        {"jwks_uri": ABSENT},
+        {"jwks_uri": "/jwks"},
+        {"token_endpoint": ["https://op.test/token"]},
+        {"userinfo_endpoint": ""},
+        {"userinfo_endpoint": 1},
+        {"end_session_endpoint": "javascript:alert(1)"},
+        {"check_session_iframe": "https://op.test/#x"},
+        {"backchannel_logout_supported": "true"},
+        {"backchannel_logout_session_supported": None},
+        {"require_pushed_authorization_requests": 1},
+        {"authorization_response_iss_parameter_supported": []},
+    ],
+)
+def test_a_malformed_member_is_refused(change: Changes) -> None:
+    with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
+        parse(changed(DOCUMENT, change))
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 1])
+def test_an_object_is_asked_for(document: object) -> None:
+    with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
+        parse(document)
+
+
+def test_an_optional_endpoint_may_be_null() -> None:
+    assert parse(changed(DOCUMENT, {"userinfo_endpoint": None})).userinfo_endpoint is None
+
+
+@pytest.mark.parametrize(
+    ("issuer", "url"),
+    [
+        ("https://op.test", "https://op.test/.well-known/openid-configuration"),
+        ("https://op.test/", "https://op.test/.well-known/openid-configuration"),
+        ("https://op.test/a/", "https://op.test/a/.well-known/openid-configuration"),
+        ("https://op.test/a//", "https://op.test/a//.well-known/openid-configuration"),
+    ],
+)
+def test_one_final_slash_is_dropped_for_discovery(issuer: str, url: str) -> None:
+    assert discovery_url(issuer) == url
+
+
+def test_an_issuer_is_kept_as_it_is() -> None:
+    assert require_issuer_url(ISSUER, allow_insecure_http=False) == ISSUER
+
+
+def test_an_http_issuer_must_be_allowed() -> None:
+    with refused(Code.CONFIGURATION_INSECURE_URL, ConfigurationError):
+        require_issuer_url("http://localhost:9400", allow_insecure_http=False)
+    assert require_issuer_url("http://localhost:9400", allow_insecure_http=True)
+
+
+@pytest.mark.parametrize("issuer", ["", "op.test", "https://op.test?a=b", "https://op.test#a"])
+def test_an_issuer_that_cannot_be_one_is_refused(issuer: str) -> None:
+    with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
+        require_issuer_url(issuer, allow_insecure_http=False)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.id_token import (
+    NO_NONCE,
+    EarlierIdToken,
+    IdToken,
+    accept_refreshed_id_token,
+)
+from fastapi_oidc.protocol.json import JSON
+from tests.oidc.protocol.examples import (
+    ABSENT,
+    AT,
+    CLIENT_ID,
+    ISSUER,
+    NOW,
+    ODD_VALUES,
+    Changes,
+    changed,
+    refused,
+)
+from tests.oidc.protocol.id_tokens import API
+from tests.oidc.protocol.id_tokens import EXPECTED as AT_LOGIN
+from tests.oidc.protocol.id_tokens import VALID as LOGIN
+
+ORIGINAL = EarlierIdToken(
+    iss=ISSUER,
+    sub="248289761001",
+    aud=(CLIENT_ID, API),
+    azp=CLIENT_ID,
+    auth_time=NOW - 60,
+    nonce="nonce-1",
+)
+EXPECTED = replace(AT_LOGIN, nonce=NO_NONCE, max_age=None)
+VALID = changed(LOGIN, {"nonce": ABSENT})
+
+
+def accept(change: Changes, original: EarlierIdToken = ORIGINAL) -> IdToken:
+    return accept_refreshed_id_token(changed(VALID, change), original, EXPECTED, AT)
+
+
+def test_the_unchanged_token_is_accepted() -> None:
+    assert accept({}).sub == ORIGINAL.sub
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": "nonce-1"},
+        {"auth_time": ABSENT},
+        {"aud": [API, CLIENT_ID]},
+        {"sid": ABSENT},
+        {"at_hash": ABSENT},
+    ],
+)
+def test_what_a_provider_may_do_differently(change: Changes) -> None:
+    accept(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iss": "https://op.test/1"}, Code.ID_TOKEN_ISSUER),
+        ({"sub": "another"}, Code.ID_TOKEN_SUBJECT),
+        ({"aud": CLIENT_ID}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": [CLIENT_ID, API, "https://other.test"]}, Code.ID_TOKEN_AUDIENCE),
+        ({"azp": ABSENT}, Code.ID_TOKEN_AUTHORIZED_PARTY),
+        ({"azp": "client-2"}, Code.ID_TOKEN_AUTHORIZED_PARTY),
+        ({"auth_time": NOW - 59}, Code.ID_TOKEN_AUTH_TIME),
+        ({"nonce": "nonce-2"}, Code.ID_TOKEN_NONCE),
+        ({"exp": NOW - 30}, Code.ID_TOKEN_EXPIRED),
+        ({"iat": NOW + 31}, Code.ID_TOKEN_ISSUED_AT),
+        ({"iat": ABSENT}, Code.ID_TOKEN_ISSUED_AT),
+        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
+        ({"events": {}}, Code.ID_TOKEN_EVENTS),
+    ],
+)
+def test_one_wrong_claim_is_named(change: Changes, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept(change)
+
+
+@pytest.mark.parametrize(
+    ("original", "code"),
+    [
+        (replace(ORIGINAL, iss="https://old.test/"), Code.ID_TOKEN_ISSUER),
+        (replace(ORIGINAL, aud=(CLIENT_ID,)), Code.ID_TOKEN_AUDIENCE),
+        (replace(ORIGINAL, azp=None), Code.ID_TOKEN_AUTHORIZED_PARTY),
+    ],
+)
+def test_the_token_of_the_login_decides(original: EarlierIdToken, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept({}, original)
+
+
+def test_a_login_without_auth_time_has_none_to_preserve() -> None:
+    accept({}, replace(ORIGINAL, auth_time=None))
+
+
+def test_a_nonce_cannot_appear_with_the_refresh() -> None:
+    with refused(Code.ID_TOKEN_NONCE, ProtocolViolation):
+        accept({"nonce": "nonce-1"}, replace(ORIGINAL, nonce=None))
+
+
+@pytest.mark.parametrize("name", ["iss", "sub", "aud", "azp", "exp", "auth_time", "nonce", "sid"])
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
+    with pytest.raises(ProtocolViolation):
+        accept({name: value})

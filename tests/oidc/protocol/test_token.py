@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.token import (
+    TokenResponse,
+    authorization_code_grant,
+    refresh_token_grant,
+    refusal,
+)
+from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused
+
+ANSWER: dict[str, JSON] = {
+    "access_token": "access-1",
+    "token_type": "Bearer",
+    "id_token": "a.b.c",
+    "refresh_token": "refresh-1",
+    "expires_in": 300,
+    "scope": "openid profile",
+    "session_state": "abc.salt",
+    "unknown": {"of": ["any", "kind"]},
+}
+
+
+def test_the_unchanged_answer_is_accepted() -> None:
+    tokens = TokenResponse.parse(ANSWER)
+    assert tokens == TokenResponse(
+        access_token="access-1",
+        id_token="a.b.c",
+        refresh_token="refresh-1",
+        expires_in=300,
+        scope=("openid", "profile"),
+        session_state="abc.salt",
+    )
+    assert not any(secret in repr(tokens) for secret in ("access-1", "a.b.c", "refresh-1"))
+
+
+def test_only_the_access_token_and_its_type_are_needed() -> None:
+    tokens = TokenResponse.parse({"access_token": "access-1", "token_type": "bearer"})
+    assert tokens == TokenResponse("access-1", None, None, None, None, None)
+
+
+@pytest.mark.parametrize("token_type", ["bearer", "BEARER", "bEaReR"])
+def test_the_token_type_is_compared_without_case(token_type: str) -> None:
+    answer = changed(ANSWER, {"token_type": token_type})
+    assert TokenResponse.parse(answer) == TokenResponse.parse(ANSWER)
+
+
+@pytest.mark.parametrize("token_type", ["DPoP", "N_A", "mac", "Bearer "])
+def test_another_token_type_is_refused(token_type: str) -> None:
+    with refused(Code.TOKEN_TYPE, ProviderError):
+        TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "seconds"),
+    [(0, 0), (3600, 3600), ("3600", 3600), (3600.0, 3600), (None, None), (ABSENT, None)],
+)
+def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: int | None) -> None:
+    answer = changed(ANSWER, {"expires_in": expires_in})
+    assert TokenResponse.parse(answer).expires_in == seconds
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"access_token": ABSENT},
+        {"access_token": None},
+        {"access_token": ""},
+        {"access_token": 1},
+        {"access_token": ["access-1"]},
+        {"access_token": "access\r\n1"},
+        {"access_token": "accéss"},
+        {"token_type": ABSENT},
+        {"token_type": None},
+        {"token_type": ["Bearer"]},
+        {"id_token": ""},
+        {"id_token": {}},
+        {"refresh_token": True},
+        {"refresh_token": "refresh\x00"},
+        {"scope": ["openid"]},
+        {"session_state": 1},
+        {"expires_in": True},
+        {"expires_in": -1},
+        {"expires_in": "-1"},
+        {"expires_in": "soon"},
+        {"expires_in": ""},
+        {"expires_in": "٣"},
+        {"expires_in": "9" * 5000},
+        {"expires_in": 1.5},
+        {"expires_in": 10**400},
+        {"expires_in": [300]},
+    ],
+)
+def test_one_malformed_member_is_refused(change: Changes) -> None:
+    with refused(Code.TOKEN_MALFORMED, ProviderError):
+        TokenResponse.parse(changed(ANSWER, change))
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 1, [ANSWER]])
+def test_an_object_is_asked_for(document: object) -> None:
+    with refused(Code.TOKEN_MALFORMED, ProviderError):
+        TokenResponse.parse(document)
+
+
+def test_a_code_exchange_brings_an_id_token() -> None:
+    assert TokenResponse.parse(ANSWER).required_id_token() == "a.b.c"
+    with refused(Code.TOKEN_ID_TOKEN_MISSING, ProviderError):
+        TokenResponse.parse(changed(ANSWER, {"id_token": ABSENT})).required_id_token()
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "code"),
+    [
+        ({"error": "invalid_grant"}, 400, Code.TOKEN_INVALID_GRANT),
+        ({"error": "invalid_client"}, 401, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "invalid_client"}, 400, Code.TOKEN_INVALID_CLIENT),
+        ({"error": "invalid_scope"}, 400, Code.TOKEN_REFUSED),
+        ({"error": ["invalid_grant"]}, 400, Code.TOKEN_REFUSED),
+        ({}, 401, Code.TOKEN_INVALID_CLIENT),
+        ({}, 500, Code.TOKEN_REFUSED),
+        (None, 400, Code.TOKEN_REFUSED),
+        ("invalid_grant", 400, Code.TOKEN_REFUSED),
+    ],
+)
+def test_a_refusal_has_the_code_of_its_error(document: object, status: int, code: Code) -> None:
+    assert refusal(document, status).code is code
+
+
+def test_the_text_of_a_refusal_is_cleaned() -> None:
+    assert refusal({"error": "bad\n" + "x" * 999}, 400).error == "bad?" + "x" * 196
+
+
+def test_a_code_is_exchanged_with_its_verifier() -> None:
+    assert authorization_code_grant("code-1", "https://app.test/callback", "verifier-1") == {
+        "grant_type": "authorization_code",
+        "code": "code-1",
+        "redirect_uri": "https://app.test/callback",
+        "code_verifier": "verifier-1",
+    }
+
+
+def test_a_refresh_asks_for_no_other_scope() -> None:
+    grant = refresh_token_grant("refresh-1")
+    assert grant == {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
