@@ -1,0 +1,1 @@
+"""A web console for microVMs: sign in, look, and change what your roles allow."""

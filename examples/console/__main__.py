@@ -1,0 +1,59 @@
+"""`python -m examples.console`: the console, with a provider and a monitor of its own if needed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import replace
+
+import uvicorn
+from pydantic import ValidationError
+
+from examples.console.app import create_app
+from examples.console.demo import Parts, parts
+from examples.console.settings import ConsoleSettings, SettingsError
+from fastapi_oidc import ConfigurationError
+
+
+def main() -> None:
+    """Serve until Ctrl-C; what cannot work is one sentence and exit code 2."""
+    try:
+        serve(ConsoleSettings.from_environment(os.environ))
+    except (SettingsError, ConfigurationError, ValidationError) as error:
+        print(f"The console cannot start: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def serve(settings: ConsoleSettings) -> None:
+    """Serve on 127.0.0.1 until interrupted; port 0 is any free one. Raises SettingsError."""
+    listener = _listener(settings.port)
+    settings = replace(settings, port=listener.getsockname()[1])
+    with listener, parts(settings) as console:
+        app = create_app(console.oidc, console.sockets, console.suggestions)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        print(_welcome(settings, console), flush=True)
+        uvicorn.Server(config).run([listener])
+
+
+def _listener(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise SettingsError(
+            f"port {port} of 127.0.0.1 cannot be used ({error.strerror}). "
+            "Choose another with CONSOLE_PORT."
+        ) from error
+
+
+def _welcome(settings: ConsoleSettings, console: Parts) -> str:
+    lines = [f"\n  microVM console   http://127.0.0.1:{settings.port}"]
+    if console.provider is not None:
+        lines += ["  Sign in as        alice (admin) or bob (viewer), no password"]
+        lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
+    lines += [f"  Monitor {name:9} {path}" for name, path in console.sockets.items()]
+    return "\n".join([*lines, "  Stop with         Ctrl-C\n"])
+
+
+if __name__ == "__main__":
+    main()

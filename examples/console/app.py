@@ -1,0 +1,53 @@
+"""The console as a FastAPI app: two libraries, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+
+from examples.console import routes
+from examples.console.headers import SecurityHeaders
+from examples.console.identity import User, resolve_identity
+from examples.console.monitors import Monitors
+from examples.console.refusals import message_page, tell_refusals
+from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
+
+
+def create_app(
+    settings: OIDCSettings,
+    sockets: Mapping[str, str],
+    suggestions: Mapping[str, str] | None = None,
+) -> FastAPI:
+    """The console for the monitors at `sockets`, by name. Raises ConfigurationError."""
+    oidc: OIDC[User] = OIDC(
+        settings, resolve_identity=resolve_identity, back_channel_logout_store="memory"
+    )
+    monitors = Monitors(sockets, suggestions or {})
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await monitors.aclose()
+        await oidc.aclose()
+
+    app = FastAPI(title="microVM console", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.monitors = monitors
+    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=("/static", "/signed-out"))
+    app.add_middleware(SecurityHeaders, issuer=settings.issuer)
+    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
+    app.include_router(oidc.router, prefix="/auth")
+    app.include_router(routes.pages(oidc))
+    app.include_router(routes.changes(oidc))
+    tell_refusals(app, oidc)
+
+    @app.get("/signed-out")
+    async def signed_out() -> HTMLResponse:
+        text = "You have signed out of the console."
+        return message_page(200, "Signed out", text, "/", "Sign in again")
+
+    return app

@@ -1,0 +1,79 @@
+"""Carrying out a change: all input is checked before anything is sent, faults find their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from examples.console.changes import Change
+from examples.console.forms import Fields, Invalid, Section, Texts
+from examples.console.monitors import Monitor
+from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a change was not carried out: beside its fields (`section.field`), or its button.
+
+    `status` is that of the answer to the browser.
+    """
+
+    status: int
+    at_fields: Texts = field(default_factory=dict)
+    at_button: str = ""
+
+
+async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
+    """Send what the form says; None when the monitor did all of it."""
+    parsed, errors = _parsed(change, form)
+    if errors:
+        return Failure(422, errors, "Nothing was changed yet: see the marked fields.")
+    for section in change.sections:
+        try:
+            await section.send(monitor.control, parsed[section.key])
+        except (VmmError, ValueError) as error:
+            return _refused(monitor, section, error)
+    try:
+        if change.act is not None:
+            await change.act(monitor.control)
+    except VmmError as error:
+        return Failure(_status(error), at_button=sentence(monitor, error))
+    return None
+
+
+def sentence(monitor: Monitor, error: Exception) -> str:
+    """What went wrong, for a person: the monitor's own words where it has any."""
+    match error:
+        case VmmApiError():
+            return error.fault_message or f"The monitor answered {error.status_code}."
+        case VmmTimeoutError():
+            return "The monitor took too long to answer."
+        case VmmConnectionError():
+            return f"No monitor answers at {monitor.socket_path}. Is it running?"
+    return str(error)
+
+
+def _parsed(change: Change, form: Texts) -> tuple[Mapping[str, Fields], Texts]:
+    parsed: dict[str, Fields] = {}
+    errors: dict[str, str] = {}
+    for section in change.sections:
+        try:
+            parsed[section.key] = section.parse(form)
+        except Invalid as invalid:
+            errors |= {f"{section.key}.{name}": told for name, told in invalid.errors.items()}
+    return parsed, errors
+
+
+def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
+    """The fault beside the field it is about; beside the button when no field is known."""
+    told = sentence(monitor, error)
+    name = section.field_of(told) if isinstance(error, VmmApiError) else None
+    if name is None:
+        return Failure(_status(error), at_button=f"{section.title}: {told}")
+    at_fields = {f"{section.key}.{name}": told}
+    return Failure(_status(error), at_fields, f"{section.title}: the monitor refused it.")
+
+
+def _status(error: Exception) -> int:
+    """A refusal is about what was asked (409, 422); a silent monitor is a bad gateway."""
+    return 422 if isinstance(error, VmmApiError | ValueError) else 502

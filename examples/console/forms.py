@@ -1,0 +1,110 @@
+"""Forms made from the models of the monitor client, whose fields give help texts and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from generated_vmm import AsyncVmmClient, FullVmConfiguration
+from generated_vmm.model import ApiModel
+
+Fields: TypeAlias = Mapping[str, object]
+Texts: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input; `name` is the model's field, `initial` stands in an empty form."""
+
+    name: str
+    label: str
+    kind: Literal["text", "number", "flag", "choice"] = "text"
+    choices: tuple[str, ...] = ()
+    initial: str = ""
+
+
+class Invalid(Exception):
+    """What was typed makes no model; `errors` has a sentence for each field."""
+
+    def __init__(self, errors: Texts) -> None:
+        super().__init__(f"invalid: {', '.join(errors)}")
+        self.errors = errors
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The inputs that become one model, which is sent with one call.
+
+    `fixed` are members nobody is asked for, `current` finds the model in what the monitor has now.
+    `about` maps a word in a fault message to the field it is about; in lower case.
+    """
+
+    key: str
+    title: str
+    model: type[ApiModel]
+    fields: tuple[Field, ...]
+    send: Callable[[AsyncVmmClient, Fields], Awaitable[None]]
+    current: Callable[[FullVmConfiguration], ApiModel | None] = lambda configuration: None
+    fixed: Fields = field(default_factory=dict)
+    about: Texts = field(default_factory=dict)
+
+    def hint(self, name: str) -> str:
+        """What the field is for, in the words of the model."""
+        return self.model.model_fields[name].description or ""
+
+    def parse(self, form: Texts) -> Fields:
+        """The members to send, each in its type; inputs left empty are not set. Raises Invalid."""
+        typed = {name: form.get(f"{self.key}.{name}", "").strip() for name in self._names}
+        given = {name: value for name, value in typed.items() if value}
+        try:
+            # A form has texts only, so numbers and flags are read from texts here and only here.
+            model = self.model.model_validate({**self.fixed, **given}, strict=False)
+        except ValidationError as error:
+            raise Invalid(_sentences(error)) from error
+        return model.model_dump(exclude_unset=True)
+
+    def field_of(self, fault_message: str) -> str | None:
+        """The field that the monitor complains about, as far as its words tell."""
+        fault = fault_message.lower()
+        return next((name for word, name in self.about.items() if word in fault), None)
+
+    def values(self, configuration: FullVmConfiguration | None, suggestions: Texts) -> Texts:
+        """A text for each `key.field`: the monitor's present values, else what is suggested."""
+        current = self.current(configuration) if configuration else None
+        values: dict[str, str] = {}
+        for one in self.fields:
+            name = f"{self.key}.{one.name}"
+            suggested = suggestions.get(name, one.initial)
+            values[name] = suggested if current is None else _shown(getattr(current, one.name))
+        return values
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else ""
+    return "" if value is None else str(value)
+
+
+_SENTENCES: Texts = {
+    "missing": "This is needed.",
+    "int_parsing": "Enter a whole number.",
+    "int_from_float": "Enter a whole number.",
+}
+
+
+def _sentences(error: ValidationError) -> dict[str, str]:
+    """For each field what is wrong with it, for a person to read."""
+    return {
+        str(fault["loc"][0]): _SENTENCES.get(
+            fault["type"], fault["msg"].replace("Input should be", "Must be") + "."
+        )
+        for fault in error.errors(include_url=False, include_input=False)
+        if fault["loc"]
+    }

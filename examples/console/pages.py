@@ -1,0 +1,24 @@
+"""Pages from templates; everything put into one is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def page(template: str, values: Mapping[str, object], *, status: int = 200) -> HTMLResponse:
+    """The page `template` makes of `values`; no cache keeps it, as one user alone may see it."""
+    html = TEMPLATES.get_template(template).render(values)
+    return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,71 @@
+"""Refusals as pages: what happened, that nothing was changed, and the way on."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from starlette.exceptions import HTTPException
+
+from examples.console.changes import CHANGES
+from examples.console.identity import User
+from examples.console.pages import page
+from examples.console.routes import monitor_of
+from examples.console.view import Visit, machine_page
+from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
+
+
+def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
+    """Answers every refusal of a change with a page; the library answers the rest."""
+
+    async def session_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, SessionError)
+        if request.method != "POST" or not request.url.path.startswith("/machines/"):
+            raise error
+        session = await oidc.get_session(request)
+        return session_over(request) if session is None else await refused(request, session, error)
+
+    async def refused(
+        request: Request, session: OIDCSession[User], error: SessionError
+    ) -> HTMLResponse:
+        visit = Visit(
+            session,
+            oidc.csrf_token(session),
+            refusal=refusal_sentence(request.path_params.get("change", ""), error),
+            status=error.status,
+        )
+        return await machine_page(monitor_of(request, request.path_params["machine"]), visit)
+
+    async def http_error(request: Request, error: Exception) -> HTMLResponse:
+        assert isinstance(error, HTTPException)
+        return message_page(error.status_code, "Not found", str(error.detail), "/", "All machines")
+
+    app.add_exception_handler(SessionError, session_error)
+    app.add_exception_handler(HTTPException, http_error)
+
+
+def refusal_sentence(change: str, error: SessionError) -> str:
+    """Why somebody who is signed in was refused."""
+    if error.code is Code.SESSION_FORBIDDEN:
+        verb = CHANGES[change].verb if change in CHANGES else "do this"
+        return f"Only an admin may {verb}. Nothing was changed."
+    return f"{error.public_text} Nothing was changed."
+
+
+def session_over(request: Request) -> HTMLResponse:
+    """The session ended before the button was pressed."""
+    back = urlencode({"return_to": f"/machines/{request.path_params['machine']}"})
+    return message_page(
+        401,
+        "Your session has ended",
+        "Nothing was changed. Sign in again to go on where you were.",
+        f"/auth/login?{back}",
+        "Sign in",
+    )
+
+
+def message_page(status: int, heading: str, text: str, way_on: str, label: str) -> HTMLResponse:
+    """A page that says one thing and has one way on."""
+    values = {"heading": heading, "text": text, "way_on": way_on, "way_on_label": label}
+    return page("message.html", {"user": None, **values}, status=status)
