@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
-from ..errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from .error_text import cleaned
-from .pkce import CODE_CHALLENGE_METHOD
-from .urls import with_query
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
+from fastapi_oidc.protocol.error_text import cleaned
+from fastapi_oidc.protocol.pkce import CODE_CHALLENGE_METHOD
+from fastapi_oidc.protocol.urls import with_query
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
 """The parameters of a query or form: every value each name has."""

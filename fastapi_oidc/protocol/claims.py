@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import Code, ProtocolViolation
-from .json import JSON, Claims
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.json import JSON, Claims
 
 MAX_NUMERIC_DATE = 253_402_300_799
 """The last second of the year 9999."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from urllib.parse import quote_plus
 
-from ..errors import Code, ConfigurationError
-from .jose.sign import Signer
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.jose.sign import Signer
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_LIFETIME = 60

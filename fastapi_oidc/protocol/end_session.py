@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .urls import with_query
+from fastapi_oidc.protocol.urls import with_query
 
 
 @dataclass(frozen=True, slots=True)

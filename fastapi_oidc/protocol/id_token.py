@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal
 
-from ..clock import Instant
-from ..errors import Code, ProtocolViolation
-from .claims import (
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.claims import (
     optional_numeric_date,
     optional_string,
     require_audience,
@@ -18,8 +18,8 @@ from .claims import (
     require_string,
     require_subject,
 )
-from .jose.at_hash import access_token_hash
-from .json import Claims
+from fastapi_oidc.protocol.jose.at_hash import access_token_hash
+from fastapi_oidc.protocol.json import Claims
 
 
 class NoNonce(Enum):

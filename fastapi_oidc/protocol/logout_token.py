@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..clock import Instant
-from ..errors import Code, ProtocolViolation
-from .authorization import Parameters
-from .claims import (
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.protocol.claims import (
     optional_string,
     require_audience,
     require_issuer,
@@ -15,7 +15,7 @@ from .claims import (
     require_string,
     require_subject,
 )
-from .json import Claims
+from fastapi_oidc.protocol.json import Claims
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 

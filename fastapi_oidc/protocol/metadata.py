@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from ..errors import Code, ConfigurationError, ProviderError
-from .urls import URLFault, fault_of_url
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Self
 
-from ..errors import Code, ProviderError
-from .error_text import cleaned
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.error_text import cleaned
 
 MAX_LIFETIME = 10 * 366 * 24 * 3600
 """Longest `expires_in` that is believed, in seconds."""

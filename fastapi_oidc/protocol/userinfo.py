@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import Code, ProtocolViolation
-from .claims import require_issuer
-from .json import Claims
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.claims import require_issuer
+from fastapi_oidc.protocol.json import Claims
 
 
 def accept_userinfo(document: object, *, sub: str) -> Claims:

@@ -14,8 +14,8 @@ from jose.backends.cryptography_backend import (
 )
 from jose.exceptions import JWKError
 
-from ...errors import Code, ConfigurationError
-from .key_classes import EdDSAKey, PSSKey
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.jose.key_classes import EdDSAKey, PSSKey
 
 KeyType: TypeAlias = Literal["RSA", "EC", "OKP", "oct"]
 HashName: TypeAlias = Literal["sha256", "sha384", "sha512"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from ...errors import Code, ProtocolViolation
-from .algorithms import ALGORITHMS
-from .base64url import encode
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.base64url import encode
 
 
 def access_token_hash(access_token: str, algorithm: str) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from ...errors import Code, ProtocolViolation
-from ..json import Claims, MalformedJSON, parse_json_object
-from . import base64url
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.json import Claims, MalformedJSON, parse_json_object
 
 MAX_TOKEN_LENGTH = 65_536
 MAX_HEADER_BYTES = 4096

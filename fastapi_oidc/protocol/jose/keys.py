@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 
-from ...errors import Code, ProviderError
-from . import base64url
-from .algorithms import Algorithm, KeyType
+from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import Algorithm, KeyType
 
 PublicKey: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 

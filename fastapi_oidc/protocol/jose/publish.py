@@ -6,8 +6,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from . import base64url
-from .keys import PublicKey
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.keys import PublicKey
 
 _CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from jose.backends.base import Key
 from jose.backends.cryptography_backend import CryptographyECKey, CryptographyRSAKey
 
-from ...errors import Code, ConfigurationError
-from . import base64url
-from .algorithms import ALGORITHMS, Algorithm, require_secret
-from .keys import MIN_RSA_BITS
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, require_secret
+from fastapi_oidc.protocol.jose.keys import MIN_RSA_BITS
 
 PrivateKey: TypeAlias = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from ...errors import Code, ProtocolViolation
-from ..json import Claims
-from .algorithms import ALGORITHMS, Algorithm, secret_key
-from .compact import CompactJWS
-from .keys import JsonWebKeySet
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, secret_key
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.json import Claims
 
 
 class KeyMissing(ProtocolViolation):
