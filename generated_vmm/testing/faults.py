@@ -6,6 +6,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from .json.writer import json_bytes
+from .wire.http_layer import Answer
+
 GARBAGE: Final = b"\x00\xff this is no HTTP \r\n\r\n"
 
 
@@ -41,6 +44,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._queue: deque[Disturbance] = deque()
+        self._refusals: deque[Answer] = deque()
         self._refused_connections: deque[None] = deque()
 
     def delay_next(self, seconds: float) -> None:
@@ -59,6 +63,11 @@ class Faults:
         """Carry the next request out, then close the connection without an answer."""
         self._queue.append(Disturbance(content=b"", close=True))
 
+    def refuse_next(self, fault_message: str, *, status: int = 400) -> None:
+        """Answer the next request with this refusal and leave the machine as it is."""
+        body = json_bytes({"fault_message": fault_message})
+        self._refusals.append(Answer(status, body))
+
     def close_next_connection(self) -> None:
         """Close the next connection as soon as it is accepted."""
         self._refused_connections.append(None)
@@ -66,12 +75,17 @@ class Faults:
     def clear(self) -> None:
         """Behave from now on."""
         self._queue.clear()
+        self._refusals.clear()
         self._refused_connections.clear()
 
     def take(self, answer: bytes) -> Delivery:
         """The delivery of this answer, disturbed if that was asked for."""
         disturbance = self._queue.popleft() if self._queue else Disturbance()
         return disturbance.deliver(answer)
+
+    def take_refusal(self) -> Answer | None:
+        """The refusal the request just received is to get; None when it is to be carried out."""
+        return self._refusals.popleft() if self._refusals else None
 
     def take_refused_connection(self) -> bool:
         """Whether the connection just accepted is to be closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -9,12 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from .api.operations import answer
 from .api.table import OPERATIONS
 from .faults import Faults
 from .guest import SimulatedGuest
+from .json.reader import Json
 from .machine import PAYLOAD_LIMIT, Machine, MonitorOptions
 from .wire.http_layer import Answer, Request
 from .wire.server import ApiServer
@@ -28,6 +30,10 @@ class ReceivedCall:
     path: str
     body: bytes | None
     status: int
+
+    def json(self) -> Json:
+        """The body as JSON. Raises `ValueError` when there is none or it is not JSON."""
+        return cast(Json, json.loads(self.body or b""))
 
 
 class SimulatedMonitor:
@@ -172,6 +178,6 @@ class SimulatedMonitor:
         self.stop()
 
     def _respond(self, request: Request) -> Answer:
-        given = answer(OPERATIONS, self._machine, request)
+        given = self.faults.take_refusal() or answer(OPERATIONS, self._machine, request)
         self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
         return given

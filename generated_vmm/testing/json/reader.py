@@ -128,7 +128,8 @@ class Reader:
                 parts.append(byte)
         try:
             return parts.decode()
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            self.at -= len(parts) - error.start
             self.fail("invalid unicode code point")
 
     def _string_byte(self) -> int:

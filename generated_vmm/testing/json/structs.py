@@ -205,7 +205,8 @@ def _struct_of(shape: type[Struct]) -> Read:
                 values = _members(reader, members, ignores_unknown=shape.IGNORES_UNKNOWN)
                 _require(required, values)
             except Misfit as misfit:
-                reader.at += reader.next_byte() == ord("}")
+                if reader.next_byte() == ord("}"):
+                    reader.at += 1
                 reader.fail(str(misfit))
             reader.at += 1
         return shape(**values)

@@ -114,4 +114,4 @@ def number_text(number: int | float) -> str:
     """A number as a refusal names it."""
     if isinstance(number, int):
         return f"integer `{number}`"
-    return f"floating point `{number!r}`".replace("e+", "e")
+    return f"floating point `{number!r}`"

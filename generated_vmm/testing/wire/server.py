@@ -75,11 +75,10 @@ class ApiServer:
 
     def _accept(self) -> None:
         peer, _ = self._listener.accept()
-        if len(self._connections) >= MAX_CONNECTIONS:
-            peer.send(SERVER_FULL)
-            peer.close()
-            return
-        if self._faults.take_refused_connection():
+        full = len(self._connections) >= MAX_CONNECTIONS
+        if full or self._faults.take_refused_connection():
+            with contextlib.suppress(OSError):
+                peer.sendall(SERVER_FULL if full else b"")
             peer.close()
             return
         peer.setblocking(False)
@@ -100,18 +99,23 @@ class ApiServer:
         if not chunk:
             self._drop(connection)
             return
-        try:
-            requests = connection.parser.feed(chunk)
-        except HttpRefusal as reason:
-            requests = []
-            connection.unsent.append(refusal(reason).encode())
-        if connection.parser.awaits_continue:
-            connection.parser.awaits_continue = False
-            connection.unsent.append(CONTINUE.encode())
-        for request in requests:
+        for request in self._requests_in(connection, chunk):
             self._serve_one(connection, request)
         if connection.unsent or connection.closing:
             self._start_writing(connection)
+
+    def _requests_in(self, connection: Connection, chunk: bytes) -> list[Request]:
+        refused: list[bytes] = []
+        requests: list[Request] = []
+        try:
+            requests = connection.parser.feed(chunk)
+        except HttpRefusal as reason:
+            refused.append(refusal(reason).encode())
+        if connection.parser.awaits_continue:
+            connection.parser.awaits_continue = False
+            connection.unsent.append(CONTINUE.encode())
+        connection.unsent += refused
+        return requests
 
     def _serve_one(self, connection: Connection, request: Request) -> None:
         answer = self._respond(request)
@@ -130,7 +134,9 @@ class ApiServer:
         connection.closing = delivery.close
 
     def _send_last(self, connection: Connection) -> None:
-        """The process is about to end: get the answer out, then stop."""
+        """The process ends: whoever has this answer finds nobody listening any more."""
+        self._selector.unregister(self._listener)
+        self._listener.close()
         connection.peer.setblocking(True)
         connection.peer.settimeout(1.0)
         with contextlib.suppress(OSError):

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol, TypedDict, Unpack
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from tests.vmm.simulator.caller import Caller
+
+
+class Options(TypedDict, total=False):
+    """The options of a monitor, by their keywords."""
+
+    check_files: bool
+    enable_pci: bool
+    host_devices: Collection[str]
+    instance_id: str
+    version: str
+    payload_limit: int
+    mmds_size_limit: int
+
+
+class MakeMonitor(Protocol):
+    """Starts a monitor that is stopped after the test."""
+
+    def __call__(self, name: str = ..., **options: Unpack[Options]) -> SimulatedMonitor: ...
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, as unix sockets need it."""
+    with tempfile.TemporaryDirectory(prefix="vmm-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def kernel(folder: Path) -> str:
+    path = folder / "vmlinux"
+    path.write_bytes(b"\x7fELF")
+    return str(path)
+
+
+@pytest.fixture
+def disk(folder: Path) -> str:
+    path = folder / "rootfs.ext4"
+    path.write_bytes(b"disk")
+    return str(path)
+
+
+@pytest.fixture
+def make_monitor(folder: Path) -> Iterator[MakeMonitor]:
+    """Starts monitors with other options than the usual ones, and stops them."""
+    with ExitStack() as stack:
+
+        def make(name: str = "made.socket", **options: Unpack[Options]) -> SimulatedMonitor:
+            return stack.enter_context(SimulatedMonitor(folder / name, **options))
+
+        yield make
+
+
+@pytest.fixture
+def monitor(folder: Path) -> Iterator[SimulatedMonitor]:
+    """A monitor that checks host files, as a real one does."""
+    with SimulatedMonitor(folder / "api.socket") as monitor:
+        yield monitor
+
+
+@pytest.fixture
+def call(monitor: SimulatedMonitor) -> Caller:
+    return Caller(monitor.socket_path)
+
+
+@pytest.fixture
+def start(call: Caller, kernel: str) -> Callable[[], None]:
+    """Boots what has been configured so far."""
+
+    def boot() -> None:
+        call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+        call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+
+    return boot

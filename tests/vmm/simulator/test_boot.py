@@ -1,0 +1,120 @@
+"""Boot source, start, pause, resume, end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.conftest import MakeMonitor
+
+
+def act(action_type: str) -> tuple[str, str, object]:
+    return "PUT", "/actions", {"action_type": action_type}
+
+
+def test_a_fresh_monitor_describes_itself(call: Caller) -> None:
+    assert call.get("/") == {
+        "id": "anonymous-instance",
+        "state": "Not started",
+        "vmm_version": "1.16.1",
+        "app_name": "Firecracker",
+    }
+    assert call.get("/version") == {"firecracker_version": "1.16.1"}
+
+
+def test_start_pause_and_resume_show_in_the_state(call: Caller, start: Callable[[], None]) -> None:
+    start()
+    assert call.get("/")["state"] == "Running"
+    call.accepted("PATCH", "/vm", {"state": "Paused"})
+    assert call.get("/")["state"] == "Paused"
+    call.accepted("PATCH", "/vm", {"state": "Resumed"})
+    assert call.get("/")["state"] == "Running"
+
+
+@pytest.mark.parametrize(("state", "shown"), [("Paused", "Paused"), ("Resumed", "Running")])
+def test_the_same_state_twice_is_accepted(
+    call: Caller, start: Callable[[], None], state: str, shown: str
+) -> None:
+    start()
+    call.accepted("PATCH", "/vm", {"state": state})
+    call.accepted("PATCH", "/vm", {"state": state})
+    assert call.get("/")["state"] == shown
+
+
+def test_a_start_without_a_kernel_is_refused_and_can_be_mended(
+    call: Caller, start: Callable[[], None]
+) -> None:
+    reply = call(*act("InstanceStart"))
+    assert (reply.status, reply.fault) == (
+        400,
+        "Start microvm error: Cannot start microvm without kernel configuration.",
+    )
+    assert call.get("/")["state"] == "Not started"
+    start()
+    assert call.get("/")["state"] == "Running"
+
+
+def test_a_missing_kernel_is_refused_but_shown(call: Caller, folder: Path) -> None:
+    missing = str(folder / "nothing")
+    reply = call("PUT", "/boot-source", {"kernel_image_path": missing})
+    assert (reply.status, reply.fault) == (
+        400,
+        "Boot source error: The kernel file cannot be opened: "
+        "No such file or directory (os error 2)",
+    )
+    assert call.get("/vm/config")["boot-source"] == {
+        "kernel_image_path": missing,
+        "initrd_path": None,
+        "boot_args": None,
+    }
+
+
+def test_a_missing_initrd_is_refused(call: Caller, kernel: str, folder: Path) -> None:
+    body = {"kernel_image_path": kernel, "initrd_path": str(folder / "nothing")}
+    assert call("PUT", "/boot-source", body).fault == (
+        "Boot source error: The initrd file cannot be opened due to invalid path or "
+        "invalid permissions. No such file or directory (os error 2)"
+    )
+
+
+def test_a_guest_told_to_reboot_ends_the_process(
+    monitor: SimulatedMonitor, call: Caller, start: Callable[[], None]
+) -> None:
+    start()
+    call.accepted(*act("SendCtrlAltDel"))
+    assert monitor.exit_code == 0
+    with pytest.raises(ConnectionRefusedError):
+        call("GET", "/")
+    assert monitor.socket_path.exists()
+
+
+def test_a_paused_guest_reboots_when_it_goes_on(
+    monitor: SimulatedMonitor, call: Caller, start: Callable[[], None]
+) -> None:
+    start()
+    call.accepted("PATCH", "/vm", {"state": "Paused"})
+    call.accepted(*act("SendCtrlAltDel"))
+    assert monitor.exit_code is None
+    call.accepted("PATCH", "/vm", {"state": "Resumed"})
+    assert monitor.exit_code == 0
+
+
+def test_metrics_are_flushed_even_without_a_place_for_them(
+    call: Caller, start: Callable[[], None]
+) -> None:
+    start()
+    call.accepted(*act("FlushMetrics"))
+
+
+def test_every_path_will_do_when_files_are_not_checked(
+    make_monitor: MakeMonitor,
+) -> None:
+    call = Caller(make_monitor(check_files=False).socket_path)
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": "/no/vmlinux"})
+    drive = {"drive_id": "rootfs", "is_root_device": True, "path_on_host": "/no/rootfs"}
+    call.accepted("PUT", "/drives/rootfs", drive)
+    call.accepted(*act("InstanceStart"))

@@ -1,0 +1,158 @@
+"""PUT and PATCH /drives/{drive_id} before and after the start, without hotplug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing.json.reader import Json
+from tests.vmm.simulator.caller import Caller
+
+NO_DEVICE = "Drive config error: Unable to create the virtio block device: "
+NO_PATCH = "Drive config error: Unable to patch the block device: "
+VERIFY = " Please verify the request arguments."
+
+
+def drives(call: Caller) -> list[dict[str, Json]]:
+    listed = call.get("/vm/config")["drives"]
+    assert isinstance(listed, list)
+    return [drive for drive in listed if isinstance(drive, dict)]
+
+
+def put(call: Caller, drive_id: str, **body: object) -> None:
+    call.accepted("PUT", f"/drives/{drive_id}", {"drive_id": drive_id, **body})
+
+
+def test_a_drive_shows_its_defaults_and_nulls(call: Caller, disk: str) -> None:
+    put(call, "rootfs", is_root_device=True, path_on_host=disk)
+    assert drives(call) == [
+        {
+            "drive_id": "rootfs",
+            "partuuid": None,
+            "is_root_device": True,
+            "cache_type": "Unsafe",
+            "is_read_only": False,
+            "path_on_host": disk,
+            "rate_limiter": None,
+            "io_engine": "Sync",
+            "socket": None,
+        }
+    ]
+
+
+def test_a_vhost_user_drive_shows_no_file(call: Caller) -> None:
+    put(call, "vub", is_root_device=False, socket="/run/vub.sock")
+    (drive,) = drives(call)
+    assert drive["socket"] == "/run/vub.sock"
+    assert [drive[name] for name in ("path_on_host", "is_read_only", "io_engine")] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"path_on_host": "/dev/null"},
+        {"io_engine": "Sync"},
+        {"is_read_only": False},
+        {"rate_limiter": {}},
+    ],
+)
+def test_a_socket_allows_nothing_that_is_for_files(call: Caller, extra: dict[str, object]) -> None:
+    body = {"drive_id": "a", "is_root_device": False, "socket": "/s"}
+    call.accepted("PUT", "/drives/a", body)
+    assert call("PUT", "/drives/a", body | extra).fault == NO_DEVICE + "Invalid block config."
+
+
+def test_a_drive_needs_a_file_or_a_socket(call: Caller) -> None:
+    reply = call("PUT", "/drives/a", {"drive_id": "a", "is_root_device": False})
+    assert reply.fault == NO_DEVICE + "Invalid block config."
+
+
+def test_a_missing_file_is_refused_with_its_path(call: Caller, folder: Path) -> None:
+    path = str(folder / "{nothing}")
+    body = {"drive_id": "a", "is_root_device": False, "path_on_host": path}
+    assert call("PUT", "/drives/a", body).fault == (
+        f"{NO_DEVICE}Virtio backend error: Error manipulating the backing file: "
+        f"No such file or directory (os error 2) {path}"
+    )
+    assert drives(call) == []
+
+
+def test_there_is_one_root_device_and_it_comes_first(call: Caller, disk: str) -> None:
+    put(call, "data", is_root_device=False, path_on_host=disk)
+    put(call, "rootfs", is_root_device=True, path_on_host=disk)
+    body = {"drive_id": "other", "is_root_device": True, "path_on_host": disk}
+    assert call("PUT", "/drives/other", body).fault == (
+        "Drive config error: A root block device already exists!"
+    )
+    assert [drive["drive_id"] for drive in drives(call)] == ["rootfs", "data"]
+
+
+def test_a_known_id_is_replaced_in_its_place(call: Caller, disk: str) -> None:
+    put(call, "a", is_root_device=False, path_on_host=disk)
+    put(call, "b", is_root_device=False, path_on_host=disk)
+    put(call, "a", is_root_device=False, path_on_host=disk, is_read_only=True)
+    shown = [(drive["drive_id"], drive["is_read_only"]) for drive in drives(call)]
+    assert shown == [("a", True), ("b", False)]
+
+
+def test_a_bucket_of_nothing_is_no_limit(call: Caller, disk: str) -> None:
+    limiter = {
+        "bandwidth": {"size": 0, "refill_time": 100},
+        "ops": {"size": 5, "refill_time": 100, "one_time_burst": 0, "unknown": 1},
+    }
+    put(call, "a", is_root_device=False, path_on_host=disk, rate_limiter=limiter)
+    assert drives(call)[0]["rate_limiter"] == {
+        "bandwidth": None,
+        "ops": {"size": 5, "one_time_burst": None, "refill_time": 100},
+    }
+
+
+class TestPatch:
+    """PATCH /drives/{drive_id} of a running guest."""
+
+    @pytest.fixture(autouse=True)
+    def _running(self, call: Caller, disk: str, start: Callable[[], None]) -> None:
+        bucket = {"size": 1, "refill_time": 2}
+        put(call, "a", is_root_device=False, path_on_host=disk, rate_limiter={"ops": bucket})
+        put(call, "vub", is_root_device=False, socket="/run/vub.sock")
+        start()
+
+    def test_another_file_shows_in_the_configuration(self, call: Caller, kernel: str) -> None:
+        call.accepted("PATCH", "/drives/a", {"drive_id": "a", "path_on_host": kernel})
+        assert drives(call)[0]["path_on_host"] == kernel
+
+    def test_limits_are_merged_bucket_by_bucket(self, call: Caller) -> None:
+        limiter = {"bandwidth": {"size": 3, "refill_time": 4}}
+        call.accepted("PATCH", "/drives/a", {"drive_id": "a", "rate_limiter": limiter})
+        assert drives(call)[0]["rate_limiter"] == {
+            "bandwidth": {"size": 3, "one_time_burst": None, "refill_time": 4},
+            "ops": {"size": 1, "one_time_burst": None, "refill_time": 2},
+        }
+
+    def test_the_last_limit_can_be_switched_off(self, call: Caller) -> None:
+        limiter = {"ops": {"size": 0, "refill_time": 0}}
+        call.accepted("PATCH", "/drives/a", {"drive_id": "a", "rate_limiter": limiter})
+        assert drives(call)[0]["rate_limiter"] is None
+
+    def test_an_unknown_drive_is_refused(self, call: Caller) -> None:
+        assert call("PATCH", "/drives/b", {"drive_id": "b", "path_on_host": "/x"}).fault == (
+            f"{NO_PATCH}Failed perform action on device: Device not found{VERIFY}"
+        )
+
+    def test_a_missing_file_is_refused(self, call: Caller, disk: str, folder: Path) -> None:
+        body = {"drive_id": "a", "path_on_host": str(folder / "nothing")}
+        assert "No such file or directory" in call("PATCH", "/drives/a", body).fault
+        assert drives(call)[0]["path_on_host"] == disk
+
+    def test_a_refresh_is_for_vhost_user_drives(self, call: Caller) -> None:
+        call.accepted("PATCH", "/drives/vub", {"drive_id": "vub"})
+        assert "Running method expected different backend." in (
+            call("PATCH", "/drives/a", {"drive_id": "a"}).fault
+        )
+
+    def test_a_vhost_user_drive_takes_no_file(self, call: Caller) -> None:
+        assert "Running method expected different backend." in (
+            call("PATCH", "/drives/vub", {"drive_id": "vub", "path_on_host": "/x"}).fault
+        )

@@ -1,0 +1,129 @@
+"""The metadata service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.rules.mmds import merge_patch
+from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.conftest import MakeMonitor
+
+NOT_INITIALIZED = "MMDS error: The MMDS data store is not initialized."
+TOO_LARGE = "MMDS limit exceeded error: The MMDS patch request doesn't fit."
+
+
+@pytest.fixture
+def interface(call: Caller) -> None:
+    call.accepted("PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"})
+
+
+def test_nothing_stored_reads_as_an_empty_object(call: Caller) -> None:
+    assert call.get("/mmds") == {}
+
+
+@pytest.mark.parametrize("content", [{"b": {"c": [1, None]}, "a": "é"}, [1, 2], "text", 5, True])
+def test_any_json_is_stored_as_it_is(call: Caller, content: object) -> None:
+    call.accepted("PUT", "/mmds", json.dumps(content))
+    assert call("GET", "/mmds").json == content
+
+
+def test_a_patch_needs_a_put_before_it(call: Caller) -> None:
+    reply = call("PATCH", "/mmds", {"a": 1})
+    assert (reply.status, reply.fault) == (400, NOT_INITIALIZED)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_a_patch_is_merged_as_rfc_7396_appendix_a_says(
+    target: Json, patch: Json, result: Json
+) -> None:
+    assert merge_patch(target, patch) == result
+
+
+def test_a_patch_over_the_wire_removes_by_null(call: Caller) -> None:
+    call.accepted("PUT", "/mmds", {"keep": 1, "drop": 2})
+    call.accepted("PATCH", "/mmds", {"drop": None})
+    assert call.get("/mmds") == {"keep": 1}
+
+
+def test_a_patch_of_the_configuration_patches_the_data(call: Caller) -> None:
+    call.accepted("PUT", "/mmds", {"a": 1})
+    call.accepted("PATCH", "/mmds/config", {"b": 2})
+    assert call.get("/mmds") == {"a": 1, "b": 2}
+
+
+def test_data_over_the_limit_is_refused_with_413(make_monitor: MakeMonitor) -> None:
+    call = Caller(make_monitor(mmds_size_limit=20).socket_path)
+    call.accepted("PUT", "/mmds", {"a": "x" * 12})
+    assert (reply := call("PUT", "/mmds", {"a": "x" * 13})).status == 413
+    assert reply.fault == TOO_LARGE
+    assert call("PATCH", "/mmds", {"b": 1}).status == 413
+    assert call.get("/mmds") == {"a": "x" * 12}
+
+
+@pytest.mark.usefixtures("interface")
+def test_the_configuration_shows_the_address_in_effect(call: Caller) -> None:
+    call.accepted("PUT", "/mmds/config", {"version": "V2", "network_interfaces": ["eth0"]})
+    assert call.get("/vm/config")["mmds-config"] == {
+        "version": "V2",
+        "network_interfaces": ["eth0"],
+        "ipv4_address": "169.254.169.254",
+        "imds_compat": False,
+    }
+
+
+@pytest.mark.usefixtures("interface")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"network_interfaces": []}, "forwarding MMDS requests is empty."),
+        ({"network_interfaces": ["eth0", "eth1"]}, "does not correspond to any existing"),
+        ({"ipv4_address": "10.0.0.1"}, "The MMDS IPv4 address is not link local."),
+        ({"ipv4_address": "169.254.0.1"}, "The MMDS IPv4 address is not link local."),
+        ({"ipv4_address": "169.254.255.1"}, "The MMDS IPv4 address is not link local."),
+    ],
+)
+def test_a_bad_configuration_is_refused(
+    call: Caller, change: dict[str, object], words: str
+) -> None:
+    valid = {"version": "V2", "network_interfaces": ["eth0"], "ipv4_address": "169.254.1.1"}
+    call.accepted("PUT", "/mmds/config", valid)
+    fault = call("PUT", "/mmds/config", valid | change).fault
+    assert fault.startswith("MMMDS config error: ")
+    assert words in fault
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {}), ("PATCH", {})])
+def test_a_running_guest_without_the_service_has_no_data(
+    call: Caller, start: Callable[[], None], method: str, body: object
+) -> None:
+    call.accepted("PUT", "/mmds", {})
+    start()
+    assert call(method, "/mmds", body).fault == NOT_INITIALIZED
+
+
+@pytest.mark.usefixtures("interface")
+def test_a_running_guest_with_the_service_keeps_its_data(
+    call: Caller, start: Callable[[], None]
+) -> None:
+    call.accepted("PUT", "/mmds", {"a": 1})
+    call.accepted("PUT", "/mmds/config", {"network_interfaces": ["eth0"]})
+    start()
+    call.accepted("PATCH", "/mmds", {"b": 2})
+    assert call.get("/mmds") == {"a": 1, "b": 2}

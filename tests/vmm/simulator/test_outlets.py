@@ -1,0 +1,55 @@
+"""Logger, metrics, serial and entropy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.vmm.simulator.caller import Caller
+
+
+def test_the_logger_may_be_set_again_and_makes_its_file(call: Caller, folder: Path) -> None:
+    log = folder / "log"
+    call.accepted("PUT", "/logger", {"log_path": str(log), "level": "Warn"})
+    call.accepted("PUT", "/logger", {"level": "oFF", "module": None})
+    assert log.exists()
+
+
+def test_a_level_there_is_not_is_refused(call: Caller) -> None:
+    assert "Invalid LevelFilter" in call("PUT", "/logger", {"level": "Loud"}).fault
+
+
+def test_a_log_without_its_folder_is_refused(call: Caller) -> None:
+    assert call("PUT", "/logger", {"log_path": "/no/such/folder/log"}).fault == (
+        "Logger error: Failed to open target file: No such file or directory (os error 2)"
+    )
+
+
+def test_metrics_are_set_once(call: Caller, folder: Path) -> None:
+    refusal = "Metrics error: Cannot initialize the metrics system due to bad user input: "
+    metrics = folder / "metrics"
+    assert call("PUT", "/metrics", {"metrics_path": "/no/such/folder/m"}).fault.startswith(refusal)
+    call.accepted("PUT", "/metrics", {"metrics_path": str(metrics), "unknown": 1})
+    assert metrics.exists()
+    assert call("PUT", "/metrics", {"metrics_path": str(metrics)}).fault == (
+        f"{refusal}Reinitialization of metrics not allowed."
+    )
+
+
+@pytest.mark.parametrize("path", ["/logger", "/serial", "/entropy", "/cpu-config", "/mmds"])
+def test_an_empty_object_is_enough(call: Caller, path: str) -> None:
+    call.accepted("PUT", path, {})
+
+
+def test_the_serial_limiter_is_a_bare_bucket(call: Caller) -> None:
+    call.accepted("PUT", "/serial", {"rate_limiter": {"size": 1, "refill_time": 1}})
+    assert "missing field `size`" in call("PUT", "/serial", {"rate_limiter": {"ops": None}}).fault
+
+
+def test_entropy_shows_its_limiter(call: Caller) -> None:
+    call.accepted("PUT", "/entropy", {})
+    assert call.get("/vm/config")["entropy"] == {"rate_limiter": None}
+    bucket = {"size": 1, "one_time_burst": None, "refill_time": 1}
+    call.accepted("PUT", "/entropy", {"rate_limiter": {"bandwidth": bucket}})
+    assert call.get("/vm/config")["entropy"] == {"rate_limiter": {"bandwidth": bucket, "ops": None}}

@@ -1,0 +1,208 @@
+"""Snapshots: written by one monitor, loaded by a fresh one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.conftest import MakeMonitor
+
+NOT_RESTORED = "Load snapshot error: Failed to restore from snapshot: "
+
+
+@pytest.fixture
+def files(folder: Path) -> dict[str, str]:
+    return {"snapshot_path": str(folder / "state"), "mem_file_path": str(folder / "memory")}
+
+
+def load(files: dict[str, str], **more: object) -> dict[str, object]:
+    backend = {"backend_path": files["mem_file_path"], "backend_type": "File"}
+    return {"snapshot_path": files["snapshot_path"], "mem_backend": backend, **more}
+
+
+@pytest.fixture
+def paused(call: Caller, kernel: str, folder: Path) -> Caller:
+    """A paused guest with a network interface and a vsock."""
+    call.accepted("PUT", "/machine-config", {"vcpu_count": 2, "mem_size_mib": 64})
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted(
+        "PUT",
+        "/network-interfaces/eth0",
+        {"iface_id": "eth0", "host_dev_name": "tap0", "guest_mac": "06:00:00:00:00:0A"},
+    )
+    call.accepted("PUT", "/vsock", {"guest_cid": 3, "uds_path": str(folder / "vsock.socket")})
+    call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+    call.accepted("PATCH", "/vm", {"state": "Paused"})
+    return call
+
+
+@pytest.fixture
+def saved(paused: Caller, monitor: SimulatedMonitor, files: dict[str, str]) -> dict[str, str]:
+    """The files of a snapshot whose monitor is gone."""
+    paused.accepted("PUT", "/snapshot/create", files)
+    monitor.stop()
+    return files
+
+
+@pytest.fixture
+def fresh(make_monitor: MakeMonitor) -> SimulatedMonitor:
+    return make_monitor("fresh.socket")
+
+
+def test_a_snapshot_is_as_large_as_the_memory(saved: dict[str, str]) -> None:
+    assert Path(saved["mem_file_path"]).stat().st_size == 64 * 1024 * 1024
+
+
+def test_another_monitor_goes_on_where_the_first_was(
+    saved: dict[str, str], fresh: SimulatedMonitor
+) -> None:
+    call = Caller(fresh.socket_path)
+    call.accepted("PUT", "/snapshot/load", load(saved))
+    assert call.get("/")["state"] == "Paused"
+    config = call.get("/vm/config")
+    assert config["network-interfaces"] == [
+        {
+            "iface_id": "eth0",
+            "host_dev_name": "tap0",
+            "guest_mac": "06:00:00:00:00:0a",
+            "mtu": None,
+            "rx_rate_limiter": None,
+            "tx_rate_limiter": None,
+        }
+    ]
+    assert call.get("/machine-config")["mem_size_mib"] == 64
+    call.accepted("PATCH", "/vm", {"state": "Resumed"})
+
+
+def test_a_snapshot_can_be_resumed_at_once_with_other_devices(
+    saved: dict[str, str], fresh: SimulatedMonitor, folder: Path
+) -> None:
+    call = Caller(fresh.socket_path)
+    other = str(folder / "other.socket")
+    body = load(
+        saved,
+        resume_vm=True,
+        network_overrides=[{"iface_id": "eth0", "host_dev_name": "tap7"}],
+        vsock_override={"uds_path": other},
+    )
+    call.accepted("PUT", "/snapshot/load", body)
+    assert call.get("/")["state"] == "Running"
+    config = call.get("/vm/config")
+    assert config["vsock"] == {"guest_cid": 3, "uds_path": other}
+    assert isinstance(interfaces := config["network-interfaces"], list)
+    assert isinstance(interfaces[0], dict)
+    assert interfaces[0]["host_dev_name"] == "tap7"
+
+
+def test_a_running_guest_is_not_saved(paused: Caller, files: dict[str, str]) -> None:
+    paused.accepted("PATCH", "/vm", {"state": "Resumed"})
+    assert paused("PUT", "/snapshot/create", files).fault == (
+        "Create snapshot error: Cannot save the microVM state: "
+        "Operation not allowed: save/restore unavailable while running"
+    )
+
+
+def test_a_place_that_cannot_be_written_is_refused(paused: Caller, files: dict[str, str]) -> None:
+    body = files | {"snapshot_path": "/no/such/folder/state"}
+    assert paused("PUT", "/snapshot/create", body).fault == (
+        "Create snapshot error: Cannot perform open on the snapshot backing file: "
+        "No such file or directory (os error 2)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/boot-source", {"kernel_image_path": "/no/such/kernel"}),
+        ("PUT", "/drives/a", {"drive_id": "a", "is_root_device": False}),
+        ("PUT", "/machine-config", {"vcpu_count": 0, "mem_size_mib": 1}),
+        ("PUT", "/entropy", {}),
+    ],
+)
+def test_after_configuring_even_in_vain_nothing_can_be_loaded(
+    saved: dict[str, str], fresh: SimulatedMonitor, method: str, path: str, body: object
+) -> None:
+    call = Caller(fresh.socket_path)
+    call(method, path, body)
+    assert call("PUT", "/snapshot/load", load(saved)).fault == (
+        "Load snapshot error: Loading a microVM snapshot not allowed after configuring "
+        "boot-specific resources."
+    )
+    assert fresh.exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/logger", {}),
+        ("PUT", "/serial", {}),
+        ("PUT", "/cpu-config", {}),
+        ("PUT", "/mmds", {}),
+        ("PUT", "/drives/a", {"drive_id": "b", "is_root_device": False}),
+        ("PUT", "/drives/a", {"unknown": 1}),
+    ],
+)
+def test_what_is_no_boot_configuration_does_not_stand_in_the_way(
+    saved: dict[str, str], fresh: SimulatedMonitor, method: str, path: str, body: object
+) -> None:
+    call = Caller(fresh.socket_path)
+    call(method, path, body)
+    call.accepted("PUT", "/snapshot/load", load(saved))
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            {"snapshot_path": "/no/state"},
+            f"{NOT_RESTORED}Failed to get snapshot state from file: Failed to open snapshot file: "
+            "No such file or directory (os error 2)",
+        ),
+        (
+            {"mem_backend": {"backend_path": "/no/memory", "backend_type": "File"}},
+            f"{NOT_RESTORED}Failed to load guest memory: Error creating guest memory from file: "
+            "Failed to load guest memory: No such file or directory (os error 2)",
+        ),
+        (
+            {"network_overrides": [{"iface_id": "eth9", "host_dev_name": "tap9"}]},
+            f"{NOT_RESTORED}Unknown Network Device.",
+        ),
+    ],
+)
+def test_a_failed_load_is_answered_and_ends_the_process(
+    saved: dict[str, str], fresh: SimulatedMonitor, change: dict[str, object], fault: str
+) -> None:
+    call = Caller(fresh.socket_path)
+    reply = call("PUT", "/snapshot/load", load(saved) | change)
+    assert (reply.status, reply.fault) == (400, fault)
+    assert fresh.exit_code == 1
+    with pytest.raises(ConnectionRefusedError):
+        call("GET", "/")
+
+
+def test_a_file_that_is_no_snapshot_cannot_be_loaded(
+    fresh: SimulatedMonitor, disk: str, files: dict[str, str]
+) -> None:
+    reply = Caller(fresh.socket_path)(
+        "PUT", "/snapshot/load", load(files | {"snapshot_path": disk})
+    )
+    assert "Failed to load snapshot state from file" in reply.fault
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            {"mem_file_path": "m", "mem_backend": {"backend_path": "m", "backend_type": "File"}},
+            "too many fields: either `mem_backend` or `mem_file_path` exclusively is required",
+        ),
+        ({}, "missing field: either `mem_backend` or `mem_file_path` is required"),
+    ],
+)
+def test_a_load_names_one_memory(call: Caller, body: dict[str, object], reason: str) -> None:
+    assert call("PUT", "/snapshot/load", {"snapshot_path": "s"} | body).fault == (
+        f"An error occurred when deserializing the json body of a request: {reason}."
+    )
