@@ -60,7 +60,9 @@ def _facts_of_combination(node: Node, known: frozenset[str]) -> Document:
     if len(choices) != 1:
         node.refuse("a combination of several schemas cannot be generated")
     nullable = len(choices) < len(node.elements())
-    return facts_of_schema(choices[0], known) | ({"nullable": True} if nullable else {})
+    facts = facts_of_schema(choices[0], known)
+    facts = {"allOf": [facts]} if "$ref" in facts else facts
+    return facts | ({"nullable": True} if nullable else {})
 
 
 def _type_of(members: dict[str, Node]) -> Document:

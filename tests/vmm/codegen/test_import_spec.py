@@ -1,0 +1,104 @@
+"""A release's own file becomes facts in OpenAPI 3.0, whatever dialect it is in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codegen.document import Unusable, read_yaml, write_yaml
+from codegen.import_spec import import_spec
+from tests.vmm.codegen.descriptions import (
+    PROJECT,
+    PROSE,
+    committed,
+    edited,
+    openapi_3_1,
+    published,
+    swagger,
+    write,
+)
+
+
+def imported(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return import_spec(write(document, folder))
+
+
+def test_swagger_and_openapi_say_the_same(tmp_path: Path) -> None:
+    assert imported(swagger(), tmp_path) == imported(committed(), tmp_path) == committed()
+
+
+def test_openapi_3_1_writes_null_differently(tmp_path: Path) -> None:
+    drive = imported(openapi_3_1(), tmp_path)["components"]["schemas"]["Drive"]["properties"]
+    assert drive["partuuid"] == {"type": "string", "nullable": True}
+    assert drive["rate_limiter"] == {
+        "allOf": [{"$ref": "#/components/schemas/RateLimiter"}],
+        "nullable": True,
+    }
+
+
+def test_no_words_of_a_release_get_in(tmp_path: Path) -> None:
+    document = swagger()
+    assert PROSE in json.dumps(document)
+    assert PROSE not in json.dumps(imported(document, tmp_path))
+
+
+def test_the_committed_file_is_what_an_import_writes(tmp_path: Path) -> None:
+    text = write_yaml(imported(swagger(), tmp_path))
+    assert text == PROJECT.description().read_text(encoding="utf-8")
+
+
+def test_words_beside_a_reference_do_not_hide_it(tmp_path: Path) -> None:
+    def describe(document: dict[str, Any]) -> None:
+        limiter = document["definitions"]["Drive"]["properties"]["rate_limiter"]
+        limiter["description"] = PROSE
+
+    drive = imported(edited(describe), tmp_path)["components"]["schemas"]["Drive"]
+    assert drive["properties"]["rate_limiter"] == {"$ref": "#/components/schemas/RateLimiter"}
+
+
+def test_yaml_is_read_as_version_1_2(tmp_path: Path) -> None:
+    path = tmp_path / "description.yaml"
+    path.write_text("level: [Error, Off, None, 2M, yes]\n200: ok", encoding="utf-8")
+    assert read_yaml(path).value == {"level": ["Error", "Off", "None", "2M", "yes"], 200: "ok"}
+
+
+def test_a_status_may_be_a_number_as_in_yaml(tmp_path: Path) -> None:
+    document = swagger()
+    path = tmp_path / "description.yaml"
+    text = json.dumps(document).replace('"204": {', "204: {")
+    path.write_text(text, encoding="utf-8")
+    assert import_spec(path) == committed()
+
+
+@pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
+def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
+    assert import_spec(path)["info"]["version"] == path.stem.removeprefix("firecracker-")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "the file holds no object"),
+        (b"[1]", "the file holds no object"),
+        (b"a: [", "not YAML"),
+        (b"a: 1\na: 2", "not YAML"),
+        (b"\xff\xfe\x00", "not YAML"),
+        (b"name: pip", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
+        (b"openapi: 4.0.0", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(Unusable, match=reason) as caught:
+        import_spec(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match="No such file"):
+        import_spec(tmp_path / "missing.yaml")

@@ -1,0 +1,27 @@
+"""Generated code is as strictly typed as written code, whatever it was generated from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.vmm.codegen.conftest import Workshop
+from tests.vmm.codegen.descriptions import ROOT, all_shapes
+
+
+@pytest.mark.timeout(300)
+def test_mypy_accepts_every_shape(workshop: Workshop) -> None:
+    made = [workshop.get(shape).name for shape in all_shapes()]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"),
+         "--cache-dir", str(ROOT / ".mypy_cache"), *made],
+        cwd=workshop.folder,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

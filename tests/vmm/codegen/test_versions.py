@@ -1,0 +1,186 @@
+"""Every shape of description gives a package that has what is described, no more and no less."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel, JsonValue, RootModel
+from pydantic.fields import FieldInfo
+
+from codegen.describe import references_in
+from codegen.document import answer_of, body_of, operations_of, schemas_of
+from generated_vmm.operation import Operation
+from tests.vmm.codegen.conftest import Generated
+
+SCALARS = {"string": str, "integer": int, "number": float, "boolean": bool}
+
+
+def test_the_operations_are_those_described(generated: Generated) -> None:
+    module = generated.module("operations")
+    described = {
+        operation["operationId"]: (method.upper(), path)
+        for path, method, operation in operations_of(generated.document)
+    }
+    made = {}
+    for function in _functions(module):
+        parameters = inspect.signature(function).parameters
+        ids = {name: f"{{{name}}}" for name in parameters if name != "body"}
+        body = {"body": _Body()} if "body" in parameters else {}
+        call: Operation[object] = function(**ids, **body)
+        made[call.id] = (call.method, call.path.replace("%7B", "{").replace("%7D", "}"))
+    assert made == described
+
+
+def test_an_operation_sends_and_answers_what_is_described(generated: Generated) -> None:
+    module, models = generated.module("operations"), generated.module("models")
+    functions = {_call(function).id: function for function in _functions(module)}
+    for _, _, operation in operations_of(generated.document):
+        hints = typing.get_type_hints(functions[operation["operationId"]])
+        answer = answer_of(operation)
+        expected = None if answer is None else getattr(models, next(references_in(answer)))
+        assert get_args(hints["return"])[0] in (expected, type(expected))
+        body = body_of(operation)
+        if body is None:
+            assert "body" not in hints
+        else:
+            model = getattr(models, next(references_in(body)))
+            required = operation["requestBody"]["required"]
+            assert hints["body"] == (model if required else model | None)
+
+
+def test_the_models_are_the_schemas(generated: Generated) -> None:
+    models = generated.module("models")
+    described = {
+        name
+        for name, schema in schemas_of(generated.document).items()
+        if schema["type"] == "object"
+    }
+    assert {name for name in models.__all__ if not name.endswith("Fields")} >= described
+    made = {name for name in models.__all__ if inspect.isclass(getattr(models, name))}
+    assert {name for name in made if issubclass(getattr(models, name), BaseModel)} == described
+
+
+def test_every_property_is_the_one_described(generated: Generated) -> None:
+    models = generated.module("models")
+    for name, schema in schemas_of(generated.document).items():
+        if schema["type"] != "object":
+            assert get_args(getattr(models, name))[0] == Literal[tuple(sorted(schema["enum"]))]
+            continue
+        model: type[BaseModel] = getattr(models, name)
+        assert " ".join((model.__doc__ or "").split()) == schema["description"]
+        if "properties" not in schema:
+            assert issubclass(model, RootModel)
+            continue
+        fields = {field.serialization_alias or at: field for at, field in _fields(model)}
+        assert fields.keys() == schema["properties"].keys()
+        for member, described in schema["properties"].items():
+            required = member in schema.get("required", [])
+            _same(fields[member], described, models, required=required)
+
+
+def test_every_module_imports_without_a_warning(generated: Generated) -> None:
+    modules = sorted(
+        ".".join(("_generated", *path.relative_to(generated.folder).with_suffix("").parts))
+        for path in generated.folder.rglob("*.py")
+    )
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import {', '.join(modules)}"],
+        check=True,
+        env={"PYTHONPATH": f"{generated.run.folder}:."},
+    )
+
+
+def test_nothing_in_it_depends_on_the_run(generated: Generated) -> None:
+    for path in generated.folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "object at 0x" not in text
+        assert str(generated.run.folder) not in text
+
+
+class _Body:
+    """Stands for any model where only the call's own shape is looked at."""
+
+    def to_json(self) -> bytes:
+        return b"{}"
+
+
+def _functions(module: types.ModuleType) -> Iterator[Any]:
+    for name, function in vars(module).items():
+        if inspect.isfunction(function) and function.__module__ == module.__name__:
+            if "Not in monitor" not in (function.__doc__ or ""):
+                assert name == function.__name__
+                yield function
+
+
+def _call(function: Any) -> Operation[object]:
+    parameters = inspect.signature(function).parameters
+    call: Operation[object] = function(
+        **{name: _Body() if name == "body" else name for name in parameters}
+    )
+    return call
+
+
+def _fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    yield from model.model_fields.items()
+
+
+def _same(
+    field: FieldInfo, described: dict[str, Any], models: types.ModuleType, *, required: bool
+) -> None:
+    assert field.is_required() is required
+    assert field.description == described["description"]
+    assert field.default is None or required
+    annotation, limits = _split(field)
+    assert (type(None) in get_args(annotation)) is not (required and not described.get("nullable"))
+    plain = _without_none(annotation)
+    assert plain == _expected(described, models)
+    assert limits == {key: described[key] for key in LIMITS.values() if key in described}
+
+
+LIMITS = {"ge": "minimum", "le": "maximum", "pattern": "pattern"}
+
+
+def _split(field: FieldInfo) -> tuple[Any, dict[str, object]]:
+    """The annotation, and the limits that stand in it or beside it."""
+    metadata = list(field.metadata)
+    for choice in get_args(field.annotation):
+        if get_origin(choice) is Annotated:
+            metadata += choice.__metadata__
+    flat = [part for found in metadata for part in getattr(found, "metadata", [found])]
+    limits: dict[str, object] = {}
+    for found in flat:
+        if isinstance(found, annotated_types.Ge):
+            limits["minimum"] = found.ge
+        elif isinstance(found, annotated_types.Le):
+            limits["maximum"] = found.le
+        elif getattr(found, "pattern", None):
+            limits["pattern"] = found.pattern
+    return field.annotation, limits
+
+
+def _without_none(annotation: Any) -> Any:
+    choices = [choice for choice in get_args(annotation) if choice is not type(None)]
+    whole = annotation if get_origin(annotation) is Literal or len(choices) != 1 else choices[0]
+    if get_origin(annotation) not in (typing.Union, types.UnionType):
+        whole = annotation
+    return whole.__origin__ if get_origin(whole) is Annotated else whole
+
+
+def _expected(described: dict[str, Any], models: types.ModuleType) -> Any:
+    """The Python type of a described one."""
+    if "enum" in described:
+        return Literal[tuple(sorted(described["enum"]))]
+    names = [found["$ref"] for found in (described, *described.get("allOf", [])) if "$ref" in found]
+    if names:
+        found = getattr(models, names[0].rsplit("/", 1)[1])
+        return found.__origin__ if get_origin(found) is Annotated else found
+    if described["type"] == "array":
+        return list[_expected(described["items"], models)]  # type: ignore[misc]
+    return SCALARS.get(described["type"], dict[str, JsonValue])
