@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
-from fastapi_oidc.flows.events import Announcer, EventName, refused
+from fastapi_oidc.flows.events import Announcer, Event, EventName, refused
 from fastapi_oidc.flows.recent import Recent
 from fastapi_oidc.provider.single_flight import SingleFlight
 from fastapi_oidc.session.codec import SessionCodec
@@ -143,7 +143,13 @@ class Refresher(Generic[Identity]):
         session = await self._refresh(kept.session)
         if not self._signed_out.get(session.id):
             await self._keeper.save(Kept(session, kept.reference))
+            self._announce_refreshed(session)
         return session
+
+    def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
+        now = self._clock.now()
+        event = Event(EventName.SESSION_REFRESHED, now, sub=session.sub, session_id=session.id)
+        self._announcer(event)
 
     def _postponed(self, name: str, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
         before = self._outcomes.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from itsdangerous import Signer
 
@@ -19,7 +20,7 @@ class CSRFTokens:
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._signer = Signer(list(reversed(keys)), salt="fastapi_oidc.csrf")
+        self._signer = Signer(list(reversed(keys)), "fastapi_oidc.csrf", digest_method=sha256)
 
     def token(self, session: OIDCSession[Identity]) -> str:
         """The token to put into the session's pages."""

@@ -1,0 +1,138 @@
+"""A provider, an application and a browser in one process, on one clock that tests move."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import httpx
+from fastapi import Depends, FastAPI
+
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    Event,
+    OIDCLocals,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    StandardIdentity,
+    oidc_locals,
+    require_auth,
+)
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, Lifetimes, sign_in
+
+BASE_URL = "https://app.test"
+LOGIN_URL = "/auth/login?return_to=/me"
+
+
+@dataclass(slots=True)
+class Time:
+    """Seconds since the epoch, as far as the provider and the application know."""
+
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass(slots=True)
+class World:
+    """Everything a test looks at."""
+
+    op: DevProvider
+    oidc: OIDC[Any, Any]
+    app: FastAPI
+    time: Time
+    events: list[Event] = field(default_factory=list)
+
+    def browser(self) -> httpx.AsyncClient:
+        """A browser with no cookies yet."""
+        return self.op.browser(self.app, base_url=BASE_URL)
+
+    async def signed_in(self, user: str = "alice") -> httpx.AsyncClient:
+        """A browser in which `user` has signed in."""
+        browser = self.browser()
+        answer = await sign_in(browser, LOGIN_URL, user=user)
+        assert answer.status_code == 200, answer.text
+        return browser
+
+    def event_names(self) -> list[str]:
+        return [str(event.name) for event in self.events]
+
+
+def make_world(
+    *,
+    settings: dict[str, Any] | None = None,
+    client: dict[str, Any] | None = None,
+    lifetimes: Lifetimes | None = None,
+    mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None = None,
+    middleware: dict[str, Any] | None = None,
+    **options: Any,
+) -> World:
+    """A provider and an application that know each other; keywords change what a test is about."""
+    time = Time()
+    clock = Clock(read=time)
+    secret = secrets.token_urlsafe(32)
+    registration = {
+        "client_id": "app",
+        "client_secret": secret,
+        "redirect_uris": [f"{BASE_URL}/auth/callback"],
+        "post_logout_redirect_uris": [f"{BASE_URL}/auth/logged-out"],
+        "backchannel_logout_uri": f"{BASE_URL}/auth/backchannel-logout",
+    }
+    op = DevProvider(
+        users=[DevUser("alice", "Alice", "alice@example.com"), DevUser("bob", "Bob")],
+        clients=[DevClient(**(registration | (client or {})))],
+        clock=clock,
+        lifetimes=lifetimes,
+    )
+    chosen = {
+        "issuer": op.issuer,
+        "client_id": "app",
+        "client_secret": secret,
+        "cookie_secret": secrets.token_urlsafe(32),
+        "base_url": BASE_URL,
+        "scope": ["openid", "profile", "email", "offline_access"],
+    }
+    events: list[Event] = []
+    options.setdefault("back_channel_logout_store", "memory")
+    options.setdefault("transport", httpx.ASGITransport(op.app))
+    oidc = OIDC(
+        OIDCSettings(**(chosen | (settings or {}))),
+        on_event=events.append,
+        clock=clock,
+        **options,
+    )
+    app = _application(oidc, mount, middleware or {})
+    op.back_channel_transport = httpx.ASGITransport(app)
+    return World(op, oidc, app, time, events)
+
+
+def _application(
+    oidc: OIDC[Any, Any],
+    mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None,
+    middleware: dict[str, Any],
+) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc, **middleware)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/")
+    async def home(locals: Annotated[OIDCLocals[Any, Any], Depends(oidc_locals)]) -> object:
+        return {"is_authenticated": locals.is_authenticated}
+
+    @app.get("/me")
+    async def me(
+        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
+    ) -> object:
+        return {"sub": session.sub, "identity": session.identity, "generation": session.generation}
+
+    if mount is not None:
+        mount(app, oidc)
+    return app
