@@ -35,17 +35,22 @@ class Attempts:
         self.request = b"CONNECT %d\n" % port
         self._what = f"vsock port {port} on {uds_path}"
         self._seconds = seconds
-        self._deadline = time.monotonic() + seconds
+        self._deadline = self._until = time.monotonic() + seconds
 
-    def seconds(self) -> float:
-        """How long the attempt that starts now may take."""
-        return min(LONGEST_WAIT_FOR_OK, max(0.001, self._deadline - time.monotonic()))
+    def begin(self) -> None:
+        """Starts the clock of one attempt."""
+        self._until = min(self._deadline, time.monotonic() + LONGEST_WAIT_FOR_OK)
+
+    def left(self) -> float:
+        """The seconds left for this attempt, never none: that would mean no limit."""
+        return max(0.001, self._until - time.monotonic())
 
     def require_time_left(self, error: OSError) -> None:
         """VmmTimeoutError, for the reason given, when there is no time for another attempt."""
         if time.monotonic() + PAUSE >= self._deadline:
+            reason = "no answer to CONNECT" if isinstance(error, TimeoutError) else str(error)
             raise VmmTimeoutError(
-                f"{self._what}: no connection within {self._seconds} s, at last: {error}"
+                f"{self._what}: no connection within {self._seconds} s, at last: {reason}"
             ) from error
 
     def require_ok(self, line: bytes) -> None:
@@ -60,6 +65,7 @@ def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
     """A blocking socket to the port in the guest; `VmmTimeoutError` when there is none in time."""
     attempts = Attempts(uds_path, port, seconds)
     while True:
+        attempts.begin()
         try:
             return _open_socket(uds_path, attempts)
         except OSError as error:
@@ -71,8 +77,9 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
     """Streams to the port in the guest; `VmmTimeoutError` when there is none in time."""
     attempts = Attempts(uds_path, port, seconds)
     while True:
+        attempts.begin()
         try:
-            async with asyncio.timeout(attempts.seconds()):
+            async with asyncio.timeout(attempts.left()):
                 return await _open_streams(uds_path, attempts)
         except OSError as error:
             attempts.require_time_left(error)
@@ -93,10 +100,10 @@ async def _open_streams(uds_path: str, attempts: Attempts) -> AsyncVsockConnecti
 def _open_socket(uds_path: str, attempts: Attempts) -> VsockConnection:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(attempts.seconds())
+        connection.settimeout(attempts.left())
         connection.connect(uds_path)
         connection.sendall(attempts.request)
-        attempts.require_ok(_read_line(connection))
+        attempts.require_ok(_read_line(connection, attempts))
         connection.settimeout(None)
     except BaseException:
         connection.close()
@@ -104,10 +111,11 @@ def _open_socket(uds_path: str, attempts: Attempts) -> VsockConnection:
     return connection
 
 
-def _read_line(connection: socket.socket) -> bytes:
+def _read_line(connection: socket.socket, attempts: Attempts) -> bytes:
     """One line, and no byte behind it: those are the guest's first bytes for the caller."""
     line = b""
     while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        connection.settimeout(attempts.left())
         if not (received := connection.recv(1)):
             break
         line += received

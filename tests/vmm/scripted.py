@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 OK = b"HTTP/1.1 200 \r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 NO_CONTENT = b"HTTP/1.1 204 \r\nServer: Firecracker API\r\nConnection: keep-alive\r\n\r\n"
@@ -39,6 +41,10 @@ class Wire:
         self._requests.append(received)
         return True
 
+    def receive(self) -> bytes:
+        """The next bytes, whatever they are; empty when the client has gone."""
+        return self._connection.recv(65_536)
+
     def send(self, content: bytes) -> None:
         """Sends the bytes as they are."""
         self._connection.sendall(content)
@@ -49,10 +55,13 @@ class Wire:
             self.send(content)
 
 
+Play: TypeAlias = Callable[[Wire], None]
+
+
 class ScriptedServer:
     """Plays `play` on each connection, in a thread of its own."""
 
-    def __init__(self, path: Path, play: Callable[[Wire], None]) -> None:
+    def __init__(self, path: Path, play: Play) -> None:
         self.path = path
         self.requests: list[bytes] = []
         self.connections: list[socket.socket] = []
@@ -63,6 +72,15 @@ class ScriptedServer:
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
+    def sent(self) -> list[tuple[str, object]]:
+        """The requests as `METHOD /path` and their JSON, None without a body."""
+        return [_read(request) for request in self.requests]
+
+    def settle(self) -> None:
+        """Waits until all connections so far have been played to their end."""
+        for thread in self._threads[1:]:
+            thread.join()
+
     def stop(self) -> None:
         """Closes everything and waits for the threads."""
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -70,8 +88,7 @@ class ScriptedServer:
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads[1:]:
-            thread.join()
+        self.settle()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -87,16 +104,6 @@ class ScriptedServer:
             self._play(Wire(connection, self.requests))
 
 
-@contextlib.contextmanager
-def serving(path: Path, play: Callable[[Wire], None]) -> Iterator[ScriptedServer]:
-    """A server that lives as long as the `with` block."""
-    server = ScriptedServer(path, play)
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
 def _is_whole(received: bytes) -> bool:
     head, found, body = received.partition(b"\r\n\r\n")
     lengths = [
@@ -105,3 +112,9 @@ def _is_whole(received: bytes) -> bool:
         if line.startswith(b"content-length:")
     ]
     return bool(found) and len(body) >= sum(lengths)
+
+
+def _read(request: bytes) -> tuple[str, object]:
+    head, _, body = request.partition(b"\r\n\r\n")
+    line = head.split(b"\r\n")[0].decode().removesuffix(" HTTP/1.1")
+    return line, json.loads(body) if body else None

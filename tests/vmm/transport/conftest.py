@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 from generated_vmm.transport import AsyncUnixTransport, UnixTransport
-from tests.vmm.scripted import ScriptedServer, Wire
+from tests.vmm.scripted import Play, ScriptedServer
 
-Play: TypeAlias = Callable[[Wire], None]
 Serve: TypeAlias = Callable[[Play], ScriptedServer]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.vmm.scripted import NO_CONTENT, OK, Wire, answer
-from tests.vmm.transport.conftest import Call, Play, Serve
+from tests.vmm.scripted import NO_CONTENT, OK, Play, Wire, answer
+from tests.vmm.transport.conftest import Call, Serve
 
 CHUNKED = b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n3\r\n,2]\r\n0\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\nServer: x\r\n\r\n"

@@ -41,6 +41,7 @@ def test_a_connection_closed_between_calls_is_replaced_before_sending(
     server = serve(answer_one)
     for _ in range(3):
         assert call("PUT", b"{}").content == b"{}"
+        server.settle()
     assert (len(server.requests), len(server.connections)) == (3, 3)
 
 

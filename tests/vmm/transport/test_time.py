@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.vmm.scripted import OK, Wire
-from tests.vmm.transport.conftest import Call, Play, Serve
+from tests.vmm.scripted import OK, Play, Wire
+from tests.vmm.transport.conftest import Call, Serve
 
 TIMEOUT = 0.2
 

@@ -1,0 +1,90 @@
+"""What the errors are, what they carry, and that they travel between processes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from generated_vmm import (
+    BootSource,
+    VmmApiError,
+    VmmConnectionError,
+    VmmError,
+    VmmProtocolError,
+    VmmRequestTooLarge,
+    VmmTimeoutError,
+)
+from generated_vmm._generated.operations import (
+    describe_instance,
+    get_mmds,
+    put_guest_boot_source,
+    stop_balloon_hinting,
+)
+
+OPERATION = put_guest_boot_source(BootSource(kernel_image_path="/secret"))
+KINDS = [VmmError, VmmConnectionError, VmmTimeoutError, VmmProtocolError, VmmRequestTooLarge]
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (VmmConnectionError, ConnectionError),
+        (VmmTimeoutError, TimeoutError),
+        (VmmRequestTooLarge, ValueError),
+    ],
+)
+def test_an_error_is_also_what_python_calls_it(
+    kind: type[VmmError], builtin: type[Exception]
+) -> None:
+    assert issubclass(kind, VmmError)
+    assert issubclass(kind, builtin)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_is_its_message(kind: type[VmmError]) -> None:
+    error = kind("what happened", OPERATION)
+    assert str(error) == "what happened"
+    assert repr(error) == f"{kind.__name__}('what happened')"
+    assert error.operation is OPERATION
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "operation",
+    [None, OPERATION, describe_instance(), get_mmds(), stop_balloon_hinting()],
+    ids=str,
+)
+def test_an_error_survives_pickle_and_copy(kind: type[VmmError], operation: object) -> None:
+    error = kind("what happened", operation)  # type: ignore[arg-type]  # None or one of several
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(twin) is kind
+        assert (str(twin), twin.operation) == ("what happened", operation)
+
+
+def test_an_api_error_survives_pickle() -> None:
+    twin = pickle.loads(pickle.dumps(VmmApiError(400, "no", OPERATION)))
+    assert (twin.status_code, twin.fault_message, twin.operation) == (400, "no", OPERATION)
+    assert str(twin) == "putGuestBootSource (PUT /boot-source): 400 no"
+
+
+def test_an_api_error_shows_the_start_of_a_long_fault_on_one_line() -> None:
+    error = VmmApiError(400, "a\nb" + "x" * 10_000, OPERATION)
+    assert str(error).startswith("putGuestBootSource (PUT /boot-source): 400 a bxxx")
+    assert len(str(error)) < 600
+    assert len(repr(error)) < 600
+    assert len(error.fault_message) == 10_003
+
+
+def test_an_api_error_without_a_fault_is_its_status() -> None:
+    error = VmmApiError(500, "", OPERATION)
+    assert str(error) == "putGuestBootSource (PUT /boot-source): 500"
+    assert repr(error) == "VmmApiError(500, '', putGuestBootSource (PUT /boot-source))"
+
+
+@pytest.mark.parametrize(
+    "error", [VmmApiError(400, "no", OPERATION), VmmTimeoutError("late", OPERATION)]
+)
+def test_the_body_that_was_sent_is_not_shown(error: VmmError) -> None:
+    assert "secret" not in f"{error} {error!r} {error.operation} {error.operation!r}"

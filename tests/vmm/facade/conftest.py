@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
+
+import pytest
+
+from generated_vmm import AsyncVmmClient, VmmClient
+from tests.vmm.scripted import NO_CONTENT, Play, ScriptedServer
+
+T = TypeVar("T")
+Serve: TypeAlias = Callable[[Play], ScriptedServer]
+
+
+class Run(Protocol):
+    """Makes a call on a client of either kind and gives back its result, awaited if need be.
+
+    Calls are written against the sync client; the async one has the same members.
+    """
+
+    def __call__(self, call: Callable[[VmmClient], T], *, timeout: float | None = ...) -> T: ...
+
+
+def run_blocking(path: Path) -> Iterator[Run]:
+    with VmmClient(path) as client:
+
+        def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
+            return call(client.with_options(timeout=timeout))
+
+        yield run
+
+
+def run_asynchronous(path: Path) -> Iterator[Run]:
+    client = AsyncVmmClient(path)
+
+    async def awaited(call: Callable[[VmmClient], T], using: AsyncVmmClient) -> T:
+        result = call(using)  # type: ignore[arg-type]  # it has the same members
+        return await result if inspect.isawaitable(result) else result
+
+    with asyncio.Runner() as runner:
+
+        def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
+            return runner.run(awaited(call, client.with_options(timeout=timeout)))
+
+        yield run
+        runner.run(client.close())
+
+
+@pytest.fixture
+def socket_path(tmp_path: Path) -> Path:
+    return tmp_path / "vmm.sock"
+
+
+@pytest.fixture(params=[run_blocking, run_asynchronous])
+def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
+    """Calls through one client, of each kind."""
+    yield from request.param(socket_path)
+
+
+@pytest.fixture
+def serve(socket_path: Path) -> Iterator[Serve]:
+    """Starts a server that plays what the test says, on the path that `run` connects to."""
+    servers: list[ScriptedServer] = []
+
+    def start(play: Play) -> ScriptedServer:
+        servers.append(ScriptedServer(socket_path, play))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def accepting(serve: Serve) -> ScriptedServer:
+    """A server that answers every call with 204."""
+    return serve(lambda wire: wire.answer_all(NO_CONTENT))

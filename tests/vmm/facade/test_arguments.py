@@ -1,0 +1,173 @@
+"""What a member takes, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from generated_vmm import (
+    Balloon,
+    Drive,
+    MachineConfiguration,
+    MmdsContentsObject,
+    RateLimiter,
+    TokenBucket,
+    VmmClient,
+    VmmRequestTooLarge,
+)
+from tests.vmm.facade.conftest import Run
+from tests.vmm.scripted import ScriptedServer
+
+FORMS: dict[str, Callable[[VmmClient], None]] = {
+    "model": lambda vm: vm.machine_config.set(MachineConfiguration(vcpu_count=2, mem_size_mib=512)),
+    "dict": lambda vm: vm.machine_config.set({"vcpu_count": 2, "mem_size_mib": 512}),
+    "other mapping": lambda vm: vm.machine_config.set(
+        MappingProxyType({"vcpu_count": 2, "mem_size_mib": 512})
+    ),
+    "keyword arguments": lambda vm: vm.machine_config.set(vcpu_count=2, mem_size_mib=512),
+    "None is not sent": lambda vm: vm.machine_config.set(vcpu_count=2, mem_size_mib=512, smt=None),
+}
+LIMITER = {"bandwidth": {"size": 1, "refill_time": 2}}
+DRIVE = {"drive_id": "d", "is_root_device": False, "path_on_host": "/d", "rate_limiter": LIMITER}
+DRIVES: dict[str, Callable[[VmmClient], None]] = {
+    "model": lambda vm: vm.drive("d").set(
+        Drive(
+            drive_id="d",
+            is_root_device=False,
+            path_on_host="/d",
+            rate_limiter=RateLimiter(bandwidth=TokenBucket(size=1, refill_time=2)),
+        )
+    ),
+    "mapping with the id": lambda vm: vm.drive("d").set(DRIVE),
+    "mapping without the id": lambda vm: vm.drive("d").set(
+        {name: value for name, value in DRIVE.items() if name != "drive_id"}
+    ),
+    "keyword arguments": lambda vm: vm.drive("d").set(
+        is_root_device=False,
+        path_on_host="/d",
+        rate_limiter={"bandwidth": {"size": 1, "refill_time": 2}},
+    ),
+}
+# Calls that a type checker refuses are made on an untyped client.
+REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "wrong type": (
+        lambda vm: vm.machine_config.set(vcpu_count="2", mem_size_mib=512),
+        ValidationError,
+        "vcpu_count",
+    ),
+    "below the range": (
+        lambda vm: vm.machine_config.set(vcpu_count=0, mem_size_mib=512),
+        ValidationError,
+        "greater than or equal to 1",
+    ),
+    "above the range": (
+        lambda vm: vm.machine_config.update(vcpu_count=33),
+        ValidationError,
+        "less than or equal to 32",
+    ),
+    "unknown value": (lambda vm: vm.action("InstanceStrat"), ValidationError, "InstanceStart"),
+    "unknown field": (
+        lambda vm: vm.boot_source.set(kernel_image_path="/k", kernel_args="quiet"),
+        ValidationError,
+        "kernel_args",
+    ),
+    "unknown field in a mapping": (
+        lambda vm: vm.vm.update({"state": "Paused", "now": True}),
+        ValidationError,
+        "now",
+    ),
+    "field missing": (lambda vm: vm.boot_source.set(), ValidationError, "kernel_image_path"),
+    "another model": (
+        lambda vm: vm.boot_source.set(Balloon(amount_mib=1, deflate_on_oom=True)),
+        ValidationError,
+        "BootSource",
+    ),
+    "nested field": (
+        lambda vm: vm.drive("d").update(rate_limiter={"ops": {"size": -1, "refill_time": 1}}),
+        ValidationError,
+        "rate_limiter.ops.size",
+    ),
+    "no JSON": (lambda vm: vm.mmds.set({"a": object()}), ValidationError, "JSON"),
+    "no object": (lambda vm: vm.mmds.set([1]), ValidationError, "dict"),
+    "another id in a mapping": (
+        lambda vm: vm.drive("a").set({"drive_id": "b", "is_root_device": True}),
+        ValueError,
+        "drive_id is 'b', but the path has 'a'",
+    ),
+    "another id in a model": (
+        lambda vm: vm.drive("a").set(Drive(drive_id="b", is_root_device=True)),
+        ValueError,
+        "drive_id is 'b', but the path has 'a'",
+    ),
+    "another id as an argument": (
+        lambda vm: vm.pmem("a").update(id="b"),
+        ValueError,
+        "id is 'b', but the path has 'a'",
+    ),
+    "both a body and arguments": (
+        lambda vm: vm.vm.update({"state": "Paused"}, state="Paused"),
+        TypeError,
+        "not both",
+    ),
+    "id with a hyphen": (lambda vm: vm.drive("root-fs").delete(), ValueError, "root-fs"),
+    "empty id": (lambda vm: vm.network_interface("").delete(), ValueError, "iface_id ''"),
+    "id with a slash": (lambda vm: vm.pmem("a/../b").delete(), ValueError, "a/../b"),
+    "id with a letter that is not ASCII": (lambda vm: vm.pmem("é").delete(), ValueError, "é"),
+    "id with a line break": (lambda vm: vm.drive("a\n").delete(), ValueError, "drive_id"),
+    "oversize body": (
+        lambda vm: vm.mmds.set({"a": "x" * 51_193}),
+        VmmRequestTooLarge,
+        "the body has 51201 bytes, the limit is 51200; nothing was sent",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", FORMS.values(), ids=FORMS)
+def test_every_form_sends_the_same(
+    run: Run, accepting: ScriptedServer, call: Callable[[VmmClient], None]
+) -> None:
+    run(call)
+    assert accepting.sent() == [("PUT /machine-config", {"vcpu_count": 2, "mem_size_mib": 512})]
+
+
+@pytest.mark.parametrize("call", DRIVES.values(), ids=DRIVES)
+def test_every_form_has_the_id_of_the_path(
+    run: Run, accepting: ScriptedServer, call: Callable[[VmmClient], None]
+) -> None:
+    run(call)
+    assert accepting.sent() == [("PUT /drives/d", DRIVE)]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_the_monitor_would_refuse_is_never_sent(
+    run: Run,
+    accepting: ScriptedServer,
+    call: Callable[[Any], object],
+    error: type[Exception],
+    text: str,
+) -> None:
+    with pytest.raises(error) as caught:
+        run(call)
+    assert text in str(caught.value)
+    assert isinstance(caught.value, ValueError | TypeError)
+    run(lambda vm: vm.pause())
+    assert accepting.sent() == [("PATCH /vm", {"state": "Paused"})]
+
+
+def test_the_largest_body_that_fits_is_sent(run: Run, accepting: ScriptedServer) -> None:
+    contents = MmdsContentsObject({"a": "x" * 51_192})
+    assert len(contents.to_json()) == 51_200
+    run(lambda vm: vm.mmds.set(contents))
+    assert len(accepting.requests) == 1
+
+
+def test_a_model_may_be_used_again(run: Run, accepting: ScriptedServer) -> None:
+    drive = Drive(drive_id="d", is_root_device=False)
+    for _ in range(2):
+        run(lambda vm: vm.drive("d").set(drive))
+    assert accepting.requests[0] == accepting.requests[1]
+    assert drive == Drive(drive_id="d", is_root_device=False)

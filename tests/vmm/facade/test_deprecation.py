@@ -1,0 +1,64 @@
+"""`Deprecation: true` becomes a warning at the caller's line."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import AsyncVmmClient, VmmApiError, VmmClient, VmmDeprecationWarning
+from tests.vmm.facade.conftest import Run, Serve
+from tests.vmm.scripted import NO_CONTENT, Wire, answer
+
+DEPRECATED = b"HTTP/1.1 204 \r\nConnection: keep-alive\r\nDeprecation: true\r\n\r\n"
+CALLS: dict[str, Callable[[VmmClient], object]] = {
+    "a resource": lambda vm: vm.vsock.set(guest_cid=3, uds_path="/v", vsock_id="v"),
+    "a resource with an id": lambda vm: vm.drive("d").update(),
+    "the client": lambda vm: vm.pause(),
+    "a shorthand": lambda vm: vm.action("InstanceStart"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_warning_points_at_the_call(
+    serve: Serve, socket_path: Path, call: Callable[[VmmClient], object]
+) -> None:
+    serve(lambda wire: wire.answer_all(DEPRECATED))
+    with VmmClient(socket_path) as vm, pytest.warns(VmmDeprecationWarning) as caught:
+        call(vm)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert warning.lineno == inspect.getsourcelines(call)[1]
+
+
+async def test_the_warning_points_at_the_awaited_call(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(DEPRECATED))
+    async with AsyncVmmClient(socket_path) as vm:
+        with pytest.warns(VmmDeprecationWarning) as caught:
+            await vm.drive("d").update()
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert "await vm.drive" in linecache.getline(__file__, warning.lineno)
+
+
+def test_a_refusal_may_be_deprecated_too(run: Run, serve: Serve) -> None:
+    refusal = answer(400, b'{"fault_message":"no"}', b"Deprecation: true")
+    serve(lambda wire: wire.answer_all(refusal))
+    with pytest.warns(VmmDeprecationWarning), pytest.raises(VmmApiError, match="no"):
+        run(lambda vm: vm.pause())
+
+
+@pytest.mark.parametrize("header", [b"Deprecation: false", b"X-Deprecation: true"])
+def test_nothing_else_warns(run: Run, serve: Serve, header: bytes) -> None:
+    def play(wire: Wire) -> None:
+        wire.answer_all(NO_CONTENT.replace(b"\r\n\r\n", b"\r\n" + header + b"\r\n\r\n"))
+
+    serve(play)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(lambda vm: vm.pause())
+    assert caught == []

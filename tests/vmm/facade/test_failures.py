@@ -1,0 +1,124 @@
+"""A call without a proper answer says which socket, which operation, how long, what is known."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import (
+    VmmConnectionError,
+    VmmError,
+    VmmProtocolError,
+    VmmTimeoutError,
+)
+from tests.vmm.facade.conftest import Run, Serve
+from tests.vmm.scripted import Play, Wire, answer
+
+INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
+ACTED = "the monitor may have carried the call out"
+
+
+def silent(wire: Wire) -> None:
+    wire.request()
+    time.sleep(0.3)
+
+
+def dies(wire: Wire) -> None:
+    wire.request()
+
+
+def cuts(wire: Wire) -> None:
+    wire.request()
+    wire.send(answer(200, INFO)[:-1])
+
+
+def babbles(wire: Wire) -> None:
+    wire.request()
+    wire.send(b"220 smtp.example ready\r\n")
+
+
+def boasts(wire: Wire) -> None:
+    wire.answer_all(answer(200, b" " * 1_048_576))
+
+
+FAILURES = {
+    "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
+    "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
+    "cut": (cuts, VmmProtocolError, "cut after"),
+    "no HTTP": (babbles, VmmProtocolError, "no HTTP"),
+    "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
+}
+UNREADABLE = {
+    "no JSON": (b"<html>", "Invalid JSON"),
+    "nothing": (b"", "Invalid JSON"),
+    "another shape": (b"[]", "object"),
+    "a field missing": (b'{"app_name":"a","id":"b","state":"Running"}', "vmm_version"),
+    "a wrong type": (INFO.replace(b'"1"', b"1"), "vmm_version"),
+}
+
+
+def check_message(error: VmmError, path: Path) -> None:
+    assert str(error).startswith(f"describeInstance (GET /) on {path}: ")
+    assert error.operation is not None
+    assert error.operation.id == "describeInstance"
+
+
+@pytest.mark.parametrize(("play", "kind", "text"), FAILURES.values(), ids=FAILURES)
+def test_a_failed_call_is_typed_sent_once_and_the_next_works(
+    run: Run, serve: Serve, socket_path: Path, play: Play, kind: type[VmmError], text: str
+) -> None:
+    def first_badly(wire: Wire) -> None:
+        if len(server.connections) == 1:
+            play(wire)
+        else:
+            wire.answer_all(answer(200, INFO))
+
+    server = serve(first_badly)
+    with pytest.raises(kind, match=text) as caught:
+        run(lambda vm: vm.get_instance_info(), timeout=0.1)
+    check_message(caught.value, socket_path)
+    assert len(server.requests) == 1
+    assert run(lambda vm: vm.get_instance_info()).state == "Running"
+
+
+@pytest.mark.parametrize(("body", "text"), UNREADABLE.values(), ids=UNREADABLE)
+def test_an_answer_of_another_shape_is_a_protocol_error(
+    run: Run, serve: Serve, socket_path: Path, body: bytes, text: str
+) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, body)))
+    with pytest.raises(VmmProtocolError, match=text) as caught:
+        run(lambda vm: vm.get_instance_info())
+    check_message(caught.value, socket_path)
+
+
+def test_what_an_unreadable_answer_held_is_not_repeated(run: Run, serve: Serve) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, b'{"app_name": "s3cret"}')))
+    with pytest.raises(VmmProtocolError) as caught:
+        run(lambda vm: vm.get_instance_info())
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_answer_where_none_belongs_is_no_error(run: Run, serve: Serve) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, b"{}")))
+    assert run(lambda vm: vm.pause()) is None
+
+
+def test_no_socket(run: Run, socket_path: Path) -> None:
+    with pytest.raises(VmmConnectionError, match=r"No such file .*; nothing was sent") as caught:
+        run(lambda vm: vm.get_instance_info())
+    check_message(caught.value, socket_path)
+    assert isinstance(caught.value, ConnectionError)
+
+
+def test_no_socket_but_a_file(run: Run, socket_path: Path) -> None:
+    socket_path.touch()
+    with pytest.raises(VmmConnectionError, match="refused; nothing was sent"):
+        run(lambda vm: vm.get_instance_info())
+
+
+def test_a_timeout_is_a_timeout_error(run: Run, serve: Serve) -> None:
+    serve(silent)
+    with pytest.raises(TimeoutError):
+        run(lambda vm: vm.get_instance_info(), timeout=0.05)

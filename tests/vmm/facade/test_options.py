@@ -1,0 +1,158 @@
+"""The client's options, its life, and the seam for other transports."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from generated_vmm import (
+    AsyncVmmClient,
+    VmmApiError,
+    VmmClient,
+    VmmConnectionError,
+    VmmProtocolError,
+    VmmRequestTooLarge,
+    VmmTimeoutError,
+)
+from tests.vmm.facade.conftest import Serve
+from tests.vmm.scripted import NO_CONTENT, Wire, answer
+
+INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
+
+
+def slow(wire: Wire) -> None:
+    while wire.request():
+        time.sleep(0.2)
+        wire.send(NO_CONTENT)
+
+
+def test_with_options_changes_the_timeout_and_shares_the_connection(
+    serve: Serve, socket_path: Path
+) -> None:
+    server = serve(slow)
+    with VmmClient(socket_path, timeout=0.05) as vm:
+        patient = vm.with_options(timeout=5)
+        patient.pause()
+        patient.resume()
+        with pytest.raises(VmmTimeoutError, match=r"within 0.05 s"):
+            vm.pause()
+    assert (len(server.requests), len(server.connections)) == (3, 1)
+
+
+def test_with_options_keeps_the_other_options(socket_path: Path) -> None:
+    with VmmClient(socket_path, max_body_bytes=10) as vm, pytest.raises(VmmRequestTooLarge):
+        vm.with_options(timeout=1).boot_source.set(kernel_image_path="/k")
+
+
+def test_the_body_limit_is_an_option(serve: Serve, socket_path: Path) -> None:
+    server = serve(lambda wire: wire.answer_all(NO_CONTENT))
+    with VmmClient(socket_path, max_body_bytes=100_000) as vm:
+        vm.mmds.set({"a": "x" * 60_000})
+    assert len(server.requests) == 1
+
+
+def test_the_answer_limit_is_an_option(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, INFO)))
+    with VmmClient(socket_path, max_answer_bytes=100) as vm, pytest.raises(VmmProtocolError):
+        vm.get_instance_info()
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        VmmClient("/s", timeout=timeout)
+
+
+def test_a_negative_body_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_body_bytes"):
+        VmmClient("/s", max_body_bytes=-1)
+
+
+def test_a_closed_client_refuses_calls(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(NO_CONTENT))
+    with VmmClient(socket_path) as vm:
+        vm.pause()
+    with pytest.raises(VmmConnectionError, match="the client is closed; nothing was sent"):
+        vm.with_options(timeout=1).pause()
+    vm.close()
+
+
+async def test_a_closed_async_client_refuses_calls(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(NO_CONTENT))
+    async with AsyncVmmClient(socket_path) as vm:
+        await vm.pause()
+    with pytest.raises(VmmConnectionError, match="the client is closed; nothing was sent"):
+        await vm.pause()
+    await vm.close()
+
+
+def test_a_forgotten_client_leaves_no_connection_behind(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(NO_CONTENT))
+    vm = VmmClient(socket_path)
+    vm.pause()
+    gone = weakref.ref(vm._sender.transport)
+    gc.disable()
+    try:
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            del vm
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_the_repr_names_the_socket() -> None:
+    assert repr(VmmClient("/s", timeout=2)) == "VmmClient('/s', timeout=2)"
+    assert repr(AsyncVmmClient("/s")) == "AsyncVmmClient('/s', timeout=5.0)"
+
+
+def mocked(request: httpx.Request) -> httpx.Response:
+    if request.url.path == "/version":
+        return httpx.Response(200, json={"firecracker_version": "9"})
+    return httpx.Response(400, json={"fault_message": f"{request.method} {request.url.path}"})
+
+
+def test_httpx_mock_transport_fits() -> None:
+    with VmmClient("/none", transport=httpx.MockTransport(mocked)) as vm:
+        assert vm.get_version().firecracker_version == "9"
+        with pytest.raises(VmmApiError, match="400 PATCH /vm"):
+            vm.pause()
+
+
+async def test_httpx_mock_transport_fits_the_async_client() -> None:
+    async with AsyncVmmClient("/none", transport=httpx.MockTransport(mocked)) as vm:
+        assert (await vm.get_version()).firecracker_version == "9"
+        with pytest.raises(VmmApiError, match="400 PATCH /vm"):
+            await vm.pause()
+
+
+def test_httpx_own_transport_fits(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, INFO)))
+    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
+    with VmmClient(socket_path, transport=transport) as vm:
+        assert vm.get_instance_info().state == "Running"
+
+
+def test_threads_share_a_client(serve: Serve, socket_path: Path) -> None:
+    server = serve(lambda wire: wire.answer_all(answer(200, INFO)))
+    with VmmClient(socket_path) as vm, ThreadPoolExecutor(8) as threads:
+        states = [threads.submit(lambda: vm.get_instance_info().state) for _ in range(100)]
+        assert {state.result() for state in states} == {"Running"}
+    assert len(server.connections) == 1
+
+
+async def test_a_cancelled_call_leaves_a_client_that_works(serve: Serve, socket_path: Path) -> None:
+    serve(slow)
+    async with AsyncVmmClient(socket_path) as vm:
+        call = asyncio.create_task(vm.pause())
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await vm.resume()

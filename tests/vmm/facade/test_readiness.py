@@ -1,0 +1,73 @@
+"""`wait_until_ready` bridges the time until a monitor answers, and no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import VmmApiError, VmmTimeoutError
+from tests.vmm.facade.conftest import Run, Serve
+from tests.vmm.scripted import ScriptedServer, Wire, answer
+
+INFO = answer(200, b'{"app_name":"a","id":"b","state":"Not started","vmm_version":"1"}')
+
+
+def test_a_monitor_that_listens_is_ready_at_once(run: Run, serve: Serve) -> None:
+    server = serve(lambda wire: wire.answer_all(INFO))
+    assert run(lambda vm: vm.wait_until_ready()).state == "Not started"
+    assert server.sent() == [("GET /", None)]
+
+
+def test_a_monitor_that_starts_later_is_waited_for(run: Run, socket_path: Path) -> None:
+    socket_path.touch()
+    started: list[ScriptedServer] = []
+
+    def start() -> None:
+        time.sleep(0.1)
+        socket_path.unlink()
+        started.append(ScriptedServer(socket_path, lambda wire: wire.answer_all(INFO)))
+
+    starter = threading.Thread(target=start)
+    starter.start()
+    assert run(lambda vm: vm.wait_until_ready(5)).state == "Not started"
+    starter.join()
+    started[0].stop()
+
+
+def test_a_connection_that_closes_is_tried_again(run: Run, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        if len(server.connections) > 3:
+            wire.answer_all(INFO)
+
+    server = serve(play)
+    assert run(lambda vm: vm.wait_until_ready(5)).state == "Not started"
+
+
+def test_no_monitor_is_a_timeout(run: Run, socket_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(VmmTimeoutError, match=r"not ready within 0.1 s, at last: .*No such file"):
+        run(lambda vm: vm.wait_until_ready(0.1))
+    assert time.monotonic() - started < 1
+
+
+def test_a_monitor_that_never_answers_is_a_timeout(run: Run, serve: Serve) -> None:
+    serve(lambda wire: time.sleep(0.3))
+    started = time.monotonic()
+    with pytest.raises(VmmTimeoutError):
+        run(lambda vm: vm.wait_until_ready(0.1), timeout=None)
+    assert time.monotonic() - started < 0.3
+
+
+def test_a_refusal_is_not_waited_out(run: Run, serve: Serve) -> None:
+    serve(lambda wire: wire.answer_all(answer(400, b'{"fault_message":"no"}')))
+    with pytest.raises(VmmApiError):
+        run(lambda vm: vm.wait_until_ready(5))
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_no_time_is_an_error(run: Run, timeout: float) -> None:
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        run(lambda vm: vm.wait_until_ready(timeout))

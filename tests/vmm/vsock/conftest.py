@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from generated_vmm.transport import async_connect_vsock, connect_vsock
+from tests.vmm.scripted import Play, ScriptedServer
+
+Talk: TypeAlias = Callable[[bytes, int], bytes]
+Connect: TypeAlias = Callable[[int, float], Talk]
+Serve: TypeAlias = Callable[[Play], ScriptedServer]
+
+
+def blocking(path: Path) -> Iterator[Connect]:
+    with contextlib.ExitStack() as opened:
+
+        def connect(port: int, seconds: float) -> Talk:
+            connection = opened.enter_context(connect_vsock(str(path), port, seconds))
+            assert connection.gettimeout() is None
+
+            def talk(sent: bytes, expected: int) -> bytes:
+                connection.sendall(sent)
+                return connection.recv(expected, socket.MSG_WAITALL)
+
+            return talk
+
+        yield connect
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    await writer.wait_closed()
+
+
+def asynchronous(path: Path) -> Iterator[Connect]:
+    with asyncio.Runner() as runner, contextlib.ExitStack() as opened:
+
+        def connect(port: int, seconds: float) -> Talk:
+            reader, writer = runner.run(async_connect_vsock(str(path), port, seconds))
+            opened.callback(lambda: runner.run(close(writer)))
+
+            async def exchange(sent: bytes, expected: int) -> bytes:
+                writer.write(sent)
+                return await reader.readexactly(expected)
+
+            return lambda sent, expected: runner.run(exchange(sent, expected))
+
+        yield connect
+
+
+@pytest.fixture
+def uds_path(tmp_path: Path) -> Path:
+    return tmp_path / "v.sock"
+
+
+@pytest.fixture(params=[blocking, asynchronous])
+def connect(request: pytest.FixtureRequest, uds_path: Path) -> Iterator[Connect]:
+    """Opens connections to ports of the guest, of each kind: talk is "send this, read so much"."""
+    yield from request.param(uds_path)
+
+
+@pytest.fixture
+def serve(uds_path: Path) -> Iterator[Serve]:
+    """Plays the device on its unix socket."""
+    servers: list[ScriptedServer] = []
+
+    def start(play: Play) -> ScriptedServer:
+        servers.append(ScriptedServer(uds_path, play))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

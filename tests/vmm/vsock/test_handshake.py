@@ -1,0 +1,132 @@
+"""The CONNECT / OK handshake, tried again until something in the guest listens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from generated_vmm import VmmProtocolError, VmmTimeoutError
+from tests.vmm.scripted import ScriptedServer, Wire
+from tests.vmm.vsock.conftest import Connect, Serve
+
+WRONG = {
+    "no OK": b"NO 1\n",
+    "no number": b"OK\n",
+    "a letter": b"OK 12a\n",
+    "a second word": b"OK 1 2\n",
+    "an endless line": b"OK " + b"1" * 1_000,
+    "HTTP": b"HTTP/1.1 400 \r\n\r\n",
+}
+
+
+def echo(wire: Wire) -> None:
+    while received := wire.receive():
+        wire.send(received)
+
+
+def silent(wire: Wire) -> None:
+    while wire.receive():
+        pass
+
+
+def closed(wire: Wire) -> None:
+    wire.receive()
+
+
+def guest(wire: Wire) -> None:
+    """A port that listens: the handshake, a greeting at once, then an echo."""
+    assert wire.receive() == b"CONNECT 52\n"
+    wire.send(b"OK 1073741824\nhello")
+    echo(wire)
+
+
+def test_the_guest_is_reached_and_its_first_bytes_are_kept(connect: Connect, serve: Serve) -> None:
+    serve(guest)
+    assert connect(52, 5)(b"ping", 9) == b"helloping"
+
+
+def test_a_refused_handshake_is_tried_again(connect: Connect, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        if len(server.connections) < 4:
+            wire.receive()
+        else:
+            guest(wire)
+
+    server = serve(play)
+    assert connect(52, 5)(b"", 5) == b"hello"
+    assert len(server.connections) == 4
+
+
+def test_a_device_that_appears_later_is_waited_for(connect: Connect, uds_path: Path) -> None:
+    started: list[ScriptedServer] = []
+
+    def start() -> None:
+        time.sleep(0.1)
+        started.append(ScriptedServer(uds_path, guest))
+
+    starter = threading.Thread(target=start)
+    starter.start()
+    assert connect(52, 5)(b"", 5) == b"hello"
+    starter.join()
+    started[0].stop()
+
+
+def test_a_guest_that_never_listens_is_a_timeout(connect: Connect, serve: Serve) -> None:
+    serve(closed)
+    started = time.monotonic()
+    with pytest.raises(VmmTimeoutError, match=r"port 52 on .* within 0.2 s, at last: no"):
+        connect(52, 0.2)
+    assert time.monotonic() - started < 1
+
+
+def test_a_device_that_is_not_there_is_a_timeout(connect: Connect) -> None:
+    with pytest.raises(VmmTimeoutError, match="No such file"):
+        connect(52, 0.1)
+
+
+def test_silence_ends_with_the_time(connect: Connect, serve: Serve) -> None:
+    serve(silent)
+    started = time.monotonic()
+    with pytest.raises(VmmTimeoutError):
+        connect(52, 0.2)
+    assert time.monotonic() - started < 1
+
+
+def test_a_dripping_answer_ends_with_the_time(connect: Connect, serve: Serve) -> None:
+    def play(wire: Wire) -> None:
+        for byte in b"OK 10737418240000000000000000":
+            time.sleep(0.05)
+            wire.send(bytes([byte]))
+
+    serve(play)
+    started = time.monotonic()
+    with pytest.raises(VmmTimeoutError):
+        connect(52, 0.2)
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
+def test_any_other_answer_is_a_protocol_error(connect: Connect, serve: Serve, line: bytes) -> None:
+    def play(wire: Wire) -> None:
+        wire.receive()
+        wire.send(line)
+
+    server = serve(play)
+    with pytest.raises(VmmProtocolError, match="the answer to CONNECT is"):
+        connect(52, 5)
+    assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize("port", [-1, 2**32])
+def test_a_port_that_is_none_is_refused(connect: Connect, port: int) -> None:
+    with pytest.raises(ValueError, match="port"):
+        connect(port, 5)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_no_time_is_refused(connect: Connect, seconds: float) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        connect(52, seconds)
