@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import uvicorn
@@ -19,7 +20,9 @@ from fastapi_oidc import ConfigurationError
 def main() -> None:
     """Serve until Ctrl-C; what cannot work is one sentence and exit code 2."""
     try:
-        serve(ConsoleSettings.from_environment(os.environ))
+        # The server ends in order at Ctrl-C, and then passes the interrupt on.
+        with suppress(KeyboardInterrupt):
+            serve(ConsoleSettings.from_environment(os.environ))
     except (SettingsError, ConfigurationError, ValidationError) as error:
         print(f"The console cannot start: {error}", file=sys.stderr)
         sys.exit(2)

@@ -62,7 +62,7 @@ class RecordedTransport(httpx.AsyncBaseTransport):
         try:
             response = await self._transport.handle_async_request(request)
             status = response.status_code
-            fault = "" if response.is_success else fault_message_in(response.content)
+            fault = "" if response.is_success else fault_message_in(await response.aread())
             return response
         finally:
             milliseconds = (time.perf_counter() - began) * 1000

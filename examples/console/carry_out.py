@@ -71,7 +71,11 @@ def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
     if name is None:
         return Failure(_status(error), at_button=f"{section.title}: {told}")
     at_fields = {f"{section.key}.{name}": told}
-    return Failure(_status(error), at_fields, f"{section.title}: the monitor refused it.")
+    return Failure(
+        _status(error),
+        at_fields,
+        f"{section.title}: the monitor refused it; nothing after it was sent.",
+    )
 
 
 def _status(error: Exception) -> int:

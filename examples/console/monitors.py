@@ -55,6 +55,12 @@ class Machine:
     configuration: FullVmConfiguration
 
     @property
+    def is_set_up(self) -> bool:
+        """Whether the monitor has a kernel to boot."""
+        source = self.configuration.boot_source
+        return source is not None and bool(source.kernel_image_path)
+
+    @property
     def is_started(self) -> bool:
         """Whether the machine has booted, so that its devices are fixed."""
         return self.instance.state != "Not started"

@@ -13,39 +13,42 @@ from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.routes import monitor_of
 from examples.console.view import Visit, machine_page
-from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
+from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
 
 
 def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
-    """Answers every refusal of a change with a page; the library answers the rest."""
+    """Gives people pages; scripts, and visitors who only have to sign in, are the library's."""
 
-    async def session_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, SessionError)
-        if request.method != "POST" or not request.url.path.startswith("/machines/"):
+    async def oidc_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, OIDCError)
+        is_page = "text/html" in request.headers.get("accept", "")
+        if not is_page or (request.method == "GET" and error.code is Code.SESSION_REQUIRED):
             raise error
-        session = await oidc.get_session(request)
+        if "change" not in request.path_params:
+            return message_page(error.status, error.public_text, "", "/", "Sign in again")
+        session = None if error.code is Code.SESSION_REQUIRED else await oidc.get_session(request)
         return session_over(request) if session is None else await refused(request, session, error)
 
     async def refused(
-        request: Request, session: OIDCSession[User], error: SessionError
+        request: Request, session: OIDCSession[User], error: OIDCError
     ) -> HTMLResponse:
         visit = Visit(
             session,
             oidc.csrf_token(session),
-            refusal=refusal_sentence(request.path_params.get("change", ""), error),
+            refusal=refusal_sentence(request.path_params["change"], error),
             status=error.status,
         )
         return await machine_page(monitor_of(request, request.path_params["machine"]), visit)
 
     async def http_error(request: Request, error: Exception) -> HTMLResponse:
         assert isinstance(error, HTTPException)
-        return message_page(error.status_code, "Not found", str(error.detail), "/", "All machines")
+        return message_page(error.status_code, str(error.detail), "", "/", "All machines")
 
-    app.add_exception_handler(SessionError, session_error)
+    app.add_exception_handler(OIDCError, oidc_error)
     app.add_exception_handler(HTTPException, http_error)
 
 
-def refusal_sentence(change: str, error: SessionError) -> str:
+def refusal_sentence(change: str, error: OIDCError) -> str:
     """Why somebody who is signed in was refused."""
     if error.code is Code.SESSION_FORBIDDEN:
         verb = CHANGES[change].verb if change in CHANGES else "do this"

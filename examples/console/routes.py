@@ -63,6 +63,11 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     async def state(monitor: AMonitor) -> JSONResponse:
         return JSONResponse({"state": await monitor.state()}, headers={"Cache-Control": "no-store"})
 
+    @router.get("/machines/{machine}/{change}", dependencies=[Depends(require_auth)])
+    async def back_from_change(monitor: AMonitor, change: AChange) -> RedirectResponse:
+        # The address of a page that answered a change which failed, entered or reloaded.
+        return RedirectResponse(f"/machines/{monitor.name}", 303)
+
     return router
 
 

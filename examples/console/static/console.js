@@ -36,7 +36,7 @@ function watch(machine) {
     if ((state ?? '') === rendered) return
     clearInterval(timer)
     if (typed) tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
-    else location.assign(location.pathname)
+    else location.assign(machine.dataset.page ?? '/')
   }, WATCH_EVERY)
 }
 

@@ -1,0 +1,134 @@
+"""A browser without script: follows links and redirects, fills in and submits the forms it sees."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from types import TracebackType
+from typing import Self
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+Attributes = dict[str, str | None]
+
+
+class Form:
+    """One form of a page: where it goes, its fields, its buttons by label."""
+
+    def __init__(self, action: str) -> None:
+        self.action = action
+        self.fields: dict[str, str] = {}
+        self.buttons: dict[str, dict[str, str]] = {}
+
+
+class Page(HTMLParser):
+    """The forms, links and visible words of an HTML document."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.forms: list[Form] = []
+        self.links: dict[str, str] = {}
+        self._words: list[str] = []
+        self._open: dict[str, Attributes] = {}
+        self._label: list[str] = []
+        self.feed(html)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self._words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag in ("button", "a"):
+            self._open[tag], self._label = attributes, []
+        elif tag == "form":
+            self.forms.append(Form(attributes.get("action") or ""))
+        elif tag == "input" and self.forms and attributes.get("name"):
+            self._add_field(attributes)
+
+    def _add_field(self, attributes: Attributes) -> None:
+        if attributes.get("type") == "checkbox" and "checked" not in attributes:
+            return
+        self.forms[-1].fields[attributes["name"] or ""] = attributes.get("value") or ""
+
+    def handle_data(self, data: str) -> None:
+        self._words.append(data)
+        self._label.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self._open:
+            return
+        attributes, label = self._open.pop(tag), " ".join("".join(self._label).split())
+        if tag == "a":
+            self.links[label] = attributes.get("href") or ""
+        elif name := attributes.get("name"):
+            self.forms[-1].buttons[label] = {name: attributes.get("value") or ""}
+        else:
+            self.forms[-1].buttons[label] = {}
+
+
+class Browser:
+    """One person's browser."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._client = httpx.Client(
+            follow_redirects=True, headers={"Accept": "text/html,*/*;q=0.8"}, timeout=20
+        )
+        self.status = 0
+        self.url = ""
+        self.page = Page("")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    @property
+    def text(self) -> str:
+        return self.page.text
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.url).path
+
+    def open(self, path: str = "/") -> None:
+        self._show(self._client.get(urljoin(self.url or self._home, path)))
+
+    def home(self) -> None:
+        self._show(self._client.get(self._home))
+
+    def click(self, label: str, typed: dict[str, str] | None = None) -> None:
+        """Press the button whose label begins with `label`, with `typed` in its form's fields."""
+        form, button = self._button(label)
+        parts = urlsplit(self.url)
+        content = {**form.fields, **button, **(typed or {})}
+        origin = {"Origin": f"{parts.scheme}://{parts.netloc}"}
+        url = urljoin(self.url, form.action)
+        self._show(self._client.post(url, data=content, headers=origin))
+
+    def has_button(self, label: str) -> bool:
+        return any(label in form.buttons for form in self.page.forms)
+
+    def field(self, name: str) -> str:
+        return next(form.fields[name] for form in self.page.forms if name in form.fields)
+
+    def forget_cookies(self) -> None:
+        self._client.cookies.clear()
+
+    def _button(self, label: str) -> tuple[Form, dict[str, str]]:
+        for form in self.page.forms:
+            for text, button in form.buttons.items():
+                if text.startswith(label):
+                    return form, button
+        raise LookupError(f"no button {label!r} on {self.url}: {self.text[:500]}")
+
+    def _show(self, response: httpx.Response) -> None:
+        self.status, self.url = response.status_code, str(response.url)
+        self.page = Page(response.text)

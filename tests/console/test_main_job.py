@@ -1,0 +1,64 @@
+"""The main job, end to end over real sockets: sign in, set up, start, pause, resume, sign out."""
+
+from __future__ import annotations
+
+from tests.console.browser import Browser
+from tests.console.conftest import RunningConsole
+
+
+def test_from_signing_in_to_signing_out(console: RunningConsole) -> None:
+    with Browser(console.url) as browser:
+        browser.home()
+        assert "Sign in to microvm-console" in browser.text
+        browser.click("AA Alice Admin")
+        assert browser.path == "/machines/demo"
+        assert "Alice Admin admin" in browser.text
+        assert "Not started" in browser.text
+
+        browser.click("Save setup", {"machine_config.vcpu_count": "2"})
+        assert "Setup saved." in browser.text
+        assert browser.field("machine_config.vcpu_count") == "2"
+
+        browser.click("Start")
+        assert "The machine is running." in browser.text
+        assert console.monitor.state == "Running"
+        browser.click("Pause")
+        assert console.monitor.state == "Paused"
+        browser.click("Resume")
+        assert console.monitor.state == "Running"
+
+        browser.click("Sign out")
+        assert "You have signed out of the console." in browser.text
+        browser.home()
+        assert "Sign in to microvm-console" in browser.text
+
+
+def test_signing_out_of_the_console_alone_leaves_the_provider_signed_in(alice: Browser) -> None:
+    alice.click("Sign out of this console only")
+    assert alice.path == "/signed-out"
+    alice.home()
+    assert alice.path == "/machines/demo"
+
+
+def test_the_page_comes_back_after_signing_in(console: RunningConsole) -> None:
+    with Browser(console.url) as browser:
+        browser.home()
+        browser.open(f"{console.url}/machines/demo?done=setup")
+        browser.click("AA Alice Admin")
+        assert browser.url.endswith("/machines/demo?done=setup")
+
+
+def test_the_calls_are_listed_with_their_answers(alice: Browser) -> None:
+    alice.click("Save setup")
+    assert "PUT /boot-source 204" in alice.text
+    assert "PUT /drives/rootfs 204" in alice.text
+    assert "PUT /machine-config 204" in alice.text
+
+
+def test_a_started_machine_shows_what_it_was_started_with(
+    alice: Browser, console: RunningConsole
+) -> None:
+    alice.click("Save setup")
+    alice.click("Start")
+    assert console.parts.suggestions["boot_source.kernel_image_path"] in alice.text
+    assert not alice.has_button("Save setup")
