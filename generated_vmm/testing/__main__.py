@@ -12,14 +12,18 @@ from .monitor import SimulatedMonitor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until stopped. 0 after a signal or the guest's end, 1 when the path is in use."""
+    """Serve until a signal (0), the end of the guest (its exit code), or at once 1: path in use.
+
+    A signal removes the socket. The end of the guest leaves it there, as with a real monitor.
+    """
     options = _parser().parse_args(arguments)
     monitor = SimulatedMonitor(
         options.socket,
         check_files=not options.any_path,
         enable_pci=options.enable_pci,
         instance_id=options.id,
-        payload_limit=options.payload_limit,
+        payload_limit=options.http_api_max_payload_size,
+        mmds_size_limit=options.mmds_size_limit,
     )
     try:
         monitor.listen()
@@ -30,17 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: monitor.interrupt())
     print(f"Simulated monitor listening on {monitor.socket_path}", flush=True)
     exit_code = monitor.serve()
-    monitor.stop()
-    return exit_code
+    if exit_code is None:
+        monitor.stop()
+    return exit_code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m generated_vmm.testing", description=__doc__)
-    parser.add_argument("--socket", required=True, help="where to listen; must not exist")
-    parser.add_argument("--id", default="anonymous-instance", help="instance id of GET /")
-    parser.add_argument("--any-path", action="store_true", help="accept paths that do not exist")
+    parser = argparse.ArgumentParser(
+        prog="python -m generated_vmm.testing",
+        description="A simulated Firecracker monitor on a unix socket, until Ctrl-C.",
+    )
+    parser.add_argument(
+        "--socket", "--api-sock", required=True, metavar="PATH", help="must not exist yet"
+    )
+    parser.add_argument("--any-path", action="store_true", help="do not check host files")
+    parser.add_argument("--id", default="anonymous-instance", help="the instance id of GET /")
     parser.add_argument("--enable-pci", action="store_true", help="allow hotplug")
-    parser.add_argument("--payload-limit", type=int, default=PAYLOAD_LIMIT, metavar="BYTES")
+    parser.add_argument(
+        "--http-api-max-payload-size", type=int, default=PAYLOAD_LIMIT, metavar="BYTES"
+    )
+    parser.add_argument("--mmds-size-limit", type=int, metavar="BYTES")
     return parser
 
 

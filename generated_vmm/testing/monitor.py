@@ -140,14 +140,16 @@ class SimulatedMonitor:
         limit = self._options.payload_limit
         self._server = ApiServer(listener, self._respond, self.faults, payload_limit=limit)
 
-    def serve(self) -> int:
-        """Serve on this thread until `interrupt`, or the end of the simulated process.
+    def serve(self) -> int | None:
+        """Serve on this thread until `interrupt` or the end of the simulated process.
 
-        Returns the exit code. The socket file is left where it is, as the real monitor leaves it.
+        Returns the exit code of the process, None when it was interrupted. The socket file is left
+        where it is, as the real monitor leaves it; `stop` removes it.
         """
-        assert self._server is not None, "listen first"
+        if self._server is None:
+            raise RuntimeError(f"the monitor at {self.socket_path} does not listen")
         self._server.serve()
-        return self._machine.exit_code or 0
+        return self._machine.exit_code
 
     def interrupt(self) -> None:
         """Make `serve` return soon; safe from any thread and from a signal handler."""

@@ -100,7 +100,8 @@ class ApiServer:
             self._drop(connection)
             return
         for request in self._requests_in(connection, chunk):
-            self._serve_one(connection, request)
+            if not self._stopping.is_set():
+                self._serve_one(connection, request)
         if connection.unsent or connection.closing:
             self._start_writing(connection)
 

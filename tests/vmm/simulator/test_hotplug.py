@@ -12,11 +12,12 @@ DEVICES = ["drives", "pmem", "network-interfaces"]
 
 
 def body_of(kind: str, device_id: str, *, root: bool = False) -> dict[str, object]:
-    return {
+    bodies: dict[str, dict[str, object]] = {
         "drives": {"drive_id": device_id, "is_root_device": root, "path_on_host": "/dev/null"},
         "pmem": {"id": device_id, "root_device": root, "path_on_host": "/dev/null"},
         "network-interfaces": {"iface_id": device_id, "host_dev_name": f"tap_{device_id}"},
-    }[kind]
+    }
+    return bodies[kind]
 
 
 def ids(call: Caller, kind: str) -> list[Json]:
