@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -26,8 +27,17 @@ ClientAuthMethod = Literal[
     "client_secret_jwt",
     "private_key_jwt",
 ]
-Words = Annotated[tuple[str, ...], NoDecode]
-Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
+if TYPE_CHECKING:
+    # What a caller may write; it is kept as the types below.
+    Secret: TypeAlias = str | SecretStr
+    Secrets: TypeAlias = Secret | Sequence[Secret]
+    Names: TypeAlias = Sequence[str]
+    Words: TypeAlias = Sequence[str]
+else:
+    Secret = SecretStr
+    Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
+    Names = tuple[str, ...]
+    Words = Annotated[tuple[str, ...], NoDecode]
 
 
 class OIDCSettings(BaseSettings):
@@ -47,10 +57,10 @@ class OIDCSettings(BaseSettings):
     issuer: str
     """The OpenID Provider's issuer identifier, exactly as it writes it itself."""
     client_id: str = Field(min_length=1)
-    client_secret: SecretStr | None = None
+    client_secret: Secret | None = None
     client_auth_method: ClientAuthMethod | None = None
     """None: `client_secret_basic` with a secret, `none` without."""
-    client_private_key: SecretStr | None = None
+    client_private_key: Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
     client_assertion_algorithm: str | None = None
@@ -70,7 +80,7 @@ class OIDCSettings(BaseSettings):
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
     allow_insecure_http: bool = False
-    id_token_signing_algorithms: tuple[str, ...] = ("RS256",)
+    id_token_signing_algorithms: Names = ("RS256",)
     trusted_id_token_audiences: Words = ()
 
     default_return_path: str = "/"
@@ -124,7 +134,7 @@ class OIDCSettings(BaseSettings):
 
     def algorithms(self) -> frozenset[str]:
         """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7)."""
-        return require_algorithms(self.id_token_signing_algorithms, _revealed(self.client_secret))
+        return require_algorithms(self.id_token_signing_algorithms, revealed(self.client_secret))
 
     def authentication(self) -> ClientAuthentication:
         """How the client authenticates at the provider (Core 9)."""
@@ -134,15 +144,15 @@ class OIDCSettings(BaseSettings):
         return client_authentication(
             method,
             client_id=self.client_id,
-            client_secret=_revealed(self.client_secret),
-            private_key=_revealed(self.client_private_key),
+            client_secret=revealed(self.client_secret),
+            private_key=_pem_or_jwk(self.client_private_key),
             algorithm=self.client_assertion_algorithm,
             key_id=self.client_private_key_id,
         )
 
     def key_ring(self) -> KeyRing:
         """The keys made of `cookie_secret`."""
-        return KeyRing([secret.get_secret_value() for secret in self.cookie_secret])
+        return KeyRing([revealed(secret) or "" for secret in self.cookie_secret])
 
     def cookie_names(self) -> CookieNames:
         """Secure names, unless browsers reach the application over plain http."""
@@ -185,5 +195,18 @@ def _require_origin(base_url: str | None, *, allow_insecure_http: bool) -> None:
         )
 
 
-def _revealed(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
+def _pem_or_jwk(secret: SecretStr | None) -> str | dict[str, object] | None:
+    """A JWK comes as JSON text; text that is neither is refused later as no key."""
+    text = revealed(secret)
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    try:
+        jwk: dict[str, object] = json.loads(text)
+    except ValueError:
+        return text
+    return jwk
+
+
+def revealed(secret: Secret | None) -> str | None:
+    """The text of a secret, for the one who needs it."""
+    return secret.get_secret_value() if isinstance(secret, SecretStr) else secret
