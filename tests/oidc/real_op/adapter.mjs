@@ -13,6 +13,11 @@ export class MemoryAdapter {
     return `${this.model}:${id}`
   }
 
+  /** The rows of this model alone. */
+  entries() {
+    return [...rows].filter(([key]) => key.startsWith(`${this.model}:`))
+  }
+
   /**
    * @param {string} id
    * @param {object} payload
@@ -28,7 +33,7 @@ export class MemoryAdapter {
 
   /** @param {string} uid */
   async findByUid(uid) {
-    return [...rows].find(([key, row]) => key.startsWith(`${this.model}:`) && row.uid === uid)?.[1]
+    return this.entries().find(([, row]) => row.uid === uid)?.[1]
   }
 
   /** @param {string} id */
@@ -43,6 +48,6 @@ export class MemoryAdapter {
 
   /** @param {string} grantId */
   async revokeByGrantId(grantId) {
-    for (const [key, row] of rows) if (row.grantId === grantId) rows.delete(key)
+    for (const [key, row] of this.entries()) if (row.grantId === grantId) rows.delete(key)
   }
 }

@@ -63,6 +63,7 @@ const configuration = {
   interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
   issueRefreshToken: () => true,
   rotateRefreshToken: true,
+  ttl: { AccessToken: 120, IdToken: 3600, Interaction: 600, Session: 3600, Grant: 3600 },
   ...(isCurrent
     ? {
         clientAuthMethods: authenticating,
@@ -79,11 +80,12 @@ const configuration = {
       }),
 }
 
+/** What the user agreed to: everything, the first time a client asks. */
 async function grantEverything(context) {
-  const { client, session } = context.oidc
-  const grant = new context.oidc.provider.Grant({
-    clientId: client.clientId, accountId: session.accountId,
-  })
+  const { client, session, provider: op } = context.oidc
+  const known = session.grantIdFor(client.clientId)
+  if (known) return op.Grant.find(known)
+  const grant = new op.Grant({ clientId: client.clientId, accountId: session.accountId })
   grant.addOIDCScope('openid profile email offline_access')
   await grant.save()
   return grant

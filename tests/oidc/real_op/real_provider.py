@@ -1,0 +1,71 @@
+"""The npm package oidc-provider as a child process: an OpenID Provider that nobody here wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+import httpx
+import pytest
+
+from tests.programs import require_program
+
+Package = Literal["oidc-provider", "oidc-provider-6"]
+
+SCRIPT = Path(__file__).with_name("provider.mjs")
+NODE_FOLDER = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class RealProvider:
+    """A running provider."""
+
+    issuer: str
+
+    def register(self, metadata: Mapping[str, object]) -> None:
+        """Registers a client by its metadata (Dynamic Client Registration 1.0, 2)."""
+        httpx.post(f"{self.issuer}/test/clients", json=metadata).raise_for_status()
+
+    def rotate_keys(self) -> None:
+        """Replaces every signing key."""
+        httpx.post(f"{self.issuer}/test/keys").raise_for_status()
+
+
+@contextmanager
+def running_provider(package: Package) -> Iterator[RealProvider]:
+    """Starts the provider and ends it afterwards; it also ends when this process does."""
+    node = require_program("node", package="nodejs")
+    _require_installed(package)
+    with subprocess.Popen(
+        [node, str(SCRIPT), package], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield RealProvider(_issuer(process.stdout))
+        finally:
+            process.stdin.close()
+            process.wait(10)
+
+
+def _issuer(output: IO[str]) -> str:
+    """What the first line in JSON says; older majors print notices before it."""
+    for line in output:
+        if line.startswith("{"):
+            return str(json.loads(line)["issuer"])
+    raise RuntimeError("the provider ended before it listened")
+
+
+def _require_installed(package: Package) -> None:
+    if (NODE_FOLDER / "node_modules" / package).is_dir():
+        return
+    sentence = f"The npm package {package} is missing. Install it with: npm ci --prefix tests"
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)

@@ -1,0 +1,130 @@
+"""All five ways of Core 9 for a client to prove who it is, at code exchange, refresh and more."""
+
+import json
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from fastapi_oidc.testing.signatures import base64url, public_jwk
+from tests.oidc.real_op.browser import Browser
+from tests.oidc.real_op.real_provider import RealProvider, running_provider
+from tests.oidc.real_op.relying_party import SECRET, relying_party
+
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+# RFC 6749 A.2 lets a client secret hold printable ASCII, which the current major insists on.
+AWKWARD_SECRET = "s:e%c+r e/t&=?#" * 3
+NON_ASCII_SECRET = "s:e%c+r e/t ü€漢" * 3
+
+
+def pem(key: PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "secret"),
+    [
+        ("client_secret_basic", SECRET),
+        ("client_secret_basic", AWKWARD_SECRET),
+        ("client_secret_post", SECRET),
+        ("client_secret_post", AWKWARD_SECRET),
+        ("client_secret_jwt", SECRET),
+        ("none", None),
+    ],
+)
+def test_with_a_secret_or_none(
+    provider: RealProvider, browser: Browser, method: str, secret: str | None
+) -> None:
+    registration: dict[str, object] = {"token_endpoint_auth_method": method}
+    settings: dict[str, object] = {"client_auth_method": method, "client_secret": secret}
+    if secret is not None:
+        registration["client_secret"] = secret
+    with relying_party(provider, registration=registration, settings=settings) as rp:
+        assert browser.login(rp).json()["sub"] == "alice"
+        rp.time.ahead += 100
+        assert browser.me(rp).json()["generation"] == 1
+
+
+@pytest.mark.parametrize("audience", ["issuer", "token_endpoint"])
+@pytest.mark.parametrize("method", ["client_secret_jwt", "private_key_jwt"])
+def test_both_audiences_of_an_assertion(
+    provider: RealProvider, browser: Browser, method: str, audience: str
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    settings: dict[str, object] = {
+        "client_auth_method": method,
+        "client_assertion_audience": audience,
+        "client_private_key": pem(key),
+    }
+    with relying_party(provider, registration=registered(method, key), settings=settings) as rp:
+        assert browser.login(rp).json()["sub"] == "alice"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key"),
+    [
+        ("RS256", rsa.generate_private_key(public_exponent=65537, key_size=2048)),
+        ("PS256", rsa.generate_private_key(public_exponent=65537, key_size=2048)),
+        ("ES256", ec.generate_private_key(ec.SECP256R1())),
+        ("EdDSA", ed25519.Ed25519PrivateKey.generate()),
+    ],
+)
+def test_with_a_private_key_of_every_kind(
+    provider: RealProvider, browser: Browser, algorithm: str, key: PrivateKey
+) -> None:
+    settings: dict[str, object] = {
+        "client_auth_method": "private_key_jwt",
+        "client_private_key": pem(key),
+        "client_assertion_algorithm": algorithm,
+    }
+    registration = registered("private_key_jwt", key) | {
+        "token_endpoint_auth_signing_alg": algorithm
+    }
+    with relying_party(provider, registration=registration, settings=settings) as rp:
+        assert browser.login(rp).json()["sub"] == "alice"
+
+
+def test_with_a_private_key_as_jwk(provider: RealProvider, browser: Browser) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    private_number = base64url(key.private_numbers().private_value.to_bytes(32))
+    private_jwk = public_jwk(key.public_key()) | {"d": private_number}
+    settings: dict[str, object] = {
+        "client_auth_method": "private_key_jwt",
+        "client_private_key": json.dumps(private_jwk),
+    }
+    registration = registered("private_key_jwt", key)
+    with relying_party(provider, registration=registration, settings=settings) as rp:
+        assert browser.login(rp).json()["sub"] == "alice"
+
+
+def test_a_wrong_secret_signs_nobody_in(provider: RealProvider, browser: Browser) -> None:
+    settings: dict[str, object] = {"client_secret": SECRET + "x"}
+    with relying_party(provider, settings=settings) as rp:
+        assert browser.login(rp).status_code == 502
+        assert browser.me(rp).status_code == 401
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_a_secret_that_is_not_ascii(browser: Browser, method: str) -> None:
+    with running_provider("oidc-provider-6") as provider:
+        registration: dict[str, object] = {
+            "token_endpoint_auth_method": method,
+            "client_secret": NON_ASCII_SECRET,
+        }
+        settings: dict[str, object] = {
+            "client_auth_method": method,
+            "client_secret": NON_ASCII_SECRET,
+        }
+        with relying_party(provider, registration=registration, settings=settings) as rp:
+            assert browser.login(rp).json()["sub"] == "alice"
+
+
+def registered(method: str, key: PrivateKey) -> dict[str, object]:
+    """The metadata of a client that authenticates by `method`."""
+    if method != "private_key_jwt":
+        return {"token_endpoint_auth_method": method}
+    return {
+        "token_endpoint_auth_method": method,
+        "jwks": {"keys": [public_jwk(key.public_key()) | {"use": "sig"}]},
+    }

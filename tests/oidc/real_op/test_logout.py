@@ -1,0 +1,93 @@
+"""Signing out: at the app, at the provider, and at every other app of the same session."""
+
+import httpx
+
+from tests.oidc.real_op.browser import Browser
+from tests.oidc.real_op.real_provider import RealProvider
+from tests.oidc.real_op.relying_party import RelyingParty, relying_party
+
+
+def test_logout_ends_the_session_here_and_at_the_provider(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    page = browser.logout(rp)
+    assert (page.status_code, str(page.url)) == (200, f"{rp.origin}/")
+    assert browser.me(rp).status_code == 401
+    assert "logout.returned" in rp.event_names
+    silent = browser.finish(browser.login_request(rp, prompt="none"))
+    assert silent.status_code == 400
+    assert browser.me(rp).status_code == 401
+
+
+def test_the_provider_is_asked_with_hint_state_and_client(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    answer = browser.http.post(f"{rp.origin}/auth/logout", headers={"Origin": rp.origin})
+    asked = httpx.URL(answer.headers["location"])
+    assert asked.path == "/session/end"
+    assert set(asked.params) == {
+        "id_token_hint", "client_id", "post_logout_redirect_uri", "state",
+    }  # fmt: skip
+
+
+def test_a_logout_from_another_site_is_refused(rp: RelyingParty, browser: Browser) -> None:
+    browser.login(rp)
+    refused = browser.http.post(f"{rp.origin}/auth/logout", headers={"Origin": "https://evil.test"})
+    assert refused.status_code == 403
+    assert browser.me(rp).status_code == 200
+
+
+def test_the_other_apps_of_the_session_are_told_by_the_back_channel(
+    provider: RealProvider, rp: RelyingParty, browser: Browser
+) -> None:
+    with relying_party(provider) as other:
+        browser.login(rp)
+        browser.login(other)
+        assert browser.me(other).status_code == 200
+        browser.logout(rp)
+        assert "back_channel_logout.accepted" in other.event_names
+        assert browser.me(other).status_code == 401
+
+
+def test_the_app_is_told_while_it_signs_out_itself(rp: RelyingParty, browser: Browser) -> None:
+    browser.login(rp)
+    browser.logout(rp)
+    assert rp.event_names.count("back_channel_logout.accepted") == 1
+    assert browser.me(rp).status_code == 401
+
+
+def test_signing_in_after_the_back_channel_logout_works(
+    provider: RealProvider, rp: RelyingParty, browser: Browser
+) -> None:
+    with relying_party(provider) as other:
+        browser.login(rp)
+        browser.login(other)
+        browser.logout(rp)
+        # A logout token counts to the second: it ends sign-ins of the same second too.
+        other.time.ahead += 1
+        browser.login(other)
+        assert browser.me(other).json()["sub"] == "alice"
+
+
+def test_another_browser_of_the_same_user_stays_signed_in(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    cookies = dict(browser.http.cookies)
+    browser.http.cookies.clear()
+    browser.login(rp)
+    browser.logout(rp)
+    browser.http.cookies.clear()
+    browser.http.cookies.update(cookies)
+    assert browser.me(rp).json()["sub"] == "alice"
+
+
+def test_logout_when_the_provider_has_no_session_any_more(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    browser.http.cookies.delete("_session")
+    page = browser.logout(rp)
+    assert (page.status_code, str(page.url)) == (200, f"{rp.origin}/")

@@ -1,0 +1,70 @@
+"""Refresh with rotation: every refresh token works once, and its reuse ends the session."""
+
+from tests.oidc.real_op.browser import Browser
+from tests.oidc.real_op.real_provider import RealProvider
+from tests.oidc.real_op.relying_party import RelyingParty, relying_party
+
+# The provider's access tokens live 120 seconds; a session is refreshed 30 seconds before.
+ALMOST_EXPIRED = 100
+LONGER_THAN_A_SUCCESSOR_IS_REMEMBERED = 61
+
+
+def test_an_expiring_session_is_refreshed_again_and_again(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    for generation in (1, 2, 3):
+        rp.time.ahead += ALMOST_EXPIRED
+        assert browser.me(rp).json() == {
+            "sub": "alice",
+            "name": "Alice",
+            "email": "alice@example.com",
+            "generation": generation,
+        }
+    assert rp.event_names.count("session.refreshed") == 3
+
+
+def test_a_fresh_session_is_not_refreshed(rp: RelyingParty, browser: Browser) -> None:
+    browser.login(rp)
+    assert browser.me(rp).json()["generation"] == 0
+    assert "session.refreshed" not in rp.event_names
+
+
+def test_the_old_cookie_still_works_a_moment_later(rp: RelyingParty, browser: Browser) -> None:
+    browser.login(rp)
+    old = dict(browser.http.cookies)
+    rp.time.ahead += ALMOST_EXPIRED
+    browser.me(rp)
+    browser.http.cookies.clear()
+    browser.http.cookies.update(old)
+    assert browser.me(rp).json()["generation"] == 1
+    assert rp.event_names.count("session.refreshed") == 1
+
+
+def test_a_stolen_cookie_used_later_ends_the_session_of_both(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    stolen = dict(browser.http.cookies)
+    rp.time.ahead += ALMOST_EXPIRED
+    browser.me(rp)
+    rightful = dict(browser.http.cookies)
+    rp.time.ahead += LONGER_THAN_A_SUCCESSOR_IS_REMEMBERED
+    for cookies in (stolen, rightful):
+        browser.http.cookies.clear()
+        browser.http.cookies.update(cookies)
+        assert browser.me(rp).status_code == 401
+        rp.time.ahead += ALMOST_EXPIRED
+
+
+def test_a_refresh_token_revoked_by_signing_out_elsewhere_ends_the_session(
+    provider: RealProvider, rp: RelyingParty, browser: Browser
+) -> None:
+    with relying_party(provider, registration={"backchannel_logout_uri": None}) as untold:
+        browser.login(untold)
+        browser.login(rp)
+        browser.logout(rp)
+        assert browser.me(untold).status_code == 200
+        untold.time.ahead += ALMOST_EXPIRED
+        assert browser.me(untold).status_code == 401
+        assert "session.ended" in untold.event_names
