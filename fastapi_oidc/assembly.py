@@ -33,7 +33,7 @@ from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCookie
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
-from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestData, Site
 
@@ -63,7 +63,9 @@ def assembled(
     settings, keys, names = parts.settings, parts.settings.key_ring(), parts.settings.cookie_names()
     codec = SessionCodec(_identity_type(parts))
     keeper = _keeper(parts, codec, keys, names)
-    same_site: SameSite = "none" if settings.response_mode == "form_post" else "lax"
+    # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
+    is_posted = settings.response_mode == "form_post" and names.secure
+    same_site: SameSite = "none" if is_posted else "lax"
     party = RelyingParty(
         policy=settings.policy(),
         provider=_provider(parts),
@@ -89,11 +91,10 @@ def assembled(
 
 def _provider(parts: Parts[Identity]) -> Provider:
     settings = parts.settings
-    secret = settings.client_secret
     return Provider(
         settings.issuer,
         client_id=settings.client_id,
-        client_secret=None if secret is None else secret.get_secret_value(),
+        client_secret=revealed(settings.client_secret),
         authentication=settings.authentication(),
         algorithms=settings.algorithms(),
         clock=parts.clock,

@@ -30,7 +30,7 @@ ClientAuthMethod = Literal[
 if TYPE_CHECKING:
     # What a caller may write; it is kept as the types below.
     Secret: TypeAlias = str | SecretStr
-    Secrets: TypeAlias = Secret | Sequence[Secret]
+    Secrets: TypeAlias = str | Sequence[Secret]
     Names: TypeAlias = Sequence[str]
     Words: TypeAlias = Sequence[str]
 else:
@@ -195,7 +195,7 @@ def _require_origin(base_url: str | None, *, allow_insecure_http: bool) -> None:
         )
 
 
-def _pem_or_jwk(secret: SecretStr | None) -> str | dict[str, object] | None:
+def _pem_or_jwk(secret: Secret | None) -> str | dict[str, object] | None:
     """A JWK comes as JSON text; text that is neither is refused later as no key."""
     text = revealed(secret)
     if text is None or not text.lstrip().startswith("{"):

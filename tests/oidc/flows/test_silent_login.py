@@ -1,0 +1,121 @@
+"""The `prompt=none` check in a hidden iframe (Session Management 1.0 3.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from fastapi_oidc.testing import AuthorizationRequested, ServerError
+from tests.oidc.world import World, make_world
+
+IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
+
+
+@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
+def world(request: pytest.FixtureRequest) -> World:
+    return make_world(session_store=request.param)
+
+
+async def check(browser: httpx.AsyncClient, headers: dict[str, str] = IFRAME) -> httpx.Response:
+    return await browser.get("/auth/login?silent=1", headers=headers)
+
+
+def outcome(answer: httpx.Response) -> tuple[str, str]:
+    assert answer.status_code == 200, answer.text
+    found = re.search(r'data-outcome="([^"]*)" data-code="([^"]*)"', answer.text)
+    assert found is not None, answer.text
+    return found[1], found[2]
+
+
+async def me(browser: httpx.AsyncClient) -> Any:
+    return (await browser.get("/me")).json()
+
+
+async def session(browser: httpx.AsyncClient) -> Any:
+    return (await browser.get("/auth/session")).json()
+
+
+async def test_the_same_user_renews_the_session_in_place(world: World) -> None:
+    browser = await world.signed_in()
+    before = await session(browser)
+    world.time.advance(60)
+    assert outcome(await check(browser)) == ("same_user", "")
+    after = await session(browser)
+    assert (await me(browser))["generation"] == 1
+    assert after["expires_at"] == before["expires_at"]
+    sent = world.op.record.of(AuthorizationRequested)[-1].parameters
+    assert sent["prompt"] == "none"
+    assert sent["id_token_hint"].startswith("ey")
+
+
+async def test_another_user_changes_nothing_here(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
+    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
+    assert outcome(await check(browser)) == ("other_user", "authorization.other_user")
+    assert (await me(browser))["sub"] == "alice"
+    assert (await me(browser))["generation"] == 0
+
+
+async def test_a_provider_that_says_no_changes_nothing_here() -> None:
+    world = make_world(client={"backchannel_logout_uri": None})
+    browser = await world.signed_in()
+    await world.op.log_out("alice")
+    assert outcome(await check(browser)) == ("error", "authorization.refused")
+    assert (await me(browser))["sub"] == "alice"
+
+
+async def test_without_a_session_the_provider_is_not_asked(world: World) -> None:
+    async with world.browser() as browser:
+        assert outcome(await check(browser)) == ("error", "session.required")
+    assert world.op.record.calls["authorization"] == 0
+
+
+async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(4000)
+    world.op.faults.put("metadata", ServerError(), times=9)
+    assert outcome(await check(browser)) == ("error", "provider.status")
+
+
+async def test_a_lost_transaction_is_told_to_the_iframe(world: World) -> None:
+    async with world.browser() as browser:
+        answer = await browser.get("/auth/callback?state=x&code=y", headers=IFRAME)
+    assert outcome(answer) == ("error", "authorization.transaction_missing")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-dest": "document"},
+    ],
+)
+async def test_only_our_own_iframe_may_check(world: World, change: dict[str, str]) -> None:
+    browser = await world.signed_in()
+    answer = await check(browser, IFRAME | change)
+    assert answer.status_code == 403
+    assert "session.cross_site" in answer.text
+
+
+async def test_the_page_cannot_be_framed_by_others_or_run_anything_else(world: World) -> None:
+    browser = await world.signed_in()
+    headers = (await check(browser)).headers
+    assert "frame-ancestors 'self'" in headers["content-security-policy"]
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "SAMEORIGIN"
+    assert headers["cache-control"] == "no-store"
+
+
+async def test_form_post_applications_check_by_query() -> None:
+    world = make_world(settings={"response_mode": "form_post"})
+    browser = await world.signed_in()
+    answer = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
+    assert "response_mode" not in parse_qs(urlsplit(answer.headers["location"]).query)
+    assert outcome(await check(browser)) == ("same_user", "")

@@ -1,0 +1,199 @@
+"""Cookies go out with every kind of answer, and only where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import pytest
+from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from starlette.types import Message
+
+from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
+from tests.oidc.world import World, make_world
+
+CLOSE_TO_EXPIRY = 280
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.get("/own-response")
+    async def own_response(_session: Annotated[Any, Depends(require_auth)]) -> PlainTextResponse:
+        return PlainTextResponse("own")
+
+    @app.get("/stream")
+    async def stream() -> StreamingResponse:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b"one"
+            yield b"two"
+
+        return StreamingResponse(chunks())
+
+    @app.get("/http-error")
+    async def http_error() -> None:
+        raise HTTPException(418, "teapot")
+
+    @app.get("/state")
+    async def state(request: Request) -> object:
+        return {"is_authenticated": request.state.oidc.is_authenticated}
+
+    @app.get("/static/file")
+    async def static(request: Request) -> object:
+        return {"is_authenticated": request.state.oidc.is_authenticated}
+
+    @app.get("/static/asked")
+    async def asked(locals: Annotated[OIDCLocals[Any, Any], Depends(oidc_locals)]) -> object:
+        return {"is_authenticated": locals.is_authenticated}
+
+    @app.websocket("/ws")
+    async def ws(socket: WebSocket, session: Annotated[Any, Depends(require_auth)]) -> None:
+        await socket.accept()
+        await socket.send_text(session.sub)
+        await socket.close()
+
+
+def world_about_to_refresh(**options: Any) -> World:
+    return make_world(mount=mount, **options)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/own-response", 200), ("/stream", 200), ("/http-error", 418), ("/missing", 404)],
+)
+async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
+    world = world_about_to_refresh()
+    browser = await world.signed_in()
+    world.time.advance(CLOSE_TO_EXPIRY)
+    answer = await browser.get(path)
+    assert answer.status_code == status
+    assert answer.headers["set-cookie"].startswith("__Host-oidc_session=")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "Cookie" in answer.headers["vary"]
+
+
+async def test_cookies_have_every_attribute() -> None:
+    world = world_about_to_refresh()
+    browser = await world.signed_in()
+    world.time.advance(CLOSE_TO_EXPIRY)
+    cookie = (await browser.get("/")).headers["set-cookie"]
+    assert cookie.split("; ")[1:] == [
+        f"Max-Age={8 * 3600 - CLOSE_TO_EXPIRY}",
+        "Path=/",
+        "HttpOnly",
+        "SameSite=Lax",
+        "Secure",
+    ]
+
+
+async def test_request_state_has_the_locals() -> None:
+    world = world_about_to_refresh()
+    browser = await world.signed_in()
+    assert (await browser.get("/state")).json() == {"is_authenticated": True}
+
+
+async def test_excluded_paths_load_only_when_asked() -> None:
+    world = world_about_to_refresh(middleware={"exclude": ["/static"]}, session_store="memory")
+    browser = await world.signed_in()
+    assert (await browser.get("/static/file")).json() == {"is_authenticated": False}
+    assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
+    assert (await browser.get("/state")).json() == {"is_authenticated": True}
+
+
+async def test_request_data_is_loaded_once_and_never_kept() -> None:
+    loads: list[str] = []
+
+    async def load_request_data(context: RequestDataContext[Any]) -> dict[str, str]:
+        loads.append(context.connection.url.path)
+        return {"plan": "free"}
+
+    def with_data(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/data")
+        async def data(
+            request: Request, locals: Annotated[OIDCLocals[Any, Any], Depends(oidc_locals)]
+        ) -> object:
+            await oidc.get_session(request)
+            return locals.data
+
+    world = make_world(mount=with_data, load_request_data=load_request_data)
+    browser = await world.signed_in()
+    loads.clear()
+    assert (await browser.get("/data")).json() == {"plan": "free"}
+    assert loads == ["/data"]
+    async with world.browser() as nobody:
+        assert (await nobody.get("/data")).json() is None
+    assert loads == ["/data"]
+
+
+async def test_clear_session() -> None:
+    def with_clear(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/clear")
+        async def clear(request: Request) -> object:
+            oidc.clear_session(request)
+            return {"session": await oidc.get_session(request)}
+
+    world = make_world(mount=with_clear)
+    browser = await world.signed_in()
+    assert (await browser.get("/clear")).json() == {"session": None}
+    assert (await browser.get("/")).json() == {"is_authenticated": False}
+
+
+async def websocket(world: World, cookies: dict[str, str]) -> list[Message]:
+    """What the application sends to a websocket with these cookies."""
+    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    scope = {
+        "type": "websocket",
+        "asgi": {"version": "3.0"},
+        "path": "/ws",
+        "raw_path": b"/ws",
+        "query_string": b"",
+        "headers": [(b"host", b"app.test"), (b"cookie", header.encode())],
+        "subprotocols": [],
+    }
+    sent: list[Message] = []
+    received = iter([{"type": "websocket.connect"}])
+
+    async def receive() -> Message:
+        return next(received)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await world.app(scope, receive, send)
+    return sent
+
+
+async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
+    world = world_about_to_refresh()
+    browser = await world.signed_in()
+    world.time.advance(CLOSE_TO_EXPIRY)
+    accept, text, _close = await websocket(world, dict(browser.cookies))
+    assert accept["type"] == "websocket.accept"
+    assert any(
+        name == b"set-cookie" and value.startswith(b"__Host-oidc_session=")
+        for name, value in accept["headers"]
+    )
+    assert text["text"] == "alice"
+
+
+async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:
+    (close,) = await websocket(world_about_to_refresh(), {})
+    assert (close["type"], close["code"]) == ("websocket.close", 1008)
+
+
+@pytest.mark.parametrize(
+    "cookie", ["", "x", "." * 100, "A" * 4000, "%00", "é", "eyJhbGciOiJub25lIn0.e30."]
+)
+async def test_an_unreadable_cookie_is_no_session_and_no_error(cookie: str) -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        header = f"__Host-oidc_session={cookie}".encode()
+        answer = await browser.get("/", headers={b"cookie": header})
+    assert (answer.status_code, answer.json()) == (200, {"is_authenticated": False})
+
+
+async def test_a_cookie_of_another_name_or_secret_opens_nothing() -> None:
+    first, second = make_world(), make_world()
+    browser = await first.signed_in()
+    async with second.browser() as other:
+        other.cookies.update(dict(browser.cookies))
+        assert (await other.get("/")).json() == {"is_authenticated": False}
