@@ -22,6 +22,12 @@ from codegen.document import (
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
 
+# What the templates import into the modules of the models.
+IMPORTED = frozenset(
+    "Annotated AnsweredAs ApiDocument ApiModel Field JsonValue Literal NotRequired TypeAlias "
+    "TypedDict Absent Operation".split()
+)
+
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
     """The repaired description in our words, and notes on what did or did not apply."""
@@ -42,6 +48,7 @@ def for_generator(document: Document) -> Document:
     """
     document = copy.deepcopy(document)
     _require_order(schemas_of(document))
+    _require_free_names(schemas_of(document))
     sent = _sent_schemas(document)
     for name, schema in schemas_of(document).items():
         schema["x-fields"] = name in sent and "properties" in schema
@@ -137,6 +144,13 @@ def _require_order(schemas: Document) -> None:
     except CycleError as error:
         circle = " -> ".join(error.args[1])
         raise Unusable(f"#/components/schemas: a circle of references, {circle}") from error
+
+
+def _require_free_names(schemas: Document) -> None:
+    """A model may not take the name of what its module imports or of another's arguments."""
+    for name in schemas:
+        if name in IMPORTED or name.removesuffix("Fields") in schemas.keys() - {name}:
+            raise Unusable(f"#/components/schemas/{name}: generated code has this name already")
 
 
 def _annotate(field: str, member: Document) -> None:

@@ -133,7 +133,7 @@ def patterns(document: Document) -> Places:
     strings = [
         (place, schema)
         for place, schema in schemas_and_members(document)
-        if schema.get("type") == "string" and "format" in schema
+        if schema.get("type") == "string" and {"format", "pattern"} & set(schema)
     ]
     return repaired(as_pattern(schema, place) for place, schema in strings)
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from codegen.document import JSON, METHODS, Document, Node, Unusable, operations_of, read_yaml
-from codegen.schemas import PROSE, facts_of_schema
+from codegen.schemas import PROSE, facts_of_schema, repeated
 
 TITLE = "HTTP API of the Firecracker monitor"
 # What RFC 9110 calls the statuses that descriptions have used; Python's own table changes.
@@ -48,6 +48,8 @@ def facts_of_description(root: Node) -> Document:
     for media_types in (members[key] for key in ("consumes", "produces") if key in members):
         _only_json(media_types)
     schemas = _schemas(members, dialect)
+    for name in repeated(schemas):
+        schemas[name].refuse("another schema would get the same name in Python")
     known = frozenset(node.named(NAME, name) for name, node in schemas.items())
     document: Document = {
         "openapi": "3.0.3",
@@ -66,9 +68,8 @@ def facts_of_description(root: Node) -> Document:
 
 def _require_distinct_names(document: Document, paths: Node) -> None:
     names = [operation["operationId"] for _, _, operation in operations_of(document)]
-    for name in names:
-        if names.count(name) > 1:
-            paths.refuse(f"'{name}' is the operationId of more than one operation")
+    for name in repeated(names):
+        paths.refuse(f"'{name}' is the operationId of more than one operation")
 
 
 def _dialect(root: Node) -> str:

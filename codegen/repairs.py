@@ -83,7 +83,7 @@ def schemas_and_members(document: Document) -> Iterator[tuple[str, Document]]:
 
 def as_pattern(schema: Document, place: str) -> Places:
     """A format that is an expression, not a name, is the whole text's pattern."""
-    if re.fullmatch(r"[a-z0-9-]+", schema["format"]):
+    if re.fullmatch(r"[a-z0-9-]*", schema.get("format", "")):
         return []
     expression = re.sub(r"(?<!\\)\.(?![*+?{])", r"\\.", schema.pop("format"))
     schema["pattern"] = f"^{expression}$"

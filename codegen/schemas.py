@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from codegen.document import TARGET, Document, Node
 
@@ -112,9 +113,12 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]
     if "required" in members:
         facts["required"] = [name.text() for name in members["required"].elements()]
     if "properties" in members:
+        described = members["properties"].members()
+        for name in repeated(described):
+            described[name].refuse("another member would get the same name in Python")
         facts["properties"] = {
             property_node.named(FIELD, name): facts_of_schema(property_node, known)
-            for name, property_node in members["properties"].members().items()
+            for name, property_node in described.items()
         }
     if "additionalProperties" in members:
         rest = members["additionalProperties"]
@@ -128,3 +132,15 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]
         if name not in facts.get("properties", {}):
             members["required"].refuse(f"'{name}' is required but not described")
     return facts
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that were there before, but for case and the characters Python's names lack."""
+    seen: set[str] = set()
+    found = []
+    for name in names:
+        plain = name.replace("-", "").replace("_", "").lower()
+        if plain in seen:
+            found.append(name)
+        seen.add(plain)
+    return found

@@ -1,4 +1,4 @@
-"""One thing of a description is changed to something unknown: the import stops there and says why."""
+"""One thing of a description is changed to something unknown: the import stops and says why."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ UNKNOWN = [
     (ACTIONS, {"security": []}, f"{ACTIONS}/security", "is not a construct"),
     (ACTIONS, {"operationId": "a-b"}, f"{ACTIONS}/operationId", "cannot become a name in Python"),
     (ACTIONS, {"operationId": "putGuestVsock"}, "#/paths", "the operationId of more than one"),
+    (ACTIONS, {"operationId": "putGuestVSock"}, "#/paths", "the operationId of more than one"),
     (f"{ACTIONS}/parameters/0", {"in": "query"}, f"{ACTIONS}/parameters/0", "parameter in 'query'"),
     (f"{ACTIONS}/parameters/0", {"format": "x"}, f"{ACTIONS}/parameters/0/format", "not a const"),
     (f"{ACTIONS}/responses", {"2xx": {}}, f"{ACTIONS}/responses/2xx", "status '2xx' is not known"),
-    (f"{ACTIONS}/responses/204", {"headers": {}}, f"{ACTIONS}/responses/204/headers", "not a cons"),
+    (f"{ACTIONS}/responses/204", {"headers": {}}, f"{ACTIONS}/responses/204/headers", "not a con"),
     ("#/paths", {"/a b": {}}, "#/paths/~1a b", "path '/a b'"),
-    ("#/paths", {"/a/{id}": {"get": {"operationId": "a", "responses": {}}}}, "#/paths/~1a~1{id}/get",
-     "parameters do not match"),
+    ("#/paths", {"/a/{id}": {"get": {"operationId": "a", "responses": {}}}},
+     "#/paths/~1a~1{id}/get", "parameters do not match"),
     (SCHEMAS, {"Two Words": {"type": "object"}}, f"{SCHEMAS}/Two Words", "cannot become a name"),
+    (SCHEMAS, {"VSock": {"type": "object"}}, f"{SCHEMAS}/VSock", "the same name in Python"),
+    (f"{VSOCK}/properties", {"uds-path": {"type": "string"}}, f"{VSOCK}/properties/uds-path",
+     "the same name in Python"),
     (VSOCK, {"discriminator": "x"}, f"{VSOCK}/discriminator", "is not a construct"),
     (VSOCK, {"additionalProperties": True}, VSOCK, "beside additionalProperties"),
     (VSOCK, {"required": ["nope"]}, f"{VSOCK}/required", "'nope' is required but not described"),
@@ -90,6 +94,14 @@ def test_schemas_in_a_circle_are_refused(tmp_path: Path) -> None:
     )
     described, _ = describe(import_spec(write(document, tmp_path)), [])
     with pytest.raises(Unusable, match="a circle of references"):
+        for_generator(described)
+
+
+@pytest.mark.parametrize("name", ["Field", "DriveFields"])
+def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: Path) -> None:
+    document = edited(lambda document: _change(document, SCHEMAS, {name: {"type": "object"}}))
+    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    with pytest.raises(Unusable, match=f"{name}: generated code has this name already"):
         for_generator(described)
 
 

@@ -14,10 +14,11 @@ from tests.vmm.codegen.descriptions import ROOT, all_shapes
 
 @pytest.mark.timeout(300)
 def test_mypy_accepts_every_shape(workshop: Workshop) -> None:
+    """All but the async facade, which is the same for each and checked where it is committed."""
     made = [workshop.get(shape).name for shape in all_shapes()]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"),
-         "--cache-dir", str(ROOT / ".mypy_cache"), *made],
+         "--cache-dir", str(ROOT / ".mypy_cache"), "--exclude", "async_facade", *made],
         cwd=workshop.folder,
         env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True,

@@ -113,10 +113,10 @@ class _Body:
 
 def _functions(module: types.ModuleType) -> Iterator[Any]:
     for name, function in vars(module).items():
-        if inspect.isfunction(function) and function.__module__ == module.__name__:
-            if "Not in monitor" not in (function.__doc__ or ""):
-                assert name == function.__name__
-                yield function
+        own = inspect.isfunction(function) and function.__module__ == module.__name__
+        if own and "Not in monitor" not in (function.__doc__ or ""):
+            assert name == function.__name__
+            yield function
 
 
 def _call(function: Any) -> Operation[object]:

@@ -1,0 +1,95 @@
+"""What changes for a user between two descriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codegen.__main__ import main
+from tests.vmm.codegen.descriptions import (
+    committed,
+    edited,
+    release_1_13,
+    release_1_17,
+    swagger,
+    write,
+)
+
+
+@pytest.fixture
+def diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        files = [write(old, tmp_path, "old"), write(new, tmp_path, "new")]
+        assert main(["diff", *map(str, files)]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_the_same_release_in_two_dialects_changes_nothing(diff: Any) -> None:
+    assert diff(swagger(), committed()) == ["1.16.1 -> 1.16.1", "nothing changes for a user"]
+
+
+def test_the_next_release(diff: Any) -> None:
+    default = "monitor's default"
+    assert diff(swagger(), release_1_17()) == [
+        "1.16.1 -> 1.17.0",
+        "+ model MetricsProperties: type free-form object",
+        "~ field MachineConfiguration.huge_pages: values 'None' '2M' -> 'None' 'Transparent' '2M'",
+        f"~ field MachineConfiguration.huge_pages: {default} - -> 'None'",
+        "~ field MemoryHotplugConfig.total_size_mib: maximum - -> 4294967295",
+        "~ field MemoryHotplugConfig.slot_size_mib: maximum - -> 4294967295",
+        "~ field MemoryHotplugConfig.block_size_mib: maximum - -> 4294967295",
+        *(
+            f"~ field PartialMachineConfiguration.huge_pages: {change}"
+            for change in (
+                "values 'None' '2M' -> 'None' 'Transparent' '2M'",
+                f"{default} - -> 'None'",
+            )
+        ),
+        f"+ field Metrics.emit_id: type boolean, {default} False, required no",
+        "+ field Metrics.properties: type MetricsProperties, required no",
+        "+ field SnapshotLoadParams.huge_pages: type string, "
+        "values 'Snapshot' 'None' 'Transparent' '2M', required no",
+    ]
+
+
+def test_an_older_release_has_less(diff: Any) -> None:
+    lines = diff(swagger(), release_1_13())
+    assert lines[0] == "1.16.1 -> 1.13.0"
+    assert (
+        "- PUT /serial: member serial.set, sends SerialDevice, body required, "
+        "statuses 204 default" in lines
+    )
+    assert "- DELETE /pmem/{id}: member pmem(id).delete, statuses 204 400 default" in lines
+    assert "~ model CpuConfig: type object -> free-form object" in lines
+    assert not [line for line in lines if "imds_com" in line]
+
+
+def test_what_only_reads_differently_is_no_change(diff: Any) -> None:
+    def reword(document: dict[str, Any]) -> None:
+        document["definitions"]["Drive"]["description"] = "Something else."
+        document["definitions"]["Drive"]["required"].reverse()
+
+    assert diff(swagger(), edited(reword))[1:] == ["nothing changes for a user"]
+
+
+def test_a_field_that_becomes_required_is_a_change(diff: Any) -> None:
+    def require(document: dict[str, Any]) -> None:
+        document["definitions"]["Drive"]["required"].append("path_on_host")
+
+    assert diff(swagger(), edited(require))[1:] == [
+        "~ field Drive.path_on_host: required no -> yes"
+    ]
+
+
+def test_another_answer_is_a_change(diff: Any) -> None:
+    def answer(document: dict[str, Any]) -> None:
+        responses = document["paths"]["/version"]["get"]["responses"]
+        responses["200"]["schema"]["$ref"] = "#/definitions/InstanceInfo"
+
+    assert diff(swagger(), edited(answer))[1:] == [
+        "~ GET /version: answers FirecrackerVersion -> InstanceInfo"
+    ]

@@ -1,0 +1,141 @@
+"""Each fix-up repairs its fault, and says so when the fault is gone or there is no such thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codegen import fixups
+from codegen.document import Node, answer_of, body_of, schemas_of
+from codegen.fixups import FIX_UPS, FixUp, repair
+from codegen.import_spec import facts_of_description
+from tests.vmm.codegen.descriptions import (
+    committed,
+    release_1_7,
+    release_1_13,
+    release_1_14,
+    swagger,
+)
+
+Documents = Callable[[], dict[str, Any]]
+
+
+def facts(document: dict[str, Any]) -> dict[str, Any]:
+    return facts_of_description(Node(document))
+
+
+# Which shape still has the fault that a fix-up is about.
+FAULTY: dict[FixUp, Documents] = {
+    fixups.imds_compat: release_1_13,
+    fixups.cpu_config: release_1_7,
+    fixups.mmds_answer: swagger,
+    fixups.mmds_free_form: release_1_13,
+    fixups.mmds_too_large: swagger,
+    fixups.hinting_status: release_1_14,
+    fixups.patterns: swagger,
+    fixups.defaults: swagger,
+    fixups.required_bodies: swagger,
+    fixups.required_sizes: swagger,
+    fixups.partial_machine_configuration: swagger,
+    fixups.tags: swagger,
+}
+
+
+def test_every_fix_up_has_a_reason_and_a_case_here() -> None:
+    assert set(FAULTY) == set(FIX_UPS)
+    assert all(fix_up.__doc__ for fix_up in FIX_UPS)
+
+
+@pytest.mark.parametrize("fix_up", FIX_UPS, ids=lambda fix_up: fix_up.__name__)
+def test_a_fix_up_repairs_once_and_then_is_no_longer_needed(fix_up: FixUp) -> None:
+    document = facts(FAULTY[fix_up]())
+    assert fix_up(document)
+    assert fix_up(document) == []
+
+
+@pytest.mark.parametrize("fix_up", FIX_UPS, ids=lambda fix_up: fix_up.__name__)
+def test_a_fix_up_has_nothing_to_do_in_a_description_of_something_else(fix_up: FixUp) -> None:
+    empty: dict[str, Any] = {"paths": {}, "components": {"schemas": {}}}
+    assert fix_up(empty) is None
+
+
+def test_the_notes_tell_the_three_outcomes_apart() -> None:
+    notes = dict(note.split(": ", 1) for note in repair(facts(release_1_13())))
+    assert notes["fix-up imds_compat"] == "repaired 1 (MmdsConfig.imds_compat)"
+    assert notes["fix-up hinting_status"] == "nothing in 1.13.0 to apply it to"
+    notes = dict(note.split(": ", 1) for note in repair(committed()))
+    assert notes["fix-up imds_compat"] == "no longer needed in 1.16.1"
+    assert notes["fix-up defaults"].startswith("repaired 13 (CpuTemplate, ")
+
+
+@pytest.mark.parametrize("document", [release_1_7, release_1_13], ids=["string", "objects"])
+def test_an_untyped_cpu_template_is_any_object(document: Documents) -> None:
+    found = facts(document())
+    fixups.cpu_config(found)
+    assert schemas_of(found)["CpuConfig"] == {"type": "object", "additionalProperties": True}
+
+
+def test_a_misspelt_field_gets_its_name() -> None:
+    found = facts(release_1_13())
+    fixups.imds_compat(found)
+    members = schemas_of(found)["MmdsConfig"]["properties"]
+    assert "imds_comat" not in members
+    assert members["imds_compat"]["type"] == "boolean"
+
+
+def test_hinting_answers_204_and_nothing() -> None:
+    found = facts(release_1_14())
+    fixups.hinting_status(found)
+    for step in ("start", "stop"):
+        operation = found["paths"][f"/balloon/hinting/{step}"]["patch"]
+        assert list(operation["responses"]) == ["204", "400", "default"]
+        assert answer_of(operation) is None
+
+
+def test_a_partial_machine_configuration_requires_nothing() -> None:
+    found = committed()
+    fixups.partial_machine_configuration(found)
+    machine = found["paths"]["/machine-config"]
+    assert body_of(machine["patch"]) == {"$ref": "#/components/schemas/PartialMachineConfiguration"}
+    assert body_of(machine["put"]) == {"$ref": "#/components/schemas/MachineConfiguration"}
+    schemas = schemas_of(found)
+    assert "required" not in schemas["PartialMachineConfiguration"]
+    assert schemas["MachineConfiguration"]["required"] == ["mem_size_mib", "vcpu_count"]
+
+
+def test_a_described_default_is_noted_and_not_sent() -> None:
+    found = committed()
+    fixups.defaults(found)
+    engine = schemas_of(found)["Drive"]["properties"]["io_engine"]
+    assert engine["x-default"] == "Sync"
+    assert "default" not in engine
+
+
+def test_only_the_body_that_may_be_absent_stays_optional() -> None:
+    found = committed()
+    fixups.required_bodies(found)
+    optional = [
+        path
+        for path, item in found["paths"].items()
+        for operation in item.values()
+        if operation.get("requestBody", {}).get("required") is False
+    ]
+    assert optional == ["/balloon/hinting/start"]
+
+
+def test_the_address_of_the_metadata_is_a_pattern() -> None:
+    found = committed()
+    fixups.patterns(found)
+    address = schemas_of(found)["MmdsConfig"]["properties"]["ipv4_address"]
+    assert "format" not in address
+    assert address["pattern"].startswith(r"^169\.254\.(")
+    assert address["pattern"].endswith("$")
+
+
+def test_a_named_format_stays() -> None:
+    schema = {"type": "string", "format": "date-time"}
+    document: dict[str, Any] = {"paths": {}, "components": {"schemas": {"When": schema}}}
+    assert fixups.patterns(document) == []
+    assert schema == {"type": "string", "format": "date-time"}

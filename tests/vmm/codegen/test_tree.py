@@ -1,0 +1,134 @@
+"""The generated folder is the old one or the new one, whenever a run is interrupted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codegen.tree import differences, fresh_beside, recover, replace, write_whole
+from tests.vmm.codegen.descriptions import ROOT
+
+OLD = {"a.py": "old a", "gone.py": "old", "models/b.py": "old b"}
+NEW = {"a.py": "new a", "models/b.py": "new b", "models/c.py": "new c"}
+
+MOST_EVENTS = 60
+
+# Replaces the folder, and dies at the given file system event as a killed process does.
+KILLED = """
+import os, shutil, sys
+from pathlib import Path
+from codegen.tree import fresh_beside, recover, replace
+target, made, left = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open"}
+def count(event, arguments):
+    global left
+    if event in EVENTS and str(target.parent) in str(arguments):
+        left -= 1
+        if left < 0:
+            os._exit(9)
+sys.addaudithook(count)
+recover(target)
+shutil.copytree(made, fresh_beside(target))
+replace(target)
+"""
+
+
+def lay(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def read(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
+def killed_run(target: Path, made: Path, event: int) -> bool:
+    """Whether a run that dies at this event got as far as to die."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(target), str(made), str(event)], cwd=ROOT, check=False
+    )
+    assert done.returncode in (0, 9)
+    return done.returncode == 9
+
+
+def test_killed_at_any_point_the_folder_is_whole_after_the_next_run(tmp_path: Path) -> None:
+    made = lay(tmp_path / "made", NEW)
+    for event in range(MOST_EVENTS):
+        target = lay(tmp_path / f"project{event}" / "_generated", OLD)
+        died = killed_run(target, made, event)
+        if target.exists():
+            assert read(target) in (OLD, NEW)
+        recover(target)
+        assert read(target) in (OLD, NEW)
+        assert [path.name for path in target.parent.iterdir()] == ["_generated"]
+        if not died:
+            assert read(target) == NEW
+            return
+    pytest.fail(f"a run has more than {MOST_EVENTS} steps")
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_interrupted_between_the_renames_the_old_folder_is_back(
+    renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = lay(tmp_path / "_generated", OLD)
+    lay(fresh_beside(target), NEW)
+    left, rename = renames, Path.rename
+
+    def interrupted(path: Path, to: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace(target)
+    assert read(target) == OLD
+
+
+def test_the_first_folder_needs_no_older_one(tmp_path: Path) -> None:
+    target = tmp_path / "_generated"
+    lay(fresh_beside(target), NEW)
+    replace(target)
+    assert read(target) == NEW
+
+
+def test_differences_are_named_file_by_file(tmp_path: Path) -> None:
+    made, present = lay(tmp_path / "made", NEW), lay(tmp_path / "present", OLD)
+    assert list(differences(made, present)) == [
+        f"differs: {present / 'a.py'}",
+        f"left over: {present / 'gone.py'}",
+        f"differs: {present / 'models/b.py'}",
+        f"missing: {present / 'models/c.py'}",
+    ]
+
+
+def test_what_python_leaves_behind_is_no_difference(tmp_path: Path) -> None:
+    made, present = lay(tmp_path / "made", NEW), lay(tmp_path / "present", NEW)
+    lay(present, {"models/__pycache__/b.pyc": "compiled"})
+    assert list(differences(made, present)) == []
+
+
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "docs" / "page.md"
+    write_whole(target, "old")
+
+    def failing(path: Path, to: Path) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(target, "new")
+    assert target.read_text(encoding="utf-8") == "old"
