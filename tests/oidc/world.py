@@ -101,14 +101,10 @@ def make_world(
         "scope": ["openid", "profile", "email", "offline_access"],
     }
     events: list[Event] = []
+    options.setdefault("on_event", events.append)
     options.setdefault("back_channel_logout_store", "memory")
     options.setdefault("transport", httpx.ASGITransport(op.app))
-    oidc = OIDC(
-        OIDCSettings(**(chosen | (settings or {}))),
-        on_event=events.append,
-        clock=clock,
-        **options,
-    )
+    oidc = OIDC(OIDCSettings(**(chosen | (settings or {}))), clock=clock, **options)
     app = _application(oidc, mount, middleware or {})
     op.back_channel_transport = httpx.ASGITransport(app)
     return World(op, oidc, app, time, events)

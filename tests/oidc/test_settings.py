@@ -1,0 +1,129 @@
+"""Options are checked when they are made, and secrets stay secret."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import ValidationError
+
+from fastapi_oidc import OIDC, Code, ConfigurationError, IdentityContext, OIDCSettings
+
+SECRET = secrets.token_urlsafe(32)
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    valid = {
+        "issuer": "https://op.example.com",
+        "client_id": "app",
+        "client_secret": SECRET,
+        "cookie_secret": SECRET,
+        "base_url": "https://app.example.com",
+    }
+    return valid | changes
+
+
+def test_the_unchanged_options_are_accepted() -> None:
+    settings = OIDCSettings(**options())
+    assert settings.origin == "https://app.example.com"
+    assert settings.policy().scope == ("openid", "profile", "email")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"issuer": "http://op.example.com"}, Code.CONFIGURATION_INSECURE_URL),
+        ({"issuer": "https://op.example.com?a=b"}, Code.CONFIGURATION_INVALID),
+        ({"issuer": "op.example.com"}, Code.CONFIGURATION_INVALID),
+        ({"base_url": None}, Code.CONFIGURATION_INVALID),
+        ({"base_url": "http://app.example.com"}, Code.CONFIGURATION_INSECURE_URL),
+        ({"base_url": "https://app.example.com/path"}, Code.CONFIGURATION_INVALID),
+        ({"cookie_secret": "x" * 31}, Code.CONFIGURATION_SECRET_TOO_SHORT),
+        ({"cookie_secret": [SECRET, "short"]}, Code.CONFIGURATION_SECRET_TOO_SHORT),
+        ({"cookie_secret": []}, Code.CONFIGURATION_SECRET_TOO_SHORT),
+        ({"extra_params": {"state": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),
+        ({"extra_params": {"nonce": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),
+        ({"extra_params": {"redirect_uri": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),
+        ({"extra_params": {"code_challenge": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),
+        ({"extra_params": {"client_id": "x"}}, Code.CONFIGURATION_PROTECTED_PARAMETER),
+        ({"id_token_signing_algorithms": "RS256"}, Code.CONFIGURATION_INVALID),
+        ({"id_token_signing_algorithms": ["none"]}, Code.CONFIGURATION_INVALID),
+        ({"id_token_signing_algorithms": []}, Code.CONFIGURATION_INVALID),
+        ({"id_token_signing_algorithms": ["RS256", "HS256"]}, Code.CONFIGURATION_INVALID),
+        (
+            {"id_token_signing_algorithms": ["HS512"]},
+            Code.CONFIGURATION_SECRET_TOO_SHORT,
+        ),
+        ({"client_auth_method": "private_key_jwt"}, Code.CONFIGURATION_KEY_UNUSABLE),
+        (
+            {"client_auth_method": "private_key_jwt", "client_private_key": "no key"},
+            Code.CONFIGURATION_KEY_UNUSABLE,
+        ),
+        (
+            {"client_auth_method": "client_secret_post", "client_secret": None},
+            Code.CONFIGURATION_INVALID,
+        ),
+        ({"default_return_path": "//evil"}, Code.CONFIGURATION_INVALID),
+        ({"name": "no name"}, Code.CONFIGURATION_INVALID),
+    ],
+)
+def test_one_wrong_option_is_named(change: dict[str, Any], code: Code) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings(**options(**change))
+    assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_cookie_size": "x"}, {"client_auth_method": "magic"}, {"unknown": 1}]
+)
+def test_a_wrong_type_is_a_validation_error_that_hides_the_value(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        OIDCSettings(**options(**change))
+    assert SECRET not in str(caught.value)
+
+
+def test_no_secret_in_repr_or_dump() -> None:
+    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    settings = OIDCSettings(
+        **options(client_auth_method="private_key_jwt", client_private_key=key.decode())
+    )
+    shown = repr(settings) + str(settings) + repr(settings.model_dump())
+    assert SECRET not in shown
+    assert "PRIVATE KEY" not in shown
+
+
+def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {
+        "ISSUER": "https://op.example.com",
+        "CLIENT_ID": "app",
+        "CLIENT_SECRET": SECRET,
+        "COOKIE_SECRET": f'["{SECRET}", "{SECRET}2"]',
+        "BASE_URL": "https://app.example.com/",
+        "SCOPE": "openid groups",
+        "TRUSTED_ID_TOKEN_AUDIENCES": "one two",
+        "ID_TOKEN_SIGNING_ALGORITHMS": '["ES256"]',
+        "EXTRA_PARAMS": '{"ui_locales": "de"}',
+        "FETCH_USERINFO": "false",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(f"OIDC_{name}", value)
+    policy = OIDCSettings().policy()
+    assert policy.scope == ("openid", "groups")
+    assert policy.trusted_audiences == {"one", "two"}
+    assert policy.extra_params == {"ui_locales": "de"}
+    assert policy.fetch_userinfo is False
+
+
+def test_an_identity_without_a_type_is_a_clear_error() -> None:
+    def resolve_identity(context: IdentityContext):  # type: ignore[no-untyped-def]
+        return context.id_token_claims
+
+    with pytest.raises(ConfigurationError, match="identity_type"):
+        OIDC(OIDCSettings(**options()), resolve_identity=resolve_identity)
