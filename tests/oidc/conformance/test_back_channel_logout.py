@@ -1,0 +1,112 @@
+"""Back-Channel Logout RP, code flow: the logout token arrives inside the RP's own logout.
+
+A second browser, signed in by the same end user, shows whether the logout token took effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from fastapi_oidc import Code
+from tests.oidc.conformance.relying_party import RelyingParty, relying_party
+from tests.oidc.conformance.suite_keys import Members
+from tests.oidc.conformance.suite_messages import with_members, with_suffix, without
+
+
+@dataclass
+class TwoBrowsers:
+    """A Relying Party in which one end user is signed in twice."""
+
+    rp: RelyingParty
+    other: httpx.AsyncClient
+
+    async def must_revoke(self) -> None:
+        """The answer is exactly 200, and the other session is over too."""
+        answer = await self._log_out()
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert not await self.rp.is_signed_in(self.other)
+
+    async def must_refuse(self, code: Code) -> None:
+        """The answer is 400, and the other session goes on."""
+        answer = await self._log_out()
+        assert answer.status_code == 400
+        assert answer.json() == {"error": "invalid_request", "error_description": code}
+        assert await self.rp.is_signed_in(self.other)
+
+    async def _log_out(self) -> httpx.Response:
+        op = self.rp.op
+        assert (await self.rp.log_out()).status_code == 200
+        assert not await self.rp.is_signed_in()
+        assert op.faults == []
+        assert op.backchannel_answer is not None
+        assert "no-store" in op.backchannel_answer.headers["cache-control"]
+        return op.backchannel_answer
+
+
+@pytest.fixture
+async def browsers() -> TwoBrowsers:
+    rp = relying_party()
+    rp.op.sign_logout_token = lambda claims: rp.op.keys.sign(claims, "RS256")
+    other = rp.new_browser()
+    for browser in (rp.browser, other):
+        assert (await rp.sign_in(browser)).status_code == 200
+    return TwoBrowsers(rp, other)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout(browsers: TwoBrowsers) -> None:
+    await browsers.must_revoke()
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_alg_none(
+    browsers: TwoBrowsers,
+) -> None:
+    keys = browsers.rp.op.keys
+    browsers.rp.op.sign_logout_token = lambda claims: keys.sign(claims, "none")
+    await browsers.must_refuse(Code.JWS_ALGORITHM)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_no_event(
+    browsers: TwoBrowsers,
+) -> None:
+    browsers.rp.op.edits["logout_token"] = without("events")
+    await browsers.must_refuse(Code.LOGOUT_TOKEN_EVENTS)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_with_nonce(
+    browsers: TwoBrowsers,
+) -> None:
+    browsers.rp.op.edits["logout_token"] = with_members(nonce="nonce-1")
+    await browsers.must_refuse(Code.LOGOUT_TOKEN_NONCE)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_alg(
+    browsers: TwoBrowsers,
+) -> None:
+    keys = browsers.rp.op.keys
+    browsers.rp.op.sign_logout_token = lambda claims: keys.sign(claims, "ES256")
+    await browsers.must_refuse(Code.JWS_ALGORITHM)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_aud(
+    browsers: TwoBrowsers,
+) -> None:
+    browsers.rp.op.edits["logout_token"] = with_suffix("aud", "INVALID")
+    await browsers.must_refuse(Code.LOGOUT_TOKEN_AUDIENCE)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_event(
+    browsers: TwoBrowsers,
+) -> None:
+    other_event: Members = {"http://schemas.openid.net/event/foobar": {}}
+    browsers.rp.op.edits["logout_token"] = lambda claims: {**claims, "events": other_event}
+    await browsers.must_refuse(Code.LOGOUT_TOKEN_EVENTS)
+
+
+async def test_oidcc_client_test_rp_backchannel_rpinitlogout_wrong_iss(
+    browsers: TwoBrowsers,
+) -> None:
+    browsers.rp.op.edits["logout_token"] = with_members(iss="https://other.test/")
+    await browsers.must_refuse(Code.LOGOUT_TOKEN_ISSUER)
