@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.vmm.simulator.caller import connect
+
+READY_SECONDS = 10
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="vmm-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def file(folder: Path) -> Path:
+    """A host file that is large enough to be a disk."""
+    path = folder / "file"
+    path.write_bytes(bytes(1 << 20))
+    return path
+
+
+def required(variable: str) -> str:
+    """The value of a variable that names a part of the real monitor, or the test is not run."""
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"not run: {variable} is not set, so there is no real monitor to compare with")
+    return value
+
+
+@pytest.fixture
+def start_process(folder: Path) -> Iterator[Callable[[str], Path]]:
+    """Starts the real monitor and gives its socket; the process ends with the test."""
+    binary = required("FIRECRACKER_BIN")
+    if shutil.which(binary) is None:
+        pytest.fail(f"FIRECRACKER_BIN names no program: {binary}")
+    with ExitStack() as stack:
+
+        def start(name: str) -> Path:
+            socket_path = folder / f"{name}.socket"
+            output = stack.enter_context((folder / f"{name}.out").open("wb"))
+            process = subprocess.Popen(
+                [binary, "--api-sock", str(socket_path), "--id", name],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+            stack.callback(process.wait, READY_SECONDS)
+            stack.callback(process.kill)
+            _wait_until_ready(socket_path)
+            return socket_path
+
+        yield start
+
+
+def _wait_until_ready(socket_path: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            connect(socket_path).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on {socket_path}"
+            time.sleep(0.01)

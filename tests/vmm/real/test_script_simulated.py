@@ -1,0 +1,65 @@
+"""The simulated monitor, walked through the script that real monitors are walked through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from generated_vmm.testing.api.routing import resource_of
+from generated_vmm.testing.api.table import OPERATIONS
+from generated_vmm.testing.machine import Fault
+from generated_vmm.testing.wire.http_layer import Request
+from tests.vmm.real import script
+from tests.vmm.real.walking import require_expected, walk
+
+SCRIPTS = {
+    "reading": script.READING,
+    "bodies": script.REFUSED_BODIES,
+    "configuration": script.CONFIGURATION,
+    "boot": script.BOOT,
+    "snapshot": script.BOOT + script.SNAPSHOT,
+    "failed load": script.FAILED_LOAD,
+}
+
+
+def names(folder: Path, file: Path) -> dict[str, str]:
+    return {
+        "file": str(file),
+        "kernel": str(file),
+        "initrd": str(file),
+        "folder": str(folder),
+    }
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_answer_is_the_expected_one(name: str, folder: Path, file: Path) -> None:
+    steps = SCRIPTS[name]
+    with SimulatedMonitor(folder / "m.socket") as monitor:
+        replies = walk(monitor.socket_path, steps, names(folder, file))
+    for step, reply in zip(steps, replies, strict=True):
+        require_expected(step, reply)
+
+
+def test_a_second_monitor_restores_what_the_first_saved(folder: Path, file: Path) -> None:
+    with SimulatedMonitor(folder / "first.socket") as first:
+        walk(first.socket_path, script.BOOT + script.SNAPSHOT, names(folder, file))
+    with SimulatedMonitor(folder / "second.socket") as second:
+        replies = walk(second.socket_path, script.RESTORE, names(folder, file))
+    for step, reply in zip(script.RESTORE, replies, strict=True):
+        require_expected(step, reply)
+
+
+def test_every_operation_is_in_the_script_but_the_one_that_needs_a_tap_device() -> None:
+    steps = [step for steps in [*SCRIPTS.values(), script.RESTORE] for step in steps]
+    called = {_operation(step) for step in steps}
+    assert set(OPERATIONS) - called == {("PUT", "network-interfaces/{id}")}
+
+
+def _operation(step: script.Step) -> tuple[str, str] | None:
+    body = None if step.body is None else b"{}"
+    try:
+        return step.method, resource_of(Request(step.method, step.path, body))[0]
+    except Fault:
+        return None

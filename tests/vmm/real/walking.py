@@ -1,0 +1,66 @@
+"""Walking a monitor through a script, and making the answers of two monitors comparable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from generated_vmm.testing.json.reader import Json
+from tests.vmm.real.script import Step
+from tests.vmm.simulator.caller import Caller, Reply
+
+VARIES = {"vmm_version", "firecracker_version", "id"}
+SYSTEM_REASON = re.compile(r"[A-Z][A-Za-z ]+\(os error \d+\)")
+
+
+def walk(socket_path: Path, steps: Iterable[Step], names: Mapping[str, str]) -> list[Reply]:
+    """The replies of a monitor to the steps, with the names put in for their placeholders."""
+    call = Caller(socket_path)
+    return [call(step.method, step.path, _filled(step.body, names)) for step in steps]
+
+
+def require_expected(step: Step, reply: Reply) -> None:
+    """Fails with the step unless the reply is what its script says."""
+    assert reply.status == step.status, (step, reply)
+    if isinstance(step.says, str):
+        if step.says:
+            assert reply.fault.startswith(step.says), (step, reply)
+        return
+    assert isinstance(reply.json, dict)
+    for name, value in step.says.items():
+        assert _contains(reply.json[name], value), (step, reply)
+
+
+def comparable(reply: Reply, names: Mapping[str, str]) -> tuple[int, str]:
+    """Status and body without what differs between hosts, processes and C libraries."""
+    text = json.dumps(_without_varying(reply.json), sort_keys=True)
+    for name, value in names.items():
+        text = text.replace(value, f"{{{name}}}")
+    return reply.status, SYSTEM_REASON.sub("(os error)", text)
+
+
+def _filled(body: object, names: Mapping[str, str]) -> object:
+    if isinstance(body, str):
+        for name, value in names.items():
+            body = body.replace(f"{{{name}}}", value)
+        return body
+    if isinstance(body, dict):
+        return {key: _filled(value, names) for key, value in body.items()}
+    return body
+
+
+def _contains(actual: Json, wanted: object) -> bool:
+    if isinstance(actual, dict) and isinstance(wanted, dict):
+        return all(_contains(actual[key], value) for key, value in wanted.items())
+    return actual == wanted
+
+
+def _without_varying(value: Json) -> Json:
+    if isinstance(value, dict):
+        kept = {key: one for key, one in value.items() if key not in VARIES}
+        return {key: _without_varying(one) for key, one in kept.items()}
+    if isinstance(value, list):
+        return [_without_varying(one) for one in value]
+    return value
