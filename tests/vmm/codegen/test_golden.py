@@ -1,0 +1,52 @@
+"""The same description gives the same bytes, anywhere, without the network and quickly."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codegen.tree import differences
+from tests.vmm.codegen.descriptions import PROJECT, ROOT
+
+# Imported by every Python that the run starts: whoever opens a connection fails.
+OFFLINE = """
+import socket
+def refuse(*_, **__):
+    raise RuntimeError("no network")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+"""
+SECONDS = 5
+
+
+def generate(out: Path, folder: Path, **environment: str) -> None:
+    """Generate in a process of its own, started elsewhere and cut off from the network."""
+    site = folder / "site"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(OFFLINE, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "codegen", "--out", str(out)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", **environment},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
+def test_hash_seed_and_folder_change_nothing(seed: str, tmp_path: Path) -> None:
+    generate(tmp_path / "out", tmp_path, PYTHONHASHSEED=seed, LC_ALL="C", TZ="Asia/Tokyo")
+    assert list(differences(tmp_path / "out" / "_generated", PROJECT.package)) == []
+    made = tmp_path / "out" / PROJECT.description().name
+    assert made.read_bytes() == PROJECT.description().read_bytes()
+
+
+def test_a_run_takes_less_than_five_seconds_of_processor_time(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    generate(tmp_path / "out", tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
