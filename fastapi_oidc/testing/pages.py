@@ -104,11 +104,12 @@ def _hidden(name: str, value: str) -> str:
 def _page(title: str, content: str, *, asks: str = "") -> HTMLResponse:
     policy = (
         f"default-src 'none'; style-src {source_hash(STYLE)}; script-src {source_hash(_SUBMIT)}; "
-        "base-uri 'none'; frame-ancestors 'none'"
+        "img-src data:; base-uri 'none'; frame-ancestors 'none'"
     )
     body = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} · DevProvider</title><style>{STYLE}</style></head><body>
+<title>{title} · DevProvider</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
+<body>
 <main>{content}</main>
 <footer><strong>For development only.</strong> Nobody is asked for a password here.</footer>
 </body></html>"""

@@ -30,6 +30,15 @@ def test_an_answer_by_form_post(provider: RealProvider, browser: Browser) -> Non
         assert browser.finish(callback).json()["sub"] == "alice"
 
 
+def test_a_posted_answer_over_http_needs_no_cookie_that_browsers_refuse(
+    provider: RealProvider, browser: Browser
+) -> None:
+    with relying_party(provider, settings={"response_mode": "form_post"}) as rp:
+        begun = browser.http.send(browser.login_request(rp))
+        assert "SameSite=Lax" in begun.headers["set-cookie"]
+        assert "Secure" not in begun.headers["set-cookie"]
+
+
 def test_an_error_by_form_post(provider: RealProvider, browser: Browser) -> None:
     with relying_party(provider, settings={"response_mode": "form_post"}) as rp:
         callback = browser.callback_request(rp, browser.login_request(rp, prompt="none"))
