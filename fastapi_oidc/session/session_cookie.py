@@ -15,7 +15,7 @@ from fastapi_oidc.session.sealing import Sealer, sealed_length
 
 DEFAULT_MAX_COOKIE_SIZE = 3800
 MAXIMUM_PLAINTEXT_BYTES = 65_536
-_PLAIN, _DEFLATED = b"p", b"d"
+_DEFLATED = b"d"  # begins what is deflated; what is not begins as JSON does, with a brace
 _RAW_DEFLATE = -zlib.MAX_WBITS
 
 
@@ -54,7 +54,7 @@ class SessionCookie(Generic[Identity]):
     def seal(self, session: OIDCSession[Identity]) -> str:
         """The cookie's value; raises CookieTooLarge."""
         encoded = self._codec.encode(session)
-        plaintext = _PLAIN + encoded
+        plaintext = encoded
         if self._size(plaintext) > self._limit:
             plaintext = _DEFLATED + _deflated(encoded)
         size = self._size(plaintext)
@@ -65,10 +65,9 @@ class SessionCookie(Generic[Identity]):
     def open(self, value: str) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
         plaintext = self._sealer.open(value, name=self._names.session)
-        content = plaintext[1:]
-        if plaintext[:1] == _DEFLATED:
-            content = _inflated(content)
-        return self._codec.decode(content)
+        if plaintext.startswith(_DEFLATED):
+            plaintext = _inflated(plaintext[len(_DEFLATED) :])
+        return self._codec.decode(plaintext)
 
     def _size(self, plaintext: bytes) -> int:
         return len(self._names.session) + sealed_length(len(plaintext))

@@ -64,7 +64,7 @@ def test_a_session_survives_its_cookie_or_is_said_to_be_too_large(
 
 @given(plaintext=st.binary(max_size=300))
 def test_any_sealed_bytes_give_a_session_error(plaintext: bytes) -> None:
-    for marked in (plaintext, b"p" + plaintext, b"d" + plaintext):
+    for marked in (plaintext, b"d" + plaintext):
         assert code_of(marked) is Code.SESSION_MALFORMED
 
 
@@ -77,7 +77,7 @@ def test_any_deflate_stream_gives_a_session_error(content: bytes, kept: int, res
 @given(path=st.sampled_from([*json.loads(CODEC.encode(a_session()))]), value=json_values)
 def test_a_session_with_any_odd_member_is_read_or_refused(path: str, value: JsonValue) -> None:
     members = cast("dict[str, JsonValue]", json.loads(CODEC.encode(a_session())))
-    code = code_of(b"p" + json.dumps(members | {path: value}).encode())
+    code = code_of(json.dumps(members | {path: value}).encode())
     assert code in (None, Code.SESSION_MALFORMED)
 
 

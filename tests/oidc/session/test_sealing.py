@@ -84,7 +84,17 @@ def test_only_one_text_stands_for_a_content(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "sealed", ["", "A", "AA", "A" * 16, "é" * 40, "\x00" * 40, "\ud800" * 40, "A" * (MAXIMUM_SEALED_LENGTH + 1)]
+    "sealed",
+    [
+        "",
+        "A",
+        "AA",
+        "A" * 16,
+        "é" * 40,
+        "\x00" * 40,
+        "\ud800" * 40,
+        "A" * (MAXIMUM_SEALED_LENGTH + 1),
+    ],
 )
 def test_what_is_no_seal_is_refused(sealed: str) -> None:
     assert refused(sealed)

@@ -43,7 +43,7 @@ def refused(value: str) -> Code:
 
 def test_a_small_session_is_kept_as_it_is() -> None:
     value = a_cookie().seal(a_session())
-    assert SEALER.open(value, name=NAMES.session) == b"p" + SessionCodec(User).encode(a_session())
+    assert SEALER.open(value, name=NAMES.session) == SessionCodec(User).encode(a_session())
     assert a_cookie().open(value) == a_session()
 
 
@@ -111,10 +111,9 @@ def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
     "plaintext",
     [
         b"",
-        b"p",
         b"d",
         b"x{}",
-        b"p{}",
+        b"{}",
         b"dnot deflate",
         b"d" + zlib.compress(b"{}" * 50, wbits=-15)[:-1],
         b"d" + zlib.compress(b"{}", wbits=-15) + b"rest",
