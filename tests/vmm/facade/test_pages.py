@@ -1,0 +1,42 @@
+"""The Python blocks of the documentation run as they stand, page by page, against a monitor."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+
+PAGES = Path(__file__).parents[3] / "docs" / "vmm"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SOCKETS = ["firecracker.socket", "second.socket", "third.socket", "fourth.socket", "fifth.socket"]
+
+
+@pytest.fixture
+def monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Monitors on the sockets the pages name, in the current folder; an echo on guest port 52."""
+    monkeypatch.chdir(tmp_path)
+    with ExitStack() as started:
+        for name in SOCKETS:
+            monitor = started.enter_context(SimulatedMonitor(name, check_files=False))
+            monitor.guest.listen(52)
+        yield
+
+
+@pytest.mark.usefixtures("monitors")
+@pytest.mark.parametrize("page", ["quick-start.md", "errors.md", "fastapi.md"])
+def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = BLOCK.findall((PAGES / page).read_text())
+    assert len(blocks) >= 4
+    names: dict[str, object] = {"__name__": page}
+    with warnings.catch_warnings(record=True):
+        for block in blocks:
+            exec(compile(block, page, "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    for promised in re.findall(r"print\(.*\)  +# ([^.\n]+)", "\n".join(blocks)):
+        assert any(line.startswith(promised) for line in printed), promised
