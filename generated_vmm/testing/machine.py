@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypedDict, Unpack
+from typing import Final
 
-from .bodies import devices
-from .bodies import machine as bodies
 from .guest import SimulatedGuest
 from .json.reader import Json
 from .resources import Resources
@@ -51,21 +49,6 @@ class MonitorOptions:
     host_devices: Collection[str] | None = None
 
 
-class Changes(TypedDict, total=False):
-    """The settings a rule may change, as keyword arguments."""
-
-    balloon: devices.Balloon | None
-    drives: tuple[devices.Drive, ...]
-    boot_source: bodies.BootSource
-    machine_config: bodies.MachineConfig
-    mmds_config: devices.MmdsConfig | None
-    network_interfaces: tuple[devices.NetworkInterface, ...]
-    vsock: devices.Vsock | None
-    entropy: devices.Entropy | None
-    pmem: tuple[devices.Pmem, ...]
-    memory_hotplug: devices.MemoryHotplug | None
-
-
 @dataclass
 class Machine:
     """The state behind one monitor process. `exit_code` is set when the process ends."""
@@ -91,18 +74,13 @@ class Machine:
         """Whether the guest has been started or restored."""
         return self.phase is not Phase.NOT_STARTED
 
-    def configure(self, **changes: Unpack[Changes]) -> None:
-        """Replace settings; the others stay."""
-        self.resources = replace(self.resources, **changes)
-
     def run_guest(self, phase: Phase) -> None:
         """The guest exists from now on, and its vsock answers."""
         self.phase = phase
         if self.vsock_backend is not None:
             self.vsock_backend.activate()
 
-    def close(self) -> None:
-        """Give back what the host lent: the socket of the vsock device."""
+    def end(self, *, remove_files: bool) -> None:
+        """Break what the guest had open; a real process leaves the socket of its vsock behind."""
         if self.vsock_backend is not None:
-            self.vsock_backend.close()
-            self.vsock_backend = None
+            self.vsock_backend.close(remove_file=remove_files)

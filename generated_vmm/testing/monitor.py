@@ -104,7 +104,7 @@ class SimulatedMonitor:
         if self._thread is not None:
             self._thread.join()
         self._server = self._thread = None
-        self._machine.close()
+        self._machine.end(remove_files=True)
         self.socket_path.unlink(missing_ok=True)
 
     def exit(self, code: int = 0) -> None:
@@ -149,6 +149,7 @@ class SimulatedMonitor:
         if self._server is None:
             raise RuntimeError(f"the monitor at {self.socket_path} does not listen")
         self._server.serve()
+        self._machine.end(remove_files=False)
         return self._machine.exit_code
 
     def interrupt(self) -> None:

@@ -25,7 +25,7 @@ def put_balloon(machine: Machine, body: Balloon) -> None:
     """PUT /balloon."""
     if body.amount_mib > machine.resources.machine_config.mem_size_mib:
         raise Fault("Balloon config error: Amount of pages requested is too large.")
-    machine.configure(balloon=body)
+    machine.resources = replace(machine.resources, balloon=body)
 
 
 def patch_balloon(machine: Machine, body: BalloonUpdate) -> None:
@@ -36,7 +36,9 @@ def patch_balloon(machine: Machine, body: BalloonUpdate) -> None:
         raise Fault(
             f"Balloon update error: Balloon: Requested memory should be less than {limit}MiB"
         )
-    machine.configure(balloon=replace(device, amount_mib=body.amount_mib))
+    machine.resources = replace(
+        machine.resources, balloon=replace(device, amount_mib=body.amount_mib)
+    )
 
 
 def get_statistics(machine: Machine) -> Json:
@@ -62,7 +64,9 @@ def patch_statistics(machine: Machine, body: BalloonStatsUpdate) -> None:
             "Balloon update error: Balloon: Statistics cannot be enabled/disabled after activation."
         )
     interval = body.stats_polling_interval_s
-    machine.configure(balloon=replace(device, stats_polling_interval_s=interval))
+    machine.resources = replace(
+        machine.resources, balloon=replace(device, stats_polling_interval_s=interval)
+    )
 
 
 def start_hinting(machine: Machine, body: BalloonHinting) -> None:

@@ -38,7 +38,7 @@ def get_full_config(machine: Machine) -> Json:
 
 def put_boot_source(machine: Machine, body: bodies.BootSource) -> None:
     """PUT /boot-source: what was asked for is shown in /vm/config even when a file is missing."""
-    machine.configure(boot_source=body)
+    machine.resources = replace(machine.resources, boot_source=body)
     require_file(
         machine.options,
         body.kernel_image_path,
@@ -74,7 +74,10 @@ def patch_machine_config(machine: Machine, body: bodies.MachineConfigUpdate) -> 
 
 def put_cpu_config(machine: Machine, body: bodies.CpuConfig) -> None:
     """PUT /cpu-config: a custom template takes the place of a static one; /vm/config hides it."""
-    machine.configure(machine_config=replace(machine.resources.machine_config, cpu_template=None))
+    machine.resources = replace(
+        machine.resources,
+        machine_config=replace(machine.resources.machine_config, cpu_template=None),
+    )
 
 
 def _set_machine_config(machine: Machine, config: bodies.MachineConfig) -> None:
@@ -97,7 +100,7 @@ def _set_machine_config(machine: Machine, config: bodies.MachineConfig) -> None:
         )
     if config.cpu_template == "None":
         config = replace(config, cpu_template=None)
-    machine.configure(machine_config=config)
+    machine.resources = replace(machine.resources, machine_config=config)
 
 
 def act(machine: Machine, body: bodies.Action) -> None:

@@ -24,7 +24,7 @@ def put_drive(machine: Machine, body: Drive) -> None:
     drives = list(machine.resources.drives)
     if machine.started:
         require_new(machine, [drive.drive_id for drive in drives], body.drive_id)
-        machine.configure(drives=(*drives, _usable(machine, body)))
+        machine.resources = replace(machine.resources, drives=(*drives, _usable(machine, body)))
         return
     place = next((n for n, one in enumerate(drives) if one.drive_id == body.drive_id), None)
     has_root = bool(drives) and drives[0].is_root_device
@@ -35,7 +35,7 @@ def put_drive(machine: Machine, body: Drive) -> None:
     drives[place : place + 1] = [_usable(machine, body)]
     if body.is_root_device:
         drives.insert(0, drives.pop(place))
-    machine.configure(drives=tuple(drives))
+    machine.resources = replace(machine.resources, drives=tuple(drives))
 
 
 def patch_drive(machine: Machine, body: DriveUpdate) -> None:
@@ -55,8 +55,9 @@ def patch_drive(machine: Machine, body: DriveUpdate) -> None:
         _require_backing_file(machine, drive, body.path_on_host, refusal)
     limiter = merged(drive.rate_limiter, body.rate_limiter)
     changed = replace(drive, path_on_host=path, rate_limiter=limiter)
-    machine.configure(
-        drives=tuple(changed if one is drive else one for one in machine.resources.drives)
+    machine.resources = replace(
+        machine.resources,
+        drives=tuple(changed if one is drive else one for one in machine.resources.drives),
     )
 
 
@@ -66,7 +67,9 @@ def delete_drive(machine: Machine, drive_id: str) -> None:
     require_removable(machine, [drive.drive_id for drive in drives], drive_id)
     if any(drive.drive_id == drive_id and drive.is_root_device for drive in drives):
         raise refuse_root()
-    machine.configure(drives=tuple(drive for drive in drives if drive.drive_id != drive_id))
+    machine.resources = replace(
+        machine.resources, drives=tuple(drive for drive in drives if drive.drive_id != drive_id)
+    )
 
 
 def _usable(machine: Machine, body: Drive) -> Drive:

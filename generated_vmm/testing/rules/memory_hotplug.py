@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ..bodies.devices import MemoryHotplug, MemoryHotplugUpdate
@@ -19,7 +20,7 @@ def put_memory_hotplug(machine: Machine, body: MemoryHotplug) -> None:
     refusal = _size_refusal(body)
     if refusal:
         raise Fault(f"Memory hotplug config error: {refusal}")
-    machine.configure(memory_hotplug=body)
+    machine.resources = replace(machine.resources, memory_hotplug=body)
 
 
 def get_memory_hotplug(machine: Machine) -> Json:

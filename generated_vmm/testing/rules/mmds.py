@@ -30,7 +30,9 @@ def put_mmds_config(machine: Machine, body: MmdsConfig) -> None:
             "The list of network interface IDs provided contains at least one ID that does not "
             "correspond to any existing network interface."
         )
-    machine.configure(mmds_config=replace(body, ipv4_address=str(address)))
+    machine.resources = replace(
+        machine.resources, mmds_config=replace(body, ipv4_address=str(address))
+    )
 
 
 def get_mmds(machine: Machine) -> Json:

@@ -30,7 +30,9 @@ def put_network_interface(machine: Machine, body: NetworkInterface) -> None:
     )
     ids = [one.iface_id for one in known]
     place = ids.index(body.iface_id) if body.iface_id in ids else len(ids)
-    machine.configure(network_interfaces=(*known[:place], interface, *known[place + 1 :]))
+    machine.resources = replace(
+        machine.resources, network_interfaces=(*known[:place], interface, *known[place + 1 :])
+    )
 
 
 def patch_network_interface(machine: Machine, body: NetworkInterfaceUpdate) -> None:
@@ -38,11 +40,12 @@ def patch_network_interface(machine: Machine, body: NetworkInterfaceUpdate) -> N
     known = machine.resources.network_interfaces
     if body.iface_id not in [interface.iface_id for interface in known]:
         raise Fault(f"Network config error: {NOT_FOUND}")
-    machine.configure(
+    machine.resources = replace(
+        machine.resources,
         network_interfaces=tuple(
             _updated(interface, body) if interface.iface_id == body.iface_id else interface
             for interface in known
-        )
+        ),
     )
 
 
@@ -50,7 +53,10 @@ def delete_network_interface(machine: Machine, iface_id: str) -> None:
     """DELETE /network-interfaces/{iface_id}."""
     known = machine.resources.network_interfaces
     require_removable(machine, [interface.iface_id for interface in known], iface_id)
-    machine.configure(network_interfaces=tuple(one for one in known if one.iface_id != iface_id))
+    machine.resources = replace(
+        machine.resources,
+        network_interfaces=tuple(one for one in known if one.iface_id != iface_id),
+    )
 
 
 def _updated(interface: NetworkInterface, update: NetworkInterfaceUpdate) -> NetworkInterface:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from ..bodies import machine as bodies
 from ..bodies.devices import Entropy, Vsock
@@ -34,15 +33,17 @@ def put_serial(machine: Machine, body: bodies.Serial) -> None:
 
 def put_entropy(machine: Machine, body: Entropy) -> None:
     """PUT /entropy."""
-    machine.configure(entropy=replace(body, rate_limiter=effective(body.rate_limiter)))
+    machine.resources = replace(
+        machine.resources, entropy=replace(body, rate_limiter=effective(body.rate_limiter))
+    )
 
 
 def put_vsock(machine: Machine, body: Vsock) -> None:
     """PUT /vsock: binds the path now; a device there was before is taken away first."""
     if machine.vsock_backend is not None:
-        machine.vsock_backend.close()
+        machine.vsock_backend.close(remove_file=True)
     machine.vsock_backend = None
-    machine.configure(vsock=None)
+    machine.resources = replace(machine.resources, vsock=None)
     bind_vsock(machine, body, "Vsock config error: Cannot create backend for vsock device: {}")
 
 
@@ -54,4 +55,4 @@ def bind_vsock(machine: Machine, vsock: Vsock, refusal: str) -> None:
         reason = f"Error binding to the host-side Unix socket: {system_reason(error)}"
         raise Fault(refusal.format(reason)) from None
     machine.vsock_backend = backend
-    machine.configure(vsock=replace(vsock, uds_path=str(Path(vsock.uds_path))))
+    machine.resources = replace(machine.resources, vsock=vsock)

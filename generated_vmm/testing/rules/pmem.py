@@ -27,7 +27,7 @@ def put_pmem(machine: Machine, body: Pmem) -> None:
         writable=not body.read_only,
     )
     place = next((n for n, device in enumerate(known) if device.id == body.id), len(known))
-    machine.configure(pmem=(*known[:place], body, *known[place + 1 :]))
+    machine.resources = replace(machine.resources, pmem=(*known[:place], body, *known[place + 1 :]))
 
 
 def patch_pmem(machine: Machine, body: PmemUpdate) -> None:
@@ -37,13 +37,14 @@ def patch_pmem(machine: Machine, body: PmemUpdate) -> None:
     known = machine.resources.pmem
     if body.id not in [device.id for device in known]:
         raise Fault(f"Pmem device error: {NOT_FOUND}")
-    machine.configure(
+    machine.resources = replace(
+        machine.resources,
         pmem=tuple(
             replace(device, rate_limiter=merged(device.rate_limiter, body.rate_limiter))
             if device.id == body.id
             else device
             for device in known
-        )
+        ),
     )
 
 
@@ -53,4 +54,6 @@ def delete_pmem(machine: Machine, pmem_id: str) -> None:
     require_removable(machine, [device.id for device in known], pmem_id)
     if any(device.id == pmem_id and device.root_device for device in known):
         raise refuse_root()
-    machine.configure(pmem=tuple(device for device in known if device.id != pmem_id))
+    machine.resources = replace(
+        machine.resources, pmem=tuple(device for device in known if device.id != pmem_id)
+    )

@@ -78,13 +78,15 @@ class VsockBackend:
             )
             self._thread.start()
 
-    def close(self) -> None:
-        """Break all connections and remove the socket."""
+    def close(self, *, remove_file: bool) -> None:
+        """Break all connections and accept no more; safe to call twice."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
+            self._thread = None
         self._server.server_close()
         for connection in tuple(self._server.open_connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._path.unlink(missing_ok=True)
+        if remove_file:
+            self._path.unlink(missing_ok=True)

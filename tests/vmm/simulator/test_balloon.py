@@ -76,6 +76,14 @@ def test_statistics_have_sizes_and_what_the_guest_reports(
 
 
 @pytest.mark.usefixtures("balloon")
+def test_a_balloon_does_not_grow_over_the_memory(call: Caller) -> None:
+    assert call("PATCH", "/balloon", {"amount_mib": 129}).fault == (
+        "Balloon update error: Balloon: Requested memory should be less than 128MiB"
+    )
+    assert call.get("/balloon")["amount_mib"] == 10
+
+
+@pytest.mark.usefixtures("balloon")
 def test_the_polling_interval_changes_but_is_not_switched_off(call: Caller) -> None:
     call.accepted("PATCH", "/balloon/statistics", {"stats_polling_interval_s": 9})
     assert call.get("/balloon")["stats_polling_interval_s"] == 9

@@ -14,6 +14,7 @@ BAD_MEMORY = (
     "Machine config error: The memory size (MiB) is either 0, or not a multiple of the configured "
     "page size."
 )
+CPUID_LEAF = {"leaf": "0x1", "subleaf": "0b0", "flags": 0, "modifiers": []}
 VALID = {"vcpu_count": 2, "mem_size_mib": 256}
 
 
@@ -86,7 +87,7 @@ def test_a_template_stays_until_another_one_or_none_is_named(call: Caller) -> No
 def test_a_custom_template_takes_the_place_of_a_static_one(call: Caller) -> None:
     call.accepted("PUT", "/machine-config", VALID | {"cpu_template": "T2"})
     modifier = {"register": "eax", "bitmap": "0b1x_0"}
-    leaf = {"leaf": "0x1", "subleaf": "0b0", "flags": 0, "modifiers": [modifier]}
+    leaf = CPUID_LEAF | {"modifiers": [modifier]}
     msr = {"addr": "0x10a", "bitmap": "xx"}
     call.accepted(
         "PUT",
@@ -104,6 +105,15 @@ def test_a_custom_template_takes_the_place_of_a_static_one(call: Caller) -> None
         ({"msr_modifiers": [{"addr": "12", "bitmap": "x"}]}, "No supported number system prefix"),
         ({"msr_modifiers": [{"addr": "0xg", "bitmap": "x"}]}, "Failed to parse string [0xg] as"),
         ({"msr_modifiers": [{"addr": "0x1", "bitmap": "2"}]}, "unknown character: 50"),
+        (
+            {"cpuid_modifiers": [CPUID_LEAF | {"modifiers": [{"register": "e", "bitmap": "1"}]}]},
+            "Invalid CPUID register. Must be one of [eax, ebx, ecx, edx]",
+        ),
+        ({"cpuid_modifiers": [CPUID_LEAF | {"leaf": "0b"}]}, "ParseIntError { kind: Empty }"),
+        (
+            {"cpuid_modifiers": [CPUID_LEAF | {"subleaf": "0x100000000"}]},
+            "ParseIntError { kind: PosOverflow }",
+        ),
         ({"kvm_capabilities": ["?"]}, "Failed to parse string [?]"),
     ],
 )

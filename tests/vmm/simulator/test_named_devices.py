@@ -107,7 +107,7 @@ class TestNetworkInterfaces:
         start()
         update = {"iface_id": "a", "tx_rate_limiter": {"bandwidth": bucket}}
         call.accepted("PATCH", "/network-interfaces/a", update)
-        (listed,) = [shown(call, "network-interfaces")]
+        listed = shown(call, "network-interfaces")
         assert isinstance(listed, list)
         assert isinstance(listed[0], dict)
         assert listed[0]["rx_rate_limiter"] == {"bandwidth": None, "ops": bucket}
@@ -148,3 +148,16 @@ class TestPmem:
         limits = {"ops": {"size": 1, "refill_time": 1}}
         reply = call("PATCH", "/pmem/none", {"id": "none", "rate_limiter": limits})
         assert reply.fault.endswith("Device not found")
+
+    def test_limits_of_a_running_guest_are_merged(
+        self, call: Caller, disk: str, start: Callable[[], None]
+    ) -> None:
+        bucket = {"size": 1, "one_time_burst": None, "refill_time": 3}
+        call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk})
+        call.accepted("PUT", "/pmem/q", {"id": "q", "path_on_host": disk})
+        start()
+        call.accepted("PATCH", "/pmem/q", {"id": "q", "rate_limiter": {"ops": bucket}})
+        listed = shown(call, "pmem")
+        assert isinstance(listed, list)
+        limiters = [device["rate_limiter"] for device in listed if isinstance(device, dict)]
+        assert limiters == [None, {"bandwidth": None, "ops": bucket}]

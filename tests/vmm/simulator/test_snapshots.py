@@ -92,7 +92,8 @@ def test_a_snapshot_can_be_resumed_at_once_with_other_devices(
     assert call.get("/")["state"] == "Running"
     config = call.get("/vm/config")
     assert config["vsock"] == {"guest_cid": 3, "uds_path": other}
-    assert isinstance(interfaces := config["network-interfaces"], list)
+    interfaces = config["network-interfaces"]
+    assert isinstance(interfaces, list)
     assert isinstance(interfaces[0], dict)
     assert interfaces[0]["host_dev_name"] == "tap7"
 
@@ -181,6 +182,36 @@ def test_a_failed_load_is_answered_and_ends_the_process(
     assert fresh.exit_code == 1
     with pytest.raises(ConnectionRefusedError):
         call("GET", "/")
+
+
+def test_a_snapshot_without_a_vsock_has_none_to_move(
+    call: Caller, kernel: str, files: dict[str, str], fresh: SimulatedMonitor
+) -> None:
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+    call.accepted("PATCH", "/vm", {"state": "Paused"})
+    call.accepted("PUT", "/snapshot/create", files)
+    body = load(files, vsock_override={"uds_path": "v"})
+    assert Caller(fresh.socket_path)("PUT", "/snapshot/load", body).fault == (
+        f"{NOT_RESTORED}Unknown Vsock Device."
+    )
+
+
+def test_a_snapshot_cut_short_cannot_be_loaded(
+    saved: dict[str, str], fresh: SimulatedMonitor
+) -> None:
+    state = Path(saved["snapshot_path"])
+    state.write_bytes(state.read_bytes()[:-5])
+    fault = Caller(fresh.socket_path)("PUT", "/snapshot/load", load(saved)).fault
+    assert "Failed to load snapshot state from file: EOF while parsing" in fault
+
+
+def test_a_vsock_path_that_is_taken_cannot_be_restored(
+    paused: Caller, files: dict[str, str], fresh: SimulatedMonitor
+) -> None:
+    paused.accepted("PUT", "/snapshot/create", files)
+    fault = Caller(fresh.socket_path)("PUT", "/snapshot/load", load(files)).fault
+    assert "Error binding to the host-side Unix socket: Address already in use" in fault
 
 
 def test_a_file_that_is_no_snapshot_cannot_be_loaded(

@@ -97,3 +97,28 @@ def test_stopping_the_monitor_breaks_connections_and_removes_the_socket(
         monitor.stop()
         assert connection.recv(1) == b""
     assert not path.exists()
+
+
+def test_the_end_of_the_process_breaks_connections_and_leaves_the_socket(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        handshake(connection, 52)
+        monitor.exit()
+        assert connection.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        connect(path)
+    assert path.is_socket()
+
+
+def test_a_host_that_leaves_during_the_handshake_harms_nobody(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        connection.sendall(b"CONNECT 5")
+    with connect(path) as connection:
+        assert handshake(connection, 52).startswith(b"OK ")
