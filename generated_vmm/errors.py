@@ -35,6 +35,8 @@ class VmmApiError(VmmError):
     `error` text of its HTTP layer, else the body as text; empty when the body is.
     """
 
+    operation: Operation[object]
+
     def __init__(self, status_code: int, fault_message: str, operation: Operation[object]) -> None:
         super().__init__(f"{operation}: {status_code} {shorten(fault_message)}".rstrip(), operation)
         self.status_code = status_code

@@ -26,6 +26,7 @@ def errors(vm: VmmClient) -> None:
     except VmmApiError as refusal:
         assert_type(refusal.status_code, int)
         assert_type(refusal.fault_message, str)
+        assert_type(refusal.operation.id, str)
     except (VmmTimeoutError, TimeoutError) as late:
         assert_type(late, VmmTimeoutError | TimeoutError)
     except VmmError as error:
