@@ -32,7 +32,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await monitors.aclose()
+        await monitors.close()
         await oidc.aclose()
 
     app = FastAPI(title="microVM console", lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -41,13 +41,20 @@ def create_app(
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
     app.include_router(oidc.router, prefix="/auth")
+    app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
     app.include_router(routes.changes(oidc))
     tell_refusals(app, oidc)
 
     @app.get("/signed-out")
-    async def signed_out() -> HTMLResponse:
-        text = "You have signed out of the console."
+    async def signed_out(why: str = "") -> HTMLResponse:
+        text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, "/", "Sign in again")
 
     return app
+
+
+_SIGNED_OUT = {
+    "expired": "Your session is over: it lasts for some hours at the most.",
+    "elsewhere": "You were signed out, here in another tab or at the sign-in service.",
+}

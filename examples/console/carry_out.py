@@ -23,6 +23,9 @@ class Failure:
     at_button: str = ""
 
 
+NO_FAILURE = Failure(200)
+
+
 async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     """Send what the form says; None when the monitor did all of it."""
     parsed, errors = _parsed(change, form)
@@ -67,7 +70,8 @@ def _parsed(change: Change, form: Texts) -> tuple[Mapping[str, Fields], Texts]:
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
     """The fault beside the field it is about; beside the button when no field is known."""
     told = sentence(monitor, error)
-    name = section.field_of(told) if isinstance(error, VmmApiError) else None
+    # A monitor that did not answer said nothing of any field.
+    name = section.field_of(told) if _status(error) == 422 else None
     if name is None:
         return Failure(_status(error), at_button=f"{section.title}: {told}")
     at_fields = {f"{section.key}.{name}": told}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from examples.console.lively_memory import LivelyMemory
 from examples.console.settings import ConsoleSettings, SettingsError
 from fastapi_oidc import OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
@@ -43,6 +44,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         names = () if settings.sockets else MACHINES
         monitors = {name: SimulatedMonitor(folder / f"{name}.socket") for name in names}
         for monitor in monitors.values():
+            monitor.guest.balloon_statistics = LivelyMemory(monitor)
             stack.enter_context(monitor)
         provider = None if settings.issuer else _provider(stack, settings)
         own = {name: str(monitor.socket_path) for name, monitor in monitors.items()}

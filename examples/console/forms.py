@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from generated_vmm import AsyncVmmClient, FullVmConfiguration
+from examples.console.machine import Machine
+from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
 
 Fields: TypeAlias = Mapping[str, object]
@@ -21,7 +23,7 @@ class Field:
 
     name: str
     label: str
-    kind: Literal["text", "number", "flag", "choice"] = "text"
+    kind: Literal["text", "number", "flag", "choice", "words", "document"] = "text"
     choices: tuple[str, ...] = ()
     initial: str = ""
 
@@ -47,7 +49,7 @@ class Section:
     model: type[ApiModel]
     fields: tuple[Field, ...]
     send: Callable[[AsyncVmmClient, Fields], Awaitable[None]]
-    current: Callable[[FullVmConfiguration], ApiModel | None] = lambda configuration: None
+    current: Callable[[Machine], ApiModel | None] = lambda machine: None
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
 
@@ -57,8 +59,8 @@ class Section:
 
     def parse(self, form: Texts) -> Fields:
         """The members to send, each in its type; inputs left empty are not set. Raises Invalid."""
-        typed = {name: form.get(f"{self.key}.{name}", "").strip() for name in self._names}
-        given = {name: value for name, value in typed.items() if value}
+        typed = {one: form.get(f"{self.key}.{one.name}", "").strip() for one in self.fields}
+        given = {one.name: _read(one, text) for one, text in typed.items() if text}
         try:
             # A form has texts only, so numbers and flags are read from texts here and only here.
             model = self.model.model_validate({**self.fixed, **given}, strict=False)
@@ -71,9 +73,9 @@ class Section:
         fault = fault_message.lower()
         return next((name for word, name in self.about.items() if word in fault), None)
 
-    def values(self, configuration: FullVmConfiguration | None, suggestions: Texts) -> Texts:
+    def values(self, machine: Machine | None, suggestions: Texts) -> Texts:
         """A text for each `key.field`: the monitor's present values, else what is suggested."""
-        current = self.current(configuration) if configuration else None
+        current = self.current(machine) if machine else None
         values: dict[str, str] = {}
         for one in self.fields:
             name = f"{self.key}.{one.name}"
@@ -81,14 +83,19 @@ class Section:
             values[name] = suggested if current is None else _shown(getattr(current, one.name))
         return values
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.fields)
+
+def _read(field: Field, text: str) -> object:
+    return text.replace(",", " ").split() if field.kind == "words" else text
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else ""
+    match value:
+        case bool():
+            return "true" if value else ""
+        case list():
+            return " ".join(map(str, value))
+        case dict():
+            return json.dumps(value, indent=2, ensure_ascii=False)
     return "" if value is None else str(value)
 
 
@@ -96,6 +103,8 @@ _SENTENCES: Texts = {
     "missing": "This is needed.",
     "int_parsing": "Enter a whole number.",
     "int_from_float": "Enter a whole number.",
+    "json_invalid": "This is not JSON: {error}.",
+    "dict_type": "Enter a JSON object, as in {{}}.",
 }
 
 
@@ -104,7 +113,7 @@ def _sentences(error: ValidationError) -> dict[str, str]:
     return {
         str(fault["loc"][0]): _SENTENCES.get(
             fault["type"], fault["msg"].replace("Input should be", "Must be") + "."
-        )
+        ).format_map(fault.get("ctx", {}))
         for fault in error.errors(include_url=False, include_input=False)
         if fault["loc"]
     }

@@ -1,17 +1,23 @@
-"""The monitors this console knows, and what one of them says right now."""
+"""The monitors this console knows: two clients each, one that looks and one that changes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
 
 from examples.console.calls import CallLog, RecordedTransport
-from generated_vmm import AsyncVmmClient, FullVmConfiguration, InstanceInfo, VmmError
+from examples.console.machine import Machine
+from examples.console.memory import Chart, MemoryHistory
+from generated_vmm import AsyncVmmClient, VmmError
 
-WATCH_SECONDS = 1.0
+LOOK_SECONDS: Final = 1.0
 """How long a page waits for a monitor that may be gone."""
-CHANGE_SECONDS = 60.0
+GLANCE_SECONDS: Final = 0.3
+"""How long the list of machines waits, for all of them together."""
+CHANGE_SECONDS: Final = 60.0
 """How long a change may take; a snapshot writes the whole memory of the machine."""
 
 
@@ -27,52 +33,46 @@ class Monitor:
         self.socket_path = socket_path
         self.suggestions = suggestions
         self.calls = CallLog()
-        self.watch = AsyncVmmClient(socket_path, timeout=WATCH_SECONDS)
+        self.memory = MemoryHistory()
+        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
         self.control = AsyncVmmClient(
             socket_path,
             timeout=CHANGE_SECONDS,
             transport=RecordedTransport(socket_path, self.calls),
         )
 
-    async def state(self) -> str | None:
-        """`Not started`, `Running` or `Paused`; None when the monitor does not answer."""
+    async def state(self, *, within: float = LOOK_SECONDS) -> str | None:
+        """`Not started`, `Running` or `Paused`; None without an answer `within` seconds."""
         try:
-            return (await self.watch.get_instance_info()).state
+            return (await self.watch.with_options(timeout=within).get_instance_info()).state
         except VmmError:
             return None
 
-    async def aclose(self) -> None:
+    async def look(self) -> Machine:
+        """The machine as it is now; raises VmmError."""
+        instance = await self.watch.get_instance_info()
+        return Machine(instance, await self.watch.vm_config.get())
+
+    async def metadata(self) -> dict[str, JsonValue]:
+        """The document that the guest can read; raises VmmError."""
+        return await self.watch.mmds.get()
+
+    async def memory_chart(self, machine: Machine) -> Chart | None:
+        """How the guest used its memory lately; None when nobody can tell."""
+        if not machine.has_statistics:
+            self.memory.clear()
+            return None
+        try:
+            self.memory.add(await self.watch.balloon.stats.get())
+        except VmmError:
+            return None
+        configured = machine.configuration.machine_config
+        return self.memory.chart(configured.mem_size_mib if configured else 0)
+
+    async def close(self) -> None:
         """Close both connections."""
         await self.watch.close()
         await self.control.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a monitor said of its microVM, in one look."""
-
-    instance: InstanceInfo
-    configuration: FullVmConfiguration
-
-    @property
-    def is_set_up(self) -> bool:
-        """Whether the monitor has a kernel to boot."""
-        source = self.configuration.boot_source
-        return source is not None and bool(source.kernel_image_path)
-
-    @property
-    def is_started(self) -> bool:
-        """Whether the machine has booted, so that its devices are fixed."""
-        return self.instance.state != "Not started"
-
-
-async def look(monitor: Monitor) -> Machine | VmmError:
-    """The machine, or why the monitor could not be asked."""
-    try:
-        instance = await monitor.watch.get_instance_info()
-        return Machine(instance, await monitor.watch.vm_config.get())
-    except VmmError as error:
-        return error
 
 
 class Monitors:
@@ -85,13 +85,21 @@ class Monitors:
         """The monitor of that name, if there is one."""
         return self._monitors.get(name)
 
-    async def states(self) -> list[tuple[Monitor, str | None]]:
-        """Every monitor with its state; asked all at once, so a silent one delays none."""
+    @property
+    def only(self) -> Monitor | None:
+        """The monitor, when there is just one."""
         monitors = list(self._monitors.values())
-        states = await asyncio.gather(*(monitor.state() for monitor in monitors))
+        return monitors[0] if len(monitors) == 1 else None
+
+    async def states(self) -> list[tuple[Monitor, str | None]]:
+        """Every monitor with its state; all are asked at once, and a silent one delays none."""
+        monitors = list(self._monitors.values())
+        states = await asyncio.gather(
+            *(monitor.state(within=GLANCE_SECONDS) for monitor in monitors)
+        )
         return list(zip(monitors, states, strict=True))
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close all connections."""
         for monitor in self._monitors.values():
-            await monitor.aclose()
+            await monitor.close()

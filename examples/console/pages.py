@@ -18,7 +18,10 @@ TEMPLATES: Final = Environment(
 )
 
 
+NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
 def page(template: str, values: Mapping[str, object], *, status: int = 200) -> HTMLResponse:
     """The page `template` makes of `values`; no cache keeps it, as one user alone may see it."""
     html = TEMPLATES.get_template(template).render(values)
-    return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})
+    return HTMLResponse(html, status, headers=NO_STORE)

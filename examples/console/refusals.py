@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.changes import CHANGES
+from examples.console.changes import Change
 from examples.console.identity import User
 from examples.console.pages import page
-from examples.console.routes import monitor_of
-from examples.console.view import Visit, machine_page
+from examples.console.routes import change_of, monitor_of
+from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
 
 
@@ -32,10 +33,11 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     async def refused(
         request: Request, session: OIDCSession[User], error: OIDCError
     ) -> HTMLResponse:
-        visit = Visit(
-            session,
-            oidc.csrf_token(session),
-            refusal=refusal_sentence(request.path_params["change"], error),
+        change = change_of(request.path_params["change"])
+        visit = replace(
+            visit_of(oidc, request, session),
+            tab=change.tab,
+            refusal=refusal_sentence(change, error),
             status=error.status,
         )
         return await machine_page(monitor_of(request, request.path_params["machine"]), visit)
@@ -48,11 +50,10 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     app.add_exception_handler(HTTPException, http_error)
 
 
-def refusal_sentence(change: str, error: OIDCError) -> str:
+def refusal_sentence(change: Change, error: OIDCError) -> str:
     """Why somebody who is signed in was refused."""
     if error.code is Code.SESSION_FORBIDDEN:
-        verb = CHANGES[change].verb if change in CHANGES else "do this"
-        return f"Only an admin may {verb}. Nothing was changed."
+        return f"Only an admin may {change.verb}. Nothing was changed."
     return f"{error.public_text} Nothing was changed."
 
 

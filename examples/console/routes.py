@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.carry_out import carry_out
+from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, Change
 from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
-from examples.console.pages import page
-from examples.console.view import Attempt, Visit, account, machine_page
+from examples.console.pages import NO_STORE, page
+from examples.console.view import TABS, Attempt, account, machine_page, visit_of
 from fastapi_oidc import OIDC, OIDCSession, require_auth
+from generated_vmm import VmmError, to_config_file
 
 Signed = Annotated[OIDCSession[User], Depends(require_auth)]
 
@@ -35,7 +37,7 @@ def monitor_of(request: Request, machine: str) -> Monitor:
 def change_of(change: str) -> Change:
     """The change that the path names; 404 when there is none."""
     if change not in CHANGES:
-        raise HTTPException(404, "There is no such change.")
+        raise HTTPException(404, "There is no such page.")
     return CHANGES[change]
 
 
@@ -49,24 +51,62 @@ def pages(oidc: OIDC[User]) -> APIRouter:
 
     @router.get("/")
     async def machines(request: Request, session: Signed) -> Response:
+        only = monitors_of(request).only
+        if only is not None:
+            return RedirectResponse(f"/machines/{only.name}", 303)
         states = await monitors_of(request).states()
-        if len(states) == 1:
-            return RedirectResponse(f"/machines/{states[0][0].name}", 303)
-        return page("machines.html", {"machines": states, **account(session)})
+        visit = visit_of(oidc, request, session)
+        return page("machines.html", {"machines": states, **account(visit)})
 
     @router.get("/machines/{machine}")
-    async def machine(monitor: AMonitor, session: Signed, done: str = "") -> HTMLResponse:
+    async def overview(
+        request: Request, monitor: AMonitor, session: Signed, done: str = ""
+    ) -> Response:
+        return await tab(request, monitor, session, "overview", done)
+
+    @router.get("/machines/{machine}/{tab}")
+    async def tab(
+        request: Request, monitor: AMonitor, session: Signed, tab: str, done: str = ""
+    ) -> Response:
+        if tab not in TABS:
+            # The address of a page that answered a failed change, entered or reloaded.
+            return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
         told = CHANGES[done].done if done in CHANGES else ""
-        return await machine_page(monitor, Visit(session, oidc.csrf_token(session), done=told))
+        return await machine_page(
+            monitor, replace(visit_of(oidc, request, session), tab=tab, done=told)
+        )
 
-    @router.get("/machines/{machine}/state", dependencies=[Depends(require_auth)])
+    return router
+
+
+def parts() -> APIRouter:
+    """What pages fetch of themselves to stay true, and files."""
+    router = APIRouter(dependencies=[Depends(require_auth)])
+
+    @router.get("/states")
+    async def states(request: Request) -> HTMLResponse:
+        return page("states.html", {"machines": await monitors_of(request).states()})
+
+    @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:
-        return JSONResponse({"state": await monitor.state()}, headers={"Cache-Control": "no-store"})
+        return JSONResponse({"state": await monitor.state()}, headers=NO_STORE)
 
-    @router.get("/machines/{machine}/{change}", dependencies=[Depends(require_auth)])
-    async def back_from_change(monitor: AMonitor, change: AChange) -> RedirectResponse:
-        # The address of a page that answered a change which failed, entered or reloaded.
-        return RedirectResponse(f"/machines/{monitor.name}", 303)
+    @router.get("/machines/{machine}/memory")
+    async def memory(monitor: AMonitor) -> HTMLResponse:
+        try:
+            chart = await monitor.memory_chart(await monitor.look())
+        except VmmError:
+            chart = None
+        return page("memory.html", {"chart": chart})
+
+    @router.get("/machines/{machine}/config-file")
+    async def config_file(monitor: AMonitor) -> Response:
+        try:
+            content = to_config_file((await monitor.look()).configuration)
+        except (VmmError, ValueError) as error:
+            raise HTTPException(409, sentence(monitor, error)) from error
+        disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.json"'}
+        return Response(content, media_type="application/json", headers={**NO_STORE, **disposition})
 
     return router
 
@@ -82,15 +122,15 @@ def changes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
+        tab = typed.pop("tab", "")
+        tab = tab if tab in TABS else change.tab
         failure = await carry_out(monitor, change, typed)
         if failure is None:
-            return RedirectResponse(f"/machines/{monitor.name}?done={change.name}", 303)
-        visit = Visit(
-            session,
-            oidc.csrf_token(session),
-            attempt=Attempt(change, typed, failure),
-            status=failure.status,
+            return RedirectResponse(f"/machines/{monitor.name}/{tab}?done={change.name}", 303)
+        attempt = Attempt(change, typed, failure)
+        visit = visit_of(oidc, request, session)
+        return await machine_page(
+            monitor, replace(visit, tab=tab, attempt=attempt, status=failure.status)
         )
-        return await machine_page(monitor, visit)
 
     return router

@@ -1,23 +1,33 @@
-"""The page of one machine: what the monitor says, and every form with its values and faults."""
+"""The pages of one machine: what its monitor says, and every form with its values and faults."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from examples.console.carry_out import Failure, sentence
+from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change
 from examples.console.forms import Texts
 from examples.console.identity import User
-from examples.console.monitors import Machine, Monitor, look
+from examples.console.machine import Machine
+from examples.console.monitors import Monitor
 from examples.console.pages import page
-from fastapi_oidc import OIDCSession
-from generated_vmm import FullVmConfiguration
+from fastapi_oidc import OIDC, OIDCSession
+from generated_vmm import VmmError
 
-POWER_CHANGES = {"Not started": ("start",), "Running": ("pause",), "Paused": ("resume",)}
-NO_FAILURE = Failure(200)
+TABS: Mapping[str, str] = {
+    "overview": "Overview",
+    "devices": "Devices",
+    "metadata": "Metadata",
+    "snapshots": "Snapshots",
+    "configuration": "Configuration",
+    "calls": "Calls",
+}
+"""The pages of a machine and their titles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,74 +41,106 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A change as its form shows it; `values` has a text for each `section.field`."""
+    """A change as its form shows it; `values` has a text for each `section.field`.
+
+    `not_now` says why there is no form at the moment.
+    """
 
     change: Change
     values: Texts
+    not_now: str
     failure: Failure = NO_FAILURE
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who looks, and what the page has to tell besides the machine."""
+    """Who looks at which tab, and what the page has to tell besides the machine."""
 
     session: OIDCSession[User]
     csrf_token: str
+    script_url: str
+    tab: str = "overview"
     attempt: Attempt | None = None
     done: str = ""
     refusal: str = ""
-    status: int = field(default=200)
+    status: int = 200
+
+
+def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
+    """The visit that `request` makes."""
+    return Visit(session, oidc.csrf_token(session), oidc.script_url(request))
 
 
 async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
-    """The whole page, also when the monitor does not answer."""
-    looked = await look(monitor)
-    machine = looked if isinstance(looked, Machine) else None
-    state = machine.instance.state if machine else None
-    configuration = machine.configuration if machine else None
+    """One tab, also when the monitor does not answer."""
+    try:
+        machine, unreachable = await monitor.look(), ""
+    except VmmError as error:
+        machine, unreachable = None, sentence(monitor, error)
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": state,
-        "unreachable": "" if isinstance(looked, Machine) else sentence(monitor, looked),
-        "setup": _form(monitor, CHANGES["setup"], configuration, visit.attempt),
-        "power": _power(monitor, state, visit.attempt),
+        "state": machine.state if machine else None,
+        "unreachable": unreachable,
+        "tabs": TABS,
+        "tab": visit.tab,
         "done": visit.done,
         "refusal": visit.refusal,
         "csrf_token": visit.csrf_token,
-        **account(visit.session),
+        **await _read_for_tab(monitor, machine, visit),
+        **account(visit),
     }
-    return page("machine.html", values, status=visit.status)
+    return page(f"{visit.tab}.html", values, status=visit.status)
 
 
-def account(session: OIDCSession[User]) -> dict[str, object]:
-    """What the top bar says of the person who looks."""
+def account(visit: Visit) -> dict[str, object]:
+    """What the top bar says of the person who looks, and how the page watches the session."""
     return {
-        "user": session.identity,
-        "session_ends": datetime.fromtimestamp(session.expires_at, UTC),
+        "user": visit.session.identity,
+        "session_ends": datetime.fromtimestamp(visit.session.expires_at, UTC),
+        "script_url": visit.script_url,
     }
 
 
-def _power(monitor: Monitor, state: str | None, attempt: Attempt | None) -> list[Form]:
-    """The buttons that make sense now, and the one that was pressed if it has a fault to show."""
-    names = list(POWER_CHANGES.get(state or "", ()))
-    pressed = attempt.change.name if attempt and not attempt.change.sections else None
-    if pressed and pressed not in names:
-        names.append(pressed)
-    return [_form(monitor, CHANGES[name], None, attempt) for name in names]
+async def _read_for_tab(
+    monitor: Monitor, machine: Machine | None, visit: Visit
+) -> dict[str, object]:
+    """What this tab alone needs: its forms, and what only it shows."""
+    chart, metadata_fault = None, ""
+    if machine and visit.tab == "overview":
+        chart = await monitor.memory_chart(machine)
+    if machine and visit.tab == "metadata":
+        try:
+            machine = replace(machine, metadata=await monitor.metadata())
+        except VmmError as error:
+            metadata_fault = sentence(monitor, error)
+    forms = {
+        change.name: _form(monitor, change, machine, visit.attempt)
+        for change in CHANGES.values()
+        if change.tab == visit.tab or not change.sections
+    }
+    return {
+        "forms": forms,
+        "power": [form for form in forms.values() if _is_power_button(form)],
+        "chart": chart,
+        "metadata_fault": metadata_fault,
+    }
+
+
+def _is_power_button(form: Form) -> bool:
+    """The buttons that make sense now, and the one that was pressed in vain."""
+    return not form.change.sections and (not form.not_now or bool(form.failure.at_button))
 
 
 def _form(
-    monitor: Monitor,
-    change: Change,
-    configuration: FullVmConfiguration | None,
-    attempt: Attempt | None,
+    monitor: Monitor, change: Change, machine: Machine | None, attempt: Attempt | None
 ) -> Form:
     """What was typed and refused, or else what the monitor has."""
+    not_now = change.not_now(machine.state) if machine else "The monitor does not answer."
     values: dict[str, str] = {}
     for section in change.sections:
-        values |= section.values(configuration, monitor.suggestions)
+        values |= section.values(machine, monitor.suggestions)
     if attempt is None or attempt.change is not change:
-        return Form(change, values)
+        return Form(change, values, not_now)
     typed = {name: attempt.typed.get(name, "") for name in values}
-    return Form(change, typed, attempt.failure)
+    return Form(change, typed, not_now, attempt.failure)

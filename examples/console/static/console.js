@@ -1,12 +1,18 @@
 // @ts-check
-/** The console without this script works too; with it, times are local, buttons tell what they do, states are live. */
+/** Without this script the console works too; with it times are local, buttons tell what they do, pages stay true. */
 
 const WATCH_EVERY = 2000
 
-for (const time of document.querySelectorAll('time[data-clock]')) {
+for (const time of document.querySelectorAll('time[data-clock]')) localise(time)
+
+/** @param {Element} time */
+function localise(time) {
   const moment = new Date(/** @type {HTMLTimeElement} */ (time).dateTime)
   time.textContent = moment.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
 }
+
+const wrong = document.querySelector('main [aria-invalid="true"]')
+if (wrong instanceof HTMLElement) wrong.focus()
 
 document.addEventListener('submit', (event) => {
   const button = /** @type {SubmitEvent} */ (event).submitter
@@ -16,28 +22,54 @@ document.addEventListener('submit', (event) => {
   button.textContent = button.dataset.working
 })
 
+document.addEventListener('keydown', (event) => {
+  const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account[open]'))
+  if (event.key !== 'Escape' || !menu) return
+  menu.open = false
+  menu.querySelector('summary')?.focus()
+})
+
 // A page that comes back from the browser's memory shows what was, not what is.
 window.addEventListener('pageshow', (event) => event.persisted && location.reload())
 
-const machine = /** @type {HTMLElement | null} */ (document.querySelector('[data-watch]'))
-if (machine) watch(machine)
-
-/** @param {HTMLElement} machine */
-function watch(machine) {
-  const rendered = machine.dataset.rendered ?? ''
-  let typed = false
-  machine.addEventListener('input', () => (typed = true))
-  const timer = setInterval(async () => {
-    if (document.hidden || machine.querySelector('[aria-busy="true"]')) return
-    const answer = await fetch(machine.dataset.watch ?? '', { headers: { Accept: 'application/json' } }).catch(() => null)
-    if (answer?.status === 401) return location.reload()
-    if (!answer?.ok) return
-    const { state } = await answer.json()
-    if ((state ?? '') === rendered) return
-    clearInterval(timer)
-    if (typed) tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
-    else location.assign(machine.dataset.page ?? '/')
+/** @param {() => Promise<void>} look */
+function everyNowAndThen(look) {
+  setInterval(() => {
+    if (!document.hidden && !document.querySelector('[aria-busy="true"]')) void look()
   }, WATCH_EVERY)
+}
+
+/**
+ * The answer, or null when there is none; without a session the page is left to the server.
+ * @param {string} url
+ */
+async function ask(url) {
+  const answer = await fetch(url, { headers: { Accept: 'application/json' } }).catch(() => null)
+  if (answer?.status === 401) location.reload()
+  return answer?.ok ? answer : null
+}
+
+for (const part of document.querySelectorAll('[data-refresh]')) {
+  const url = part.getAttribute('data-refresh') ?? ''
+  everyNowAndThen(async () => {
+    const answer = await ask(url)
+    const html = await answer?.text()
+    if (html !== undefined && !part.contains(document.activeElement)) part.innerHTML = html
+  })
+}
+
+for (const machine of document.querySelectorAll('[data-watch]')) {
+  const { page = '/', watch = '', rendered = '' } = /** @type {HTMLElement} */ (machine).dataset
+  let typed = false
+  let told = false
+  machine.addEventListener('input', () => (typed = true))
+  everyNowAndThen(async () => {
+    const answer = await ask(watch)
+    if (told || !answer || ((await answer.json()).state ?? '') === rendered) return
+    if (!typed) return location.assign(page)
+    told = true
+    tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
+  })
 }
 
 /** @param {string} text */

@@ -1,0 +1,41 @@
+"""What a change is: one button with its form."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from examples.console.forms import Section
+from generated_vmm import AsyncVmmClient
+
+BEFORE_START: Final = frozenset({"Not started"})
+AFTER_START: Final = frozenset({"Running", "Paused"})
+ANY_TIME: Final = BEFORE_START | AFTER_START
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing an admin can do to a machine, in the states in `when`.
+
+    The sections are sent in order, then `act` is done. `verb` completes "Only an admin may …",
+    `working` stands on the button meanwhile, and `done` is told afterwards.
+    """
+
+    name: str
+    tab: str
+    button: str
+    working: str
+    done: str
+    verb: str
+    when: frozenset[str]
+    sections: tuple[Section, ...] = ()
+    act: Callable[[AsyncVmmClient], Awaitable[None]] | None = None
+
+    def not_now(self, state: str) -> str:
+        """Why this cannot be done in `state`; empty when it can."""
+        if state in self.when:
+            return ""
+        if self.when == {"Paused"}:
+            return "Pause the machine first." if state == "Running" else "Start the machine first."
+        return "Start the machine first." if state == "Not started" else "Fixed since the start."

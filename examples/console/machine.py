@@ -1,0 +1,40 @@
+"""What a monitor says of its machine, in one look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from generated_vmm import FullVmConfiguration, InstanceInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """State and configuration; `metadata` is None unless it was asked for and given."""
+
+    instance: InstanceInfo
+    configuration: FullVmConfiguration
+    metadata: dict[str, JsonValue] | None = None
+
+    @property
+    def state(self) -> str:
+        """`Not started`, `Running` or `Paused`."""
+        return self.instance.state
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the monitor has a kernel to boot."""
+        source = self.configuration.boot_source
+        return source is not None and bool(source.kernel_image_path)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the machine has booted, so that most of its devices are fixed."""
+        return self.state != "Not started"
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the balloon tells how the guest uses its memory."""
+        balloon = self.configuration.balloon
+        return self.is_started and balloon is not None and bool(balloon.stats_polling_interval_s)
