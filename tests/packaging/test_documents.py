@@ -1,0 +1,92 @@
+"""The documents tell the truth: code runs, tables are complete, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fastapi_oidc import EventName, OIDCSettings
+from fastapi_oidc.errors import ANSWERS
+
+REPOSITORY = Path(__file__).parents[2]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+RUN_ELSEWHERE = {
+    "docs/testing.md",
+    "docs/vmm/quick-start.md",
+    "docs/vmm/errors.md",
+    "docs/vmm/fastapi.md",
+}
+ENVIRONMENT = {
+    "OIDC_ISSUER": "https://op.example.com",
+    "OIDC_CLIENT_ID": "app",
+    "OIDC_CLIENT_SECRET": secrets.token_urlsafe(32),
+    "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
+    "OIDC_BASE_URL": "https://app.example.com",
+}
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
+
+def blocks(page: Path) -> list[str]:
+    found = BLOCK.findall(page.read_text())
+    return [
+        "\n".join(line.removeprefix(indent) for line in code.split("\n")) for indent, code in found
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page) and name(page) not in RUN_ELSEWHERE], ids=name
+)
+def test_every_python_block_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for variable, value in ENVIRONMENT.items():
+        monkeypatch.setenv(variable, value)
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    for code in blocks(page):
+        exec(compile(code, name(page), "exec", dont_inherit=True), module.__dict__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for path, anchor in LINK.findall(page.read_text()):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in [slug(heading) for heading in headings], anchor
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def table(page: str, heading: str) -> dict[str, list[str]]:
+    """The rows of the first table below a heading, by their first cell."""
+    text = (REPOSITORY / page).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return {cells[0].strip().strip("`"): [cell.strip() for cell in cells[1:]] for cells in rows}
+
+
+def test_every_error_code_is_documented_with_its_status() -> None:
+    documented = {code: int(cells[0]) for code, cells in table("docs/errors.md", "Codes").items()}
+    assert documented == {str(code): int(answer.status) for code, answer in ANSWERS.items()}
+
+
+def test_every_event_is_documented() -> None:
+    assert set(table("docs/errors.md", "Events")) == {str(event) for event in EventName}
+
+
+def test_every_option_is_documented() -> None:
+    assert set(table("docs/configuration.md", "Options")) == set(OIDCSettings.model_fields)
