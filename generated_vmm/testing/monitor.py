@@ -97,12 +97,16 @@ class SimulatedMonitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop serving and remove the socket; safe to call twice and from any thread."""
+        """Stop serving and remove the socket; safe to call twice.
+
+        While another thread is in `serve`, call `interrupt` first and wait for it to return.
+        """
         if self._server is None:
             return
         self.interrupt()
         if self._thread is not None:
             self._thread.join()
+        self._server.close()
         self._server = self._thread = None
         self._machine.end(remove_files=True)
         self.socket_path.unlink(missing_ok=True)

@@ -110,7 +110,10 @@ def _reading(hint: object) -> Read:
         return _sequence(_reading(arguments[0]))
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct_of(hint)
-    return {str: _text("a string"), bool: _flag}[hint]  # type: ignore[index]  # only these are left
+    if hint is bool:
+        return _flag
+    assert hint is str, hint
+    return _text("a string")
 
 
 def _annotated(mark: object) -> Read:

@@ -64,9 +64,10 @@ class ApiServer:
                     if key.data is not None and not self._stopping.is_set():
                         key.data()
         finally:
-            self._close_everything()
+            self.close()
 
-    def _close_everything(self) -> None:
+    def close(self) -> None:
+        """Close the listening socket and every connection; not for while `serve` runs."""
         for connection in list(self._connections):
             self._drop(connection)
         self._selector.close()

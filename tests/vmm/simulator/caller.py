@@ -68,7 +68,8 @@ class Caller:
 
     def accepted(self, method: str, path: str, body: object = None) -> None:
         """Sends what the monitor must accept."""
-        assert (reply := self(method, path, body)).status == 204, reply
+        reply = self(method, path, body)
+        assert reply.status == 204, reply
 
 
 def connect(path: Path) -> socket.socket:

@@ -13,7 +13,7 @@ import pytest
 
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.__main__ import main
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, connect
 
 pytest_plugins = ["generated_vmm.testing.plugin"]
 
@@ -49,6 +49,18 @@ def test_it_is_not_started_twice(monitor: SimulatedMonitor) -> None:
 def test_it_serves_only_what_it_listens_on(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="does not listen"):
         SimulatedMonitor(folder / "m.socket").serve()
+
+
+def test_clients_may_connect_before_it_serves_and_it_may_stop_without_serving(
+    folder: Path,
+) -> None:
+    monitor = SimulatedMonitor(folder / "m.socket")
+    monitor.listen()
+    with connect(monitor.socket_path) as connection:
+        monitor.stop()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert not monitor.socket_path.exists()
 
 
 def test_it_may_be_stopped_twice_and_started_afresh(monitor: SimulatedMonitor) -> None:
