@@ -55,8 +55,11 @@ def complaints() -> list[str]:
 
 
 @pytest.fixture
-def context(chromium: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """An empty profile. What its pages complain about fails the test, unless it is taken out."""
+def context(chromium: Browser, complaints: list[str], site: object) -> Iterator[BrowserContext]:
+    """An empty profile, closed before `site` ends.
+
+    What its pages complain about fails the test, unless it is taken out.
+    """
     context = chromium.new_context()
     context.add_init_script(EVENTS)
     context.on("weberror", lambda error: complaints.append(str(error.error)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
@@ -24,6 +27,14 @@ def member(page: Page, name: str) -> object:
     """A property of the element."""
     value: object = page.locator("oidc-context").evaluate("(element, name) => element[name]", name)
     return value
+
+
+def eventually(page: Page, holds: Callable[[], bool], *, seconds: float = 8) -> None:
+    """Waits until `holds`; the page's strict policy forbids Playwright's own way to wait."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        page.wait_for_timeout(20)
 
 
 def revalidate(page: Page) -> object:

@@ -16,7 +16,7 @@ from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
 
 EIGHT_HOURS = 8 * 3600
-NOBODY = {"is_authenticated": False}
+NOBODY: dict[str, object] = {"is_authenticated": False}
 
 
 def signed_in(**members: object) -> dict[str, object]:
@@ -119,7 +119,7 @@ class Site:
         form = parse_qs((await request.body()).decode())
         self.forms.append(form)
         if self.logout_status != 303:
-            return Response(status_code=self.logout_status)
+            return Response("out of order", self.logout_status)
         self.end_session()
         return RedirectResponse(form.get("return_to", ["/signed-out"])[0], 303)
 

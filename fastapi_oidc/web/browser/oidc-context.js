@@ -29,6 +29,7 @@ const SECOND = 1000
 const LONGEST_NAP = 5 * SECOND
 const FIRST_RETRY = 5 * SECOND
 const LONGEST_RETRY = 300 * SECOND
+const CLOCK_ROUNDING = 2 * SECOND
 /** Another tab that took over an idle logout gets this long to bring it to the server. */
 const IDLE_TAKEOVER = 10 * SECOND
 /** The pause after the first and second silent login that the OP iframe did not confirm; after the third it is not believed. */
@@ -86,6 +87,12 @@ export function parseMonitorConfig(answer, pageOrigin) {
 export const loginOf = (session) => (session?.is_authenticated ? `${session.sub}|${session.expires_at}` : null)
 
 /**
+ * What all tabs should agree on; a tab that hears of anything else asks the server.
+ * @param {PublicSession | null} session
+ */
+export const sharedBy = (session) => (session?.is_authenticated ? `${loginOf(session)}|${session.session_state}` : null)
+
+/**
  * Whether both say the same to a page; the CSRF token is new in every answer.
  * @param {PublicSession | null} one
  * @param {PublicSession | null} other
@@ -95,13 +102,14 @@ export function sameSession(one, other) {
 }
 
 /**
- * How far this machine's clock is ahead of the server's; 0 when the server does not tell.
+ * How far this machine's clock is ahead of the server's; 0 when the server does not tell, or tells nothing beyond the
+ * whole seconds of its header.
  * @param {string | null} dateHeader
  * @param {number} now
  */
 export function clockSkew(dateHeader, now) {
-  const server = Date.parse(dateHeader ?? '')
-  return Number.isNaN(server) ? 0 : now - server
+  const skew = now - Date.parse(dateHeader ?? '')
+  return Math.abs(skew) > CLOCK_ROUNDING ? skew : 0
 }
 
 /**
@@ -114,13 +122,15 @@ export function expiryOf(session, skew) {
 }
 
 /**
- * The status after an answer of the server: a session that is gone was revoked, unless its end was known before.
+ * The status after an answer of the server: a session that is gone was revoked, unless its end was known before. A server
+ * may hold a session a little longer than it said; the end that it said counts.
  * @param {Status} status
  * @param {PublicSession} session
+ * @param {boolean} isOver
  * @returns {Status}
  */
-export function statusAfter(status, session) {
-  if (session.is_authenticated) return 'authenticated'
+export function statusAfter(status, session, isOver) {
+  if (session.is_authenticated) return isOver ? 'expired' : 'authenticated'
   if (status === 'authenticated') return 'revoked'
   return status === 'loading' ? 'anonymous' : status
 }
@@ -291,6 +301,26 @@ function remember(key, record) {
 async function exclusively(name, work) {
   if (navigator.locks) await navigator.locks.request(name, work)
   else await work()
+}
+
+/**
+ * Tells `decide` whether this tab is the first of those that ask now. It stays the first for a second: what it writes to
+ * the storage takes a moment to reach the other tabs.
+ * @param {string} name
+ * @param {(isFirst: boolean) => void} decide
+ * @returns {Promise<void>} settled once it has decided
+ */
+function firstOfTabs(name, decide) {
+  return new Promise((decided) => {
+    /** @param {boolean} isFirst */
+    const ask = (isFirst) => {
+      decide(isFirst)
+      decided()
+      return new Promise((release) => setTimeout(release, isFirst ? SECOND : 0))
+    }
+    if (navigator.locks) void navigator.locks.request(name, { ifAvailable: true }, (lock) => ask(lock !== null))
+    else void ask(true)
+  })
 }
 
 /** @param {string} src @param {string} title */
@@ -526,7 +556,7 @@ export class OIDCContext extends Base {
     for (const type of WAKING) addEventListener(type, this.#onWake, { signal })
     this.#channel = new BroadcastChannel(this.#key())
     this.#channel.onmessage = ({ data }) => {
-      if (data !== loginOf(this.#session)) this.#revalidateNext()
+      if (data !== sharedBy(this.#session)) this.#revalidateNext()
     }
     this.#session = null
     this.#status = 'loading'
@@ -606,12 +636,13 @@ export class OIDCContext extends Base {
 
   /** @param {Readonly<PublicSession>} session */
   async #accept(session) {
-    const status = statusAfter(this.#status, session)
-    const idle = this.#idle(session)
+    const status = statusAfter(this.#status, session, Date.now() >= expiryOf(session, this.#skew))
+    const idle = status === 'authenticated' ? this.#idle(session) : null
     if (idle && idleStep(idle, Date.now()) !== 'active') return this.#endIdle(session)
     if (idle) this.#keepIdle(idle)
-    if (status === 'revoked' && this.isAuthenticated) this.#revoke('session_ended')
-    else this.#become(status, session.is_authenticated ? session : null)
+    if (status === 'expired' && this.#status !== 'expired') this.#expire()
+    else if (status === 'revoked' && this.isAuthenticated) this.#revoke('session_ended')
+    else this.#become(status, status === 'authenticated' ? session : null)
     if (this.isAuthenticated) void this.#watchProvider()
     if (this.#following) this.#redirect(this.redirectOnExpired)
     this.#following = false
@@ -636,10 +667,10 @@ export class OIDCContext extends Base {
    * @param {PublicSession | null} session
    */
   async #endIdle(session) {
-    await exclusively(this.#key('idle-lock'), async () => {
+    await firstOfTabs(this.#key('idle-lock'), (isFirst) => {
       const record = this.#idle(session)
       const step = record ? idleStep(record, Date.now()) : 'active'
-      if (step === 'follow') this.#follow()
+      if (step === 'follow' || !isFirst) this.#follow()
       else if (step === 'active' || !this.#emit('oidc-idle')) this.#stay(session)
       else if (record) this.#leaveIdle(record)
     })
@@ -755,17 +786,21 @@ export class OIDCContext extends Base {
     await this.revalidate()
   }
 
-  /** @param {Status} status @param {Readonly<PublicSession> | null} session */
+  /**
+   * Other tabs hear of a login or a logout; the deadlines they know themselves.
+   * @param {Status} status
+   * @param {Readonly<PublicSession> | null} session
+   */
   #become(status, session) {
     const previous = this.#status
-    const moved = loginOf(session) !== loginOf(this.#session) || previous === 'loading'
+    const moved = sharedBy(session) !== sharedBy(this.#session) || previous === 'loading'
     const changed = previous !== status || !sameSession(session, this.#session)
     this.#status = status
     this.#session = session
     if (!session) this.#stopWatching('off')
     if (!changed) return
     this.setAttribute('status', status)
-    if (moved) this.#channel?.postMessage(loginOf(session))
+    if (moved && status !== 'expired' && status !== 'idle') this.#channel?.postMessage(sharedBy(session))
     this.#emit('oidc-change', { status, previous })
   }
 

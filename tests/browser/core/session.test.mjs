@@ -38,6 +38,7 @@ test('the end is moved by the difference of the clocks', () => {
 test('a server that tells no time or no end sets no deadline', () => {
   assert.equal(clockSkew(null, 70_000), 0)
   assert.equal(clockSkew('soon', 70_000), 0)
+  assert.equal(clockSkew('Thu, 01 Jan 1970 00:00:10 GMT', 11_999), 0)
   assert.equal(expiryOf({ is_authenticated: true }, 0), Infinity)
   assert.equal(expiryOf(null, 0), Infinity)
 })
@@ -46,9 +47,14 @@ test('a session that is gone was revoked, unless its end was known', () => {
   const gone = { is_authenticated: false }
   const table = { loading: 'anonymous', anonymous: 'anonymous', authenticated: 'revoked', expired: 'expired', idle: 'idle', revoked: 'revoked' }
   for (const [before, after] of Object.entries(table)) {
-    assert.equal(statusAfter(before, gone), after)
-    assert.equal(statusAfter(before, SIGNED_IN), 'authenticated')
+    assert.equal(statusAfter(before, gone, false), after)
+    assert.equal(statusAfter(before, SIGNED_IN, false), 'authenticated')
   }
+})
+
+test('a session that the server still holds after its end is over', () => {
+  assert.equal(statusAfter('authenticated', SIGNED_IN, true), 'expired')
+  assert.equal(statusAfter('expired', SIGNED_IN, true), 'expired')
 })
 
 test('the most final thing is due first', () => {

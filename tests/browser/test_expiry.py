@@ -1,0 +1,107 @@
+"""The end of the session, which was fixed at login."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.element import events, expect_status, member, opened, revalidate
+from tests.browser.site import EIGHT_HOURS, Site, signed_in
+
+SESSION = "GET /auth/session"
+
+
+def test_the_session_ends_on_time_without_a_request(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 2)
+    opened(page, site)
+    expect_status(page, "expired")
+    assert member(page, "isAuthenticated") is False
+    assert member(page, "session") is None
+    assert events(page, "oidc-expired") == [{"type": "oidc-expired"}]
+    page.wait_for_timeout(1500)
+    assert site.asked(SESSION) == 1
+
+
+def test_ten_tabs_expire_without_a_request(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 8)
+    tabs = [opened(page.context.new_page(), site) for _ in range(10)]
+    asked = site.asked(SESSION)
+    for tab in tabs:
+        expect(tab.locator("oidc-context")).to_have_attribute("status", "expired", timeout=12_000)
+    page.wait_for_timeout(500)
+    assert site.asked(SESSION) == asked
+
+
+def test_a_machine_that_slept_shows_the_end_before_it_asks(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site)
+    asked = site.asked(SESSION)
+    page.clock.fast_forward((EIGHT_HOURS + 60) * 1000)
+    expect_status(page, "expired")
+    assert site.asked(SESSION) == asked
+
+
+def test_a_tab_that_wakes_up_checks_the_end_first(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site)
+    site.end_session()
+    page.clock.pause_at(time.time() + EIGHT_HOURS + 60)
+    page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+    assert member(page, "status") == "expired"
+    assert events(page, "oidc-revoked") == []
+
+
+def test_a_server_that_holds_the_session_longer_does_not_revive_it(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 1)
+    opened(page, site, status="expired")
+    assert revalidate(page) == "expired"
+    assert len(events(page, "oidc-expired")) == 1
+
+
+def test_a_wrong_clock_does_not_end_the_session(page: Page, site: Site) -> None:
+    page.clock.install(time=time.time() + 2 * EIGHT_HOURS)
+    opened(page, site)
+    page.wait_for_timeout(500)
+    assert member(page, "status") == "authenticated"
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [("login", "/signed-in-again"), ("/bye", "/bye"), ("reload", "/"), ("logout", "/signed-out")],
+)
+def test_the_page_goes_where_the_attribute_says(
+    page: Page, site: Site, value: str, path: str
+) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 3)
+    opened(page, site, f'redirect-on-expired="{value}"')
+    site.end_session()
+    expect(page).to_have_url(site.origin + path)
+    expect_status(page, "anonymous")
+
+
+def test_login_comes_back_to_this_page(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 1)
+    site.attributes = 'redirect-on-expired="login"'
+    with page.expect_request("**/auth/login?*") as request:
+        page.goto(site.origin + "/machines?state=on")
+    assert request.value.url.endswith("?return_to=%2Fmachines%3Fstate%3Don")
+    expect(page).to_have_url(site.origin + "/signed-in-again")
+
+
+def test_a_page_can_stay(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 1)
+    site.attributes = 'redirect-on-expired="login"'
+    page.add_init_script("addEventListener('oidc-expired', event => event.preventDefault())")
+    page.goto(site.origin)
+    expect_status(page, "expired")
+    page.wait_for_timeout(300)
+    assert site.asked("GET /auth/login") == 0
+
+
+def test_another_site_is_no_target(page: Page, site: Site) -> None:
+    site.session = signed_in(expires_at=int(time.time()) + 1)
+    opened(page, site, 'redirect-on-expired="https://elsewhere.test/"', status="expired")
+    page.wait_for_timeout(300)
+    assert page.url == site.origin + "/"

@@ -1,0 +1,88 @@
+"""The application's own endpoint, which may say that the session is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.element import events, expect_status, member, opened, revalidate
+from tests.browser.site import NOBODY, Site
+
+HEARTBEAT = 'heartbeat-url="/heartbeat"'
+
+
+def test_it_carries_the_newest_csrf_token(page: Page, site: Site) -> None:
+    opened(page, site, HEARTBEAT)
+    site.session = {**site.session, "csrf_token": "token-2"}
+    revalidate(page)
+    assert site.csrf_tokens == ["token-1", "token-2"]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_ends_the_local_session(
+    page: Page, site: Site, status: int, tolerate: Callable[[str], None]
+) -> None:
+    opened(page, site, HEARTBEAT)
+    site.heartbeat_status = status
+    assert revalidate(page) == "revoked"
+    assert site.forms == [{"local": ["1"]}]
+    assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": "heartbeat"}]
+    tolerate(f"status of {status}")
+
+
+def test_the_page_goes_where_the_attribute_says_after_the_session_ended(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    site.heartbeat_status = 401
+    site.attributes = f'{HEARTBEAT} redirect-on-revoked="/bye"'
+    page.goto(site.origin)
+    expect(page).to_have_url(site.origin + "/bye")
+    expect_status(page, "anonymous")
+    assert site.asked("POST /auth/logout") == 1
+    tolerate("status of 401")
+
+
+@pytest.mark.parametrize("status", [404, 500, 503])
+def test_any_other_failure_changes_nothing(
+    page: Page, site: Site, status: int, tolerate: Callable[[str], None]
+) -> None:
+    opened(page, site, HEARTBEAT)
+    site.heartbeat_status = status
+    assert revalidate(page) == "authenticated"
+    assert site.forms == []
+    tolerate(f"status of {status}")
+
+
+def test_nobody_has_no_heartbeat(page: Page, site: Site) -> None:
+    site.session = NOBODY
+    opened(page, site, HEARTBEAT, status="anonymous")
+    revalidate(page)
+    assert site.asked("POST /heartbeat") == 0
+
+
+def test_a_session_that_the_server_could_not_end_does_not_come_back(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    site.logout_status = 503
+    opened(page, site, HEARTBEAT)
+    site.heartbeat_status = 403
+    assert revalidate(page) == "revoked"
+    assert revalidate(page) == "revoked"
+    assert site.session != NOBODY
+    site.logout_status = 303
+    assert revalidate(page) == "revoked"
+    assert site.session == NOBODY
+    tolerate("status of (403|503)")
+
+
+def test_no_heartbeat_goes_to_another_origin(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    elsewhere = site.origin.replace("127.0.0.1", "localhost")
+    opened(page, site, f'heartbeat-url="{elsewhere}/heartbeat"')
+    revalidate(page)
+    assert site.asked("POST /heartbeat") == 0
+    assert member(page, "isAuthenticated") is True
+    tolerate("heartbeat")

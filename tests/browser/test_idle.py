@@ -1,0 +1,163 @@
+"""The idle deadline: one for all tabs, absolute, and final once it has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.element import events, expect_status, member, opened
+from tests.browser.site import Site, signed_in
+
+TEN_MINUTES = "idle-timeout=600"
+LOGOUT = "POST /auth/logout"
+
+
+def test_an_idle_session_is_ended_at_the_provider(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(601_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+    assert site.forms == [{}]
+
+
+def test_logout_ends_the_session_of_this_application_alone(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, f'{TEN_MINUTES} redirect-on-idle="logout"')
+    page.clock.fast_forward(601_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+    assert site.forms == [{"local": ["1"]}]
+
+
+def test_activity_moves_the_deadline(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, TEN_MINUTES)
+    for _ in range(3):
+        page.clock.fast_forward(500_000)
+        page.keyboard.press("a")
+    assert member(page, "status") == "authenticated"
+    assert site.asked(LOGOUT) == 0
+
+
+def test_activity_in_one_tab_keeps_the_other(page: Page, site: Site) -> None:
+    page.context.clock.install()
+    opened(page, site, TEN_MINUTES)
+    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    for _ in range(3):
+        page.context.clock.fast_forward(500_000)
+        other.keyboard.press("a")
+    page.wait_for_timeout(300)
+    assert member(page, "status") == "authenticated"
+    assert site.asked(LOGOUT) == 0
+
+
+def test_two_idle_tabs_log_out_once(page: Page, site: Site) -> None:
+    page.context.clock.install()
+    opened(page, site, TEN_MINUTES)
+    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    page.context.clock.fast_forward(601_000)
+    page.context.clock.run_for(5000)
+    page.wait_for_timeout(500)
+    assert site.asked(LOGOUT) == 1
+    ended = {page.url, other.url}
+    assert ended == {site.origin + "/", site.origin + "/signed-out"}
+    expect_status(page if page.url.endswith("/") else other, "idle")
+
+
+def test_the_tab_that_follows_goes_where_an_expired_one_would(page: Page, site: Site) -> None:
+    page.context.clock.install()
+    attributes = f'{TEN_MINUTES} redirect-on-expired="/bye"'
+    opened(page, site, attributes)
+    other = opened(page.context.new_page(), site, attributes)
+    page.context.clock.fast_forward(601_000)
+    page.wait_for_timeout(300)
+    page.context.clock.run_for(5000)
+    page.wait_for_timeout(300)
+    assert {page.url, other.url} == {site.origin + "/bye", site.origin + "/signed-out"}
+
+
+def test_a_machine_that_slept_does_not_let_a_key_revive_the_session(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, TEN_MINUTES)
+    page.clock.set_system_time(page.evaluate("Date.now() / 1000 + 601"))
+    page.keyboard.press("a")
+    expect(page).to_have_url(site.origin + "/signed-out")
+
+
+def test_loading_a_page_after_the_deadline_does_not_revive_the_session(
+    page: Page, site: Site
+) -> None:
+    page.clock.install()
+    opened(page, site, TEN_MINUTES)
+    page.clock.set_system_time(page.evaluate("Date.now() / 1000 + 601"))
+    site.attributes = TEN_MINUTES
+    page.goto(site.origin + "/again")
+    expect(page).to_have_url(site.origin + "/signed-out")
+
+
+def test_a_new_login_has_a_whole_timeout(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(601_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+    site.session = signed_in(expires_at=2**31)
+    page.goto(site.origin)
+    expect_status(page, "authenticated")
+    page.wait_for_timeout(300)
+    assert site.asked(LOGOUT) == 1
+
+
+def test_a_page_can_keep_an_idle_session(page: Page, site: Site) -> None:
+    page.clock.install()
+    page.add_init_script(
+        "addEventListener('oidc-idle', event => event.preventDefault(), { once: true })"
+    )
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(601_000)
+    page.wait_for_timeout(300)
+    assert member(page, "status") == "authenticated"
+    assert len(events(page, "oidc-idle")) == 1
+    page.clock.fast_forward(590_000)
+    assert site.asked(LOGOUT) == 0
+    page.clock.fast_forward(20_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+
+
+def test_a_logout_that_did_not_reach_the_server_is_taken_over(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    page.context.clock.install()
+    site.logout_status = 503
+    opened(page, site, TEN_MINUTES)
+    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    page.context.clock.fast_forward(601_000)
+    page.wait_for_timeout(500)
+    site.logout_status = 303
+    for _ in range(8):
+        page.context.clock.run_for(2000)
+        page.wait_for_timeout(100)
+    assert site.asked(LOGOUT) == 2
+    assert {page.url, other.url} == {site.origin + "/auth/logout", site.origin + "/signed-out"}
+    tolerate("status of 503")
+
+
+def test_without_the_attribute_nobody_is_idle(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site)
+    page.clock.fast_forward(7 * 3600 * 1000)
+    page.wait_for_timeout(300)
+    assert member(page, "status") == "authenticated"
+
+
+def test_without_storage_a_tab_counts_alone(page: Page, site: Site) -> None:
+    page.clock.install()
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } })"
+    )
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(500_000)
+    page.keyboard.press("a")
+    page.clock.fast_forward(500_000)
+    assert site.asked(LOGOUT) == 0
+    page.clock.fast_forward(101_000)
+    expect(page).to_have_url(site.origin + "/signed-out")

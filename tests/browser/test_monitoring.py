@@ -1,0 +1,216 @@
+"""Watching the provider's iframe, and the silent login when it says `changed`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from fastapi_oidc.web.browser.silent_page import SilentPage
+from tests.browser.element import events, eventually, expect_status, member, opened
+from tests.browser.site import NOBODY, Site, signed_in
+from tests.browser.watched_provider import asked, monitored, provider_frame, say, watched
+
+SILENT_LOGIN = "silent login"
+LOGOUT = "POST /auth/logout"
+
+
+@pytest.fixture(autouse=True)
+def provider(site: Site) -> Iterator[None]:
+    """A provider that says `unchanged` until told otherwise."""
+    with watched(site):
+        yield
+
+
+def test_the_provider_is_asked_with_client_id_and_session_state(page: Page, site: Site) -> None:
+    frame = monitored(page, site)
+    assert frame.evaluate("received[0]") == ["app state.1", site.origin]
+    eventually(page, lambda: len(asked(frame)) > 2)
+    assert member(page, "monitoring") == "watching"
+    assert site.asked(SILENT_LOGIN) == 0
+
+
+def test_changed_with_the_same_user_takes_the_new_session_state(page: Page, site: Site) -> None:
+    site.session_after_check = {**site.session, "session_state": "state.2"}
+    frame = monitored(page, site)
+    say(frame, "changed")
+    eventually(page, lambda: "app state.2" in asked(frame))
+    say(frame, "unchanged")
+    page.wait_for_timeout(1500)
+    assert site.asked(SILENT_LOGIN) == 1
+    assert member(page, "isAuthenticated") is True
+    assert member(page, "monitoring") == "watching"
+    assert [event["status"] for event in events(page, "oidc-change")] == ["authenticated"] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (SilentPage("other_user", "authorization.other_user"), "other_user"),
+        (SilentPage("error", "authorization.refused"), "provider"),
+        (SilentPage("error", "id_token.nonce"), "provider"),
+    ],
+)
+def test_changed_with_another_user_or_a_refusal_ends_the_local_session(
+    page: Page, site: Site, answer: SilentPage, reason: str
+) -> None:
+    site.silent = answer
+    say(monitored(page, site), "changed")
+    expect_status(page, "revoked")
+    eventually(page, lambda: events(page, "oidc-revoked") != [])
+    assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": reason}]
+    assert site.forms == [{"local": ["1"]}]
+    assert site.session == NOBODY
+    assert len(page.frames) == 1
+
+
+def test_a_failure_that_says_nothing_keeps_the_session(page: Page, site: Site) -> None:
+    site.silent = SilentPage("error", "provider.unreachable")
+    say(monitored(page, site), "changed")
+    page.wait_for_timeout(2500)
+    assert site.asked(SILENT_LOGIN) == 1
+    assert member(page, "isAuthenticated") is True
+    assert member(page, "monitoring") == "watching"
+
+
+def test_a_silent_login_without_an_answer_is_given_up(page: Page, site: Site) -> None:
+    page.clock.install()
+    site.silent = None
+    say(monitored(page, site), "changed")
+    page.clock.run_for(1000)
+    page.wait_for_timeout(500)
+    assert member(page, "monitoring") == "checking"
+    page.clock.run_for(16_000)
+    assert member(page, "monitoring") == "watching"
+    assert member(page, "isAuthenticated") is True
+    assert len(page.frames) == 2
+
+
+def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> None:
+    frame = monitored(page, site)
+    say(frame, "error")
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert len(page.frames) == 1
+    assert site.asked(SILENT_LOGIN) == 0
+    assert member(page, "isAuthenticated") is True
+
+
+def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
+    page.clock.install()
+    say(monitored(page, site), "changed")
+    for _ in range(200):
+        page.clock.run_for(1000)
+        page.wait_for_timeout(10)
+    assert site.asked(SILENT_LOGIN) == 3
+    assert member(page, "monitoring") == "stopped"
+    assert member(page, "isAuthenticated") is True
+
+
+def test_a_browser_that_blocks_the_providers_cookies_loses_one_session_at_most(
+    page: Page, site: Site
+) -> None:
+    site.silent = SilentPage("error", "authorization.refused")
+    say(monitored(page, site), "changed")
+    expect_status(page, "revoked")
+    site.session = signed_in(session_state="state.2", expires_at=2**31)
+    site.monitoring = {
+        **site.monitoring,
+        "check_session_iframe": site.provider_origin + "/check?answer=changed",
+    }
+    opened(page, site)
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert site.asked(SILENT_LOGIN) == 1
+    assert member(page, "isAuthenticated") is True
+
+
+def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -> None:
+    page.clock.install()
+    frame = monitored(page, site)
+    for checks in range(1, 6):
+        say(frame, "changed")
+        page.clock.run_for(1000)
+        page.wait_for_timeout(300)
+        assert site.asked(SILENT_LOGIN) == checks
+        say(frame, "unchanged")
+        page.clock.run_for(2000)
+
+
+def test_messages_from_elsewhere_are_ignored(page: Page, site: Site) -> None:
+    frame = monitored(page, site)
+    page.evaluate("postMessage('changed', location.origin)")
+    frame.evaluate("parent.postMessage({ type: 'oidc-silent', outcome: 'other_user' }, '*')")
+    page.evaluate(
+        """async origin => {
+          const frame = document.createElement('iframe')
+          frame.src = origin + '/check'
+          document.body.append(frame)
+          await new Promise(resolve => frame.addEventListener('load', resolve))
+        }""",
+        site.provider_origin,
+    )
+    page.frames[-1].evaluate("parent.postMessage('changed', '*')")
+    page.wait_for_timeout(500)
+    assert site.asked(SILENT_LOGIN) == 0
+    assert member(page, "monitoring") == "watching"
+
+
+def test_a_page_cannot_answer_for_the_silent_login(page: Page, site: Site) -> None:
+    site.silent = None
+    frame = monitored(page, site)
+    say(frame, "changed")
+    eventually(page, lambda: member(page, "monitoring") == "checking")
+    page.wait_for_timeout(300)
+    for speaker in (page.main_frame, frame):
+        speaker.evaluate("parent.postMessage({ type: 'oidc-silent', outcome: 'other_user' }, '*')")
+    page.wait_for_timeout(300)
+    assert member(page, "monitoring") == "checking"
+    assert member(page, "isAuthenticated") is True
+
+
+def test_two_tabs_check_once(page: Page, site: Site) -> None:
+    site.session_after_check = {**site.session, "session_state": "state.2"}
+    other = page.context.new_page()
+    frames = [monitored(page, site), monitored(other, site)]
+    for frame in frames:
+        say(frame, "changed")
+    eventually(page, lambda: all("app state.2" in asked(frame) for frame in frames))
+    assert site.asked(SILENT_LOGIN) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"supported": False}, {"redirect_origin": "https://elsewhere.test"}]
+)
+def test_without_support_or_on_another_origin_nothing_is_watched(
+    page: Page, site: Site, change: dict[str, object]
+) -> None:
+    site.monitoring = {**site.monitoring, **change}
+    opened(page, site)
+    page.wait_for_timeout(300)
+    assert member(page, "monitoring") == "off"
+    assert len(page.frames) == 1
+
+
+def test_without_a_session_state_nobody_asks_for_the_configuration(page: Page, site: Site) -> None:
+    site.session = signed_in()
+    opened(page, site)
+    page.wait_for_timeout(300)
+    assert site.asked("GET /auth/session-management") == 0
+
+
+def test_a_removed_element_takes_its_frames_along(page: Page, site: Site) -> None:
+    monitored(page, site)
+    page.evaluate("document.querySelector('oidc-context').remove()")
+    assert len(page.frames) == 1
+
+
+def test_a_new_login_on_the_same_page_is_watched_again(page: Page, site: Site) -> None:
+    monitored(page, site)
+    session = site.session
+    site.session = NOBODY
+    page.locator("oidc-context").evaluate("element => element.revalidate()")
+    assert len(page.frames) == 1
+    site.session = session
+    page.locator("oidc-context").evaluate("element => element.revalidate()")
+    frame = provider_frame(page, site)
+    eventually(page, lambda: asked(frame) != [])

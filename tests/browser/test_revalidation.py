@@ -1,0 +1,120 @@
+"""When the element asks the server, and what it does when the server cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.element import expect_status, member, opened, revalidate
+from tests.browser.site import Site
+
+SESSION = "GET /auth/session"
+HIDE = """hidden => {
+  Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })
+  document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))
+}"""
+
+
+def test_the_interval_drifts_by_a_tenth(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=60")
+    asked = site.asked(SESSION)
+    page.clock.run_for(53_000)
+    assert site.asked(SESSION) == asked
+    page.clock.run_for(14_000)
+    page.wait_for_timeout(300)
+    assert site.asked(SESSION) == asked + 1
+
+
+def test_focus_revalidates_at_once(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=0")
+    page.clock.fast_forward(2000)
+    site.end_session()
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    expect_status(page, "revoked")
+
+
+def test_the_focus_of_a_field_is_no_reason_to_ask(page: Page, site: Site) -> None:
+    site.body = "<oidc-context revalidate-interval=0></oidc-context><input>"
+    page.clock.install()
+    opened(page, site)
+    page.clock.fast_forward(2000)
+    page.locator("input").focus()
+    page.wait_for_timeout(300)
+    assert site.asked(SESSION) == 1
+
+
+def test_a_hidden_page_does_not_ask_until_it_is_shown(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=10")
+    page.evaluate(HIDE, True)
+    page.wait_for_timeout(300)
+    asked = site.asked(SESSION)
+    page.clock.run_for(60_000)
+    page.wait_for_timeout(300)
+    assert site.asked(SESSION) == asked
+    site.end_session()
+    page.evaluate(HIDE, False)
+    expect_status(page, "revoked")
+
+
+def test_calls_made_at_once_share_one_request(page: Page, site: Site) -> None:
+    opened(page, site, "revalidate-interval=0")
+    page.locator("oidc-context").evaluate(
+        "element => Promise.all([element.revalidate(), element.revalidate(), element.revalidate()])"
+    )
+    assert site.asked(SESSION) == 2
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 403, 404])
+def test_a_server_that_does_not_answer_changes_nothing(
+    page: Page, site: Site, status: int, tolerate: Callable[[str], None]
+) -> None:
+    opened(page, site)
+    site.session_status = status
+    assert revalidate(page) == "authenticated"
+    assert member(page, "identity") == {"name": "Alice"}
+    tolerate(f"status of {status}")
+
+
+def test_401_is_an_answer(page: Page, site: Site, tolerate: Callable[[str], None]) -> None:
+    opened(page, site)
+    site.session_status = 401
+    assert revalidate(page) == "revoked"
+    tolerate("status of 401")
+
+
+def test_an_answer_that_is_no_session_changes_nothing(page: Page, site: Site) -> None:
+    opened(page, site)
+    site.session = {"is_authenticated": "yes"}
+    assert revalidate(page) == "authenticated"
+
+
+def test_a_server_that_is_down_is_asked_ever_less_often(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=5")
+    site.session_status = 503
+    asked = site.asked(SESSION)
+    for _ in range(120):
+        page.clock.run_for(5000)
+        page.wait_for_timeout(20)
+    assert 4 <= site.asked(SESSION) - asked <= 9
+    tolerate("status of 503")
+
+
+def test_a_page_that_was_opened_while_the_server_was_down_recovers(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    page.clock.install()
+    site.session_status = 503
+    opened(page, site, "revalidate-interval=0", status="loading")
+    page.wait_for_timeout(300)
+    site.session_status = 200
+    page.clock.run_for(6000)
+    expect_status(page, "authenticated")
+    tolerate("status of 503")
