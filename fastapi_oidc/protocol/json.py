@@ -18,6 +18,8 @@ Claims: TypeAlias = Mapping[str, JSON]
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 
+_WHITESPACE = " \t\n\r"
+
 
 class MalformedJSON(ValueError):
     """The text is not JSON as this library accepts it; says why without quoting the text."""
@@ -32,12 +34,16 @@ def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
     if len(text) > max_bytes:
         raise MalformedJSON(f"over {max_bytes} bytes")
     try:
-        value: JSON = _DECODER.decode(text.decode("utf-8"))
+        decoded = text.decode("utf-8").strip(_WHITESPACE)
+        value: JSON
+        value, end = _DECODER.raw_decode(decoded)
     except MalformedJSON:
         raise
     except (ValueError, RecursionError):
         # The original error carries the whole text, which may hold tokens.
         raise MalformedJSON("not JSON in UTF-8") from None
+    if end != len(decoded):
+        raise MalformedJSON("more than one value")
     _require_shallow(text, value)
     _require_no_surrogate(text, value)
     return value

@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 )
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
+from jose.backends.base import Key
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import Algorithm, KeyType
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, KeyType
 
 PublicKey: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
@@ -43,13 +44,10 @@ class UnusableKey(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JsonWebKey:
-    """One public key with the uses its owner allows. Only `parse` makes one."""
+    """One public key: what it can verify, by the name of the algorithm. Only `parse` makes one."""
 
-    key_type: KeyType
-    curve: str | None
     kid: str | None
-    algorithm: str | None
-    public_key: PublicKey = field(repr=False)
+    verifiers: Mapping[str, Key] = field(repr=False)
 
     @classmethod
     def parse(cls, jwk: object) -> Self:
@@ -58,15 +56,13 @@ class JsonWebKey:
             raise UnusableKey("not a JSON object")
         _require_verification_use(jwk)
         key_type, curve, public_key = _public_key(jwk)
-        return cls(key_type, curve, _name(jwk, "kid"), _name(jwk, "alg"), public_key)
-
-    def suits(self, algorithm: Algorithm) -> bool:
-        """Whether this key may verify `algorithm`: type, curve, and its own `alg` if it has one."""
-        return (
-            self.key_type == algorithm.key_type
-            and self.curve == algorithm.curve
-            and self.algorithm in (None, algorithm.name)
-        )
+        verifiers = {
+            row.name: row.key(public_key)
+            for row in ALGORITHMS.values()
+            if (row.key_type, row.curve) == (key_type, curve)
+            if _name(jwk, "alg") in (None, row.name)
+        }
+        return cls(_name(jwk, "kid"), verifiers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +82,10 @@ class JsonWebKeySet:
         parsed = (_usable(member) for member in members)
         return cls(tuple(key for key in parsed if key is not None))
 
-    def suitable(self, algorithm: Algorithm, kid: str | None) -> list[JsonWebKey]:
+    def verifiers(self, algorithm: str, kid: str | None) -> list[Key]:
         """The keys that may verify `algorithm`; with a `kid` only those of that name."""
-        return [key for key in self.keys if key.suits(algorithm) and kid in (None, key.kid)]
+        named = (key for key in self.keys if kid in (None, key.kid))
+        return [key.verifiers[algorithm] for key in named if algorithm in key.verifiers]
 
 
 def _usable(member: object) -> JsonWebKey | None:

@@ -57,13 +57,11 @@ def _require_secret_signature(
 
 
 def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
-    candidates = keys.suitable(algorithm, token.kid)
+    candidates = keys.verifiers(algorithm.name, token.kid)
     if not candidates:
         raise KeyMissing(Code.JWS_KEY_MISSING, "no key of the set suits", algorithm=algorithm.name)
-    for candidate in candidates:
-        key = algorithm.key(candidate.public_key)
-        if key.verify(token.signing_input, token.signature):
-            return
+    if any(key.verify(token.signing_input, token.signature) for key in candidates):
+        return
     if token.kid is None:
         raise KeyMissing(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
     raise ProtocolViolation(Code.JWS_SIGNATURE)

@@ -21,20 +21,31 @@ RSA = rsa_jwk(rsa_key(), kid="rsa-1", use="sig", alg="RS256", key_ops=["verify"]
 EC = ec_jwk(ec_key(), kid="ec-1", use="sig")
 OKP = ed25519_jwk(ed25519_key(), kid="okp-1")
 
+RSA_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]
 MODULUS = rsa_key().public_key().public_numbers().n
 POINT = ec_key().public_key().public_numbers()
 
 
 @pytest.mark.parametrize(
-    ("jwk", "key_type", "curve", "algorithm"),
-    [(RSA, "RSA", None, "RS256"), (EC, "EC", "P-256", None), (OKP, "OKP", "Ed25519", None)],
+    ("jwk", "algorithms"),
+    [
+        (RSA, ["RS256"]),
+        (changed(RSA, {"alg": ABSENT}), RSA_ALGORITHMS),
+        (changed(RSA, {"alg": None}), RSA_ALGORITHMS),
+        (changed(RSA, {"alg": "RSA-OAEP"}), []),
+        (changed(RSA, {"alg": "ES256"}), []),
+        (EC, ["ES256"]),
+        (ec_jwk(ec_key("P-384"), kid="ec-2"), ["ES384"]),
+        (ec_jwk(ec_key("P-521"), kid="ec-3"), ["ES512"]),
+        (OKP, ["EdDSA", "Ed25519"]),
+    ],
 )
-def test_the_unchanged_keys_are_read(
-    jwk: dict[str, JSON], key_type: str, curve: str | None, algorithm: str | None
+def test_a_key_verifies_what_its_type_curve_and_owner_allow(
+    jwk: dict[str, JSON], algorithms: list[str]
 ) -> None:
     key = JsonWebKey.parse(jwk)
-    assert (key.key_type, key.curve, key.algorithm) == (key_type, curve, algorithm)
     assert key.kid == jwk["kid"]
+    assert list(key.verifiers) == algorithms
 
 
 @pytest.mark.parametrize("name", ["kid", "use", "alg", "key_ops"])

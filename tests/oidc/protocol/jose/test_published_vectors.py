@@ -49,7 +49,7 @@ def test_rfc_8037_a_4_eddsa() -> None:
         "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"
         ".hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
     )
-    key = ALGORITHMS["EdDSA"].key(JsonWebKey.parse(jwk).public_key)
+    key = JsonWebKey.parse(jwk).verifiers["EdDSA"]
     assert token.payload == b"Example of Ed25519 signing"
     assert key.verify(token.signing_input, token.signature)
 

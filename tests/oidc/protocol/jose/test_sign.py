@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.jose.publish import public_jwk
@@ -169,6 +170,13 @@ def test_the_error_does_not_quote_the_key() -> None:
         Signer.of_private_key("hunter2")
     assert "hunter2" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("algorithm", ["PS256", "EdDSA"])
+def test_a_public_key_does_not_sign(algorithm: str) -> None:
+    key = ALGORITHMS[algorithm].key(KEYS[algorithm].public_key())
+    with pytest.raises(TypeError):
+        key.sign(b"message")
 
 
 def test_the_key_does_not_show() -> None:
