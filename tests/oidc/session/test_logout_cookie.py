@@ -21,7 +21,11 @@ def test_a_pending_logout_is_found_for_ten_minutes() -> None:
     assert LOGOUTS.find(cookies, now=NOW + LIFETIME) is None
 
 
-@pytest.mark.parametrize("value", ["", "garbage", SEALER.seal(b"{}", name=NAMES.logout)])
+@pytest.mark.parametrize(
+    "value",
+    ["", "garbage", SEALER.seal(b"{}", name=NAMES.logout)],
+    ids=["empty", "garbage", "sealed but no logout"],
+)
 def test_what_is_no_pending_logout_finds_nothing(value: str) -> None:
     assert LOGOUTS.find({NAMES.logout: value}, now=NOW) is None
     assert LOGOUTS.find({}, now=NOW) is None
