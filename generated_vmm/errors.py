@@ -13,7 +13,7 @@ refuse raise `ValueError`; both before anything is sent.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 from .operation import Operation
 
@@ -29,7 +29,7 @@ class VmmError(Exception):
 
 
 class VmmApiError(VmmError):
-    """The monitor answered with a status outside 2xx; a refused call changed nothing.
+    """The monitor answered with a status outside 2xx.
 
     `fault_message` is the monitor's own text: the `fault_message` of its JSON body, else the
     `error` text of its HTTP layer, else the body as text; empty when the body is.
@@ -45,7 +45,7 @@ class VmmApiError(VmmError):
     def __repr__(self) -> str:
         return f"VmmApiError({self.status_code}, {shorten(self.fault_message)!r}, {self.operation})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Self], tuple[int, str, Operation[object]]]:
         return type(self), (self.status_code, self.fault_message, self.operation)
 
 

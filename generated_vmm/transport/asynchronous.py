@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 
@@ -18,6 +19,8 @@ from .wire import (
     request_bytes,
     response_from,
 )
+
+FULL_QUEUE_PAUSE = 0.01  # seconds until another attempt to join the queue of a busy listener
 
 
 class AsyncUnixTransport(httpx.AsyncBaseTransport):
@@ -65,7 +68,8 @@ class AsyncUnixTransport(httpx.AsyncBaseTransport):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.setblocking(False)
         try:
-            await asyncio.get_running_loop().sock_connect(connection, self._path)
+            while not _is_connected(connection, self._path):  # noqa: ASYNC110  # no event tells
+                await asyncio.sleep(FULL_QUEUE_PAUSE)
         except (OSError, ValueError) as error:
             connection.close()
             raise httpx.ConnectError(str(error)) from error
@@ -92,9 +96,10 @@ class AsyncUnixTransport(httpx.AsyncBaseTransport):
     async def _converse(
         self, connection: socket.socket, request: bytes, answer: AnswerParser
     ) -> None:
-        """Sends the request and reads until the answer is whole."""
+        """Sends the request, or what the peer takes of it, and reads until the answer is whole."""
         loop = asyncio.get_running_loop()
-        await loop.sock_sendall(connection, request)
+        with contextlib.suppress(ConnectionError):  # it may answer, hang up and not read on
+            await loop.sock_sendall(connection, request)
         while received := await loop.sock_recv(connection, RECEIVE_BYTES):
             if answer.feed(received):
                 return
@@ -116,3 +121,15 @@ class AsyncUnixTransport(httpx.AsyncBaseTransport):
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+
+
+def _is_connected(connection: socket.socket, path: str) -> bool:
+    """Connects a non-blocking unix socket, which succeeds or fails at once; false: try again.
+
+    The loop's `sock_connect` is for sockets that report their success later, these do not.
+    """
+    try:
+        connection.connect(path)
+    except BlockingIOError:
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import TIMEOUT_MAX
 
 import httpx
 from pydantic import ValidationError
@@ -41,7 +42,7 @@ class CallSettings:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not self.timeout > 0:
+        if self.timeout is not None and not 0 < self.timeout <= TIMEOUT_MAX:
             raise ValueError(f"timeout is {self.timeout!r}; it must be more than 0 seconds")
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")

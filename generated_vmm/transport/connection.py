@@ -50,7 +50,7 @@ class Connection:
         return is_quiet(self._socket)
 
     def send(self, content: bytes, deadline: float) -> None:
-        """Sends all of it."""
+        """Sends all of it, or what the peer takes: it may answer, hang up and not read on."""
         rest = memoryview(content)
         try:
             while rest:
@@ -58,6 +58,8 @@ class Connection:
                 rest = rest[self._socket.send(rest) :]
         except (BlockingIOError, TimeoutError) as error:
             raise httpx.WriteTimeout("the monitor did not take the whole request") from error
+        except ConnectionError:
+            pass  # whether an answer was sent before tells what became of the request
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
 

@@ -64,7 +64,7 @@ def test_the_answer_limit_is_an_option(serve: Serve, socket_path: Path) -> None:
         vm.get_instance_info()
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
 def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
     with pytest.raises(ValueError, match="timeout"):
         VmmClient("/s", timeout=timeout)

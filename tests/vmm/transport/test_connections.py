@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from generated_vmm.transport import UnixTransport
-from tests.vmm.scripted import OK, ScriptedServer, Wire
+from tests.vmm.scripted import OK, ScriptedServer, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve
 
 
@@ -70,6 +71,30 @@ def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twic
     with pytest.raises(httpx.ReadError, match="without an answer"):
         call("PUT", b"{}")
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1_000_000])
+def test_an_answer_given_before_the_request_was_read_is_the_answer(
+    call: Call, serve: Serve, size: int
+) -> None:
+    """As the monitor treats an eleventh connection."""
+    server = serve(lambda wire: wire.send(answer(503, b'{ "error": "Too many" }')))
+    assert call("PUT", bytes(size)).status_code == 503
+    assert call("PUT", bytes(size)).status_code == 503
+    assert len(server.connections) == 2
+
+
+def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
+        listener.bind(str(socket_path))
+        listener.listen(0)
+        for _ in range(2):
+            client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(str(socket_path))
+        with pytest.raises(httpx.ConnectTimeout):
+            call(timeout=0.1)
 
 
 def test_a_monitor_that_comes_back_is_found_again(call: Call, socket_path: Path) -> None:
