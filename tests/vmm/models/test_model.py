@@ -1,0 +1,105 @@
+"""What all generated models share, shown on models of a test's own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import pytest
+from pydantic import Field, JsonValue, ValidationError
+
+from generated_vmm.model import Absent, AnsweredAs, ApiDocument, ApiModel, no_answer
+
+Colour: TypeAlias = Annotated[Literal["red", "green"], AnsweredAs(str)]
+
+
+class Lamp(ApiModel):
+    watts: Annotated[int, Field(ge=1, le=60), AnsweredAs(int)]
+    colour: Colour | None = None
+    on_off: bool | None = Field(
+        default=None, validation_alias="on-off", serialization_alias="on-off"
+    )
+
+
+class Notes(ApiDocument[dict[str, JsonValue]]):
+    pass
+
+
+class Torch(Absent):
+    pass
+
+
+def test_only_what_was_set_is_sent_under_the_monitors_names() -> None:
+    assert Lamp(watts=5, on_off=True).to_json() == b'{"watts":5,"on-off":true}'
+    assert Lamp(watts=5, colour=None).to_json() == b'{"watts":5}'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"watts": 0}, {"watts": 61}, {"watts": "5"}, {"watts": 5.0}, {"watts": True},
+     {"colour": "blue"}, {"on-off": 1}, {"shade": "x"}],
+)  # fmt: skip
+def test_one_wrong_field_is_refused(change: dict[str, object]) -> None:
+    valid: dict[str, object] = {"watts": 5, "colour": "red", "on-off": True}
+    Lamp.model_validate(valid)
+    with pytest.raises(ValidationError, match=next(iter(change)).replace("shade", "Extra inputs")):
+        Lamp.model_validate(valid | change)
+
+
+def test_a_field_is_checked_when_it_is_assigned() -> None:
+    lamp = Lamp(watts=5)
+    with pytest.raises(ValidationError):
+        lamp.watts = 61
+    lamp.watts = 60
+    assert lamp.to_json() == b'{"watts":60}'
+
+
+def test_a_field_can_be_given_by_either_name() -> None:
+    by_alias = Lamp.model_validate({"watts": 5, "on-off": True})
+    assert by_alias == Lamp.model_validate({"watts": 5, "on_off": True})
+
+
+def test_an_answer_is_read_as_it_is() -> None:
+    lamp = Lamp.from_answer(b'{"watts": 99, "colour": "blue", "on-off": null, "shade": 1}')
+    assert lamp.model_dump() == {"watts": 99, "colour": "blue", "on_off": None}
+    assert lamp.to_json() == b'{"watts":99,"colour":"blue"}'
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"null", b"[]", b'{"watts": "5"}', b'{"watts": null}', b"\xff"]
+)
+def test_an_answer_of_another_shape_is_a_validation_error(content: bytes) -> None:
+    with pytest.raises(ValidationError):
+        Lamp.from_answer(content)
+
+
+@pytest.mark.parametrize("text", ['{"watts": 99}', '{"watts": 5, "shade": 1}', "{", b"\xff"])
+def test_json_of_a_caller_is_not_an_answer(text: str | bytes) -> None:
+    with pytest.raises(ValidationError):
+        Lamp.model_validate_json(text)
+
+
+def test_a_schema_shows_what_may_be_sent() -> None:
+    members = Lamp.model_json_schema()["properties"]
+    assert (members["watts"]["minimum"], members["watts"]["maximum"]) == (1, 60)
+    assert members["colour"]["anyOf"][0]["enum"] == ["red", "green"]
+
+
+def test_null_is_a_value_in_free_form_json() -> None:
+    assert Notes({"a": None, "b": {"c": None}}).to_json() == b'{"a":null,"b":{"c":null}}'
+    assert Notes.from_answer(b'{"a": null}').root == {"a": None}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1}, object()])
+def test_free_form_json_has_only_what_json_has(value: object) -> None:
+    with pytest.raises(ValidationError):
+        Notes.model_validate({"a": value})
+
+
+def test_a_model_that_this_monitor_lacks_says_so() -> None:
+    with pytest.raises(ValidationError, match="the monitor of this version has no Torch"):
+        Torch.model_validate({"watts": 5})
+
+
+def test_nothing_is_read_from_an_answer_without_a_body() -> None:
+    no_answer(b"")
+    no_answer(b"anything")

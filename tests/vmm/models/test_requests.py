@@ -1,0 +1,112 @@
+"""What a model accepts is what the description says may be sent: no more, no less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.vmm.models.schemas import (
+    SCHEMAS,
+    SENT,
+    least,
+    model_named,
+    nearly_valid,
+    valid,
+    validator,
+)
+
+
+def at_the_edges() -> Iterator[tuple[str, str, Any]]:
+    """Values just inside and just outside of what is described for a member."""
+    for name in SENT:
+        for member, described in SCHEMAS[name].get("properties", {}).items():
+            for limit in (described[key] for key in ("minimum", "maximum") if key in described):
+                yield from ((name, member, limit + step) for step in (-1, 0, 1))
+            for value in described.get("enum", []):
+                yield from ((name, member, text) for text in (value, value.lower(), value + " "))
+            if "pattern" in described:
+                for text in ("169.254.1.0", "169.254.0.1", "169.254.254.255", "169x254.1.1"):
+                    yield name, member, text
+
+
+@pytest.mark.parametrize(("name", "member", "value"), list(at_the_edges()))
+def test_model_and_schema_agree_at_the_edges(name: str, member: str, value: Any) -> None:
+    body = least(name)
+    assert accepts(name, body)
+    body[member] = value
+    assert accepts(name, body) is validator(name).is_valid(body)
+
+
+def accepts(name: str, value: Any) -> bool:
+    try:
+        model_named(name).model_validate(value)
+    except ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", SENT)
+@given(values=st.data())
+@settings(max_examples=15, deadline=None)
+def test_what_is_described_is_accepted(name: str, values: st.DataObject) -> None:
+    value = values.draw(valid(name))
+    assert validator(name).is_valid(value)
+    model_named(name).model_validate(value)
+
+
+@pytest.mark.parametrize("name", SENT)
+@given(values=st.data())
+@settings(max_examples=50, deadline=None)
+def test_model_and_schema_agree_on_what_is_nearly_right(name: str, values: st.DataObject) -> None:
+    value = values.draw(nearly_valid(name))
+    assert accepts(name, value) is validator(name).is_valid(value)
+
+
+@pytest.mark.parametrize("name", SENT)
+@given(values=st.data())
+@settings(max_examples=15, deadline=None)
+def test_what_is_sent_is_what_was_set(name: str, values: st.DataObject) -> None:
+    value = values.draw(valid(name))
+    sent = json.loads(model_named(name).model_validate(value).to_json())
+    assert sent == without_nulls(name, value)
+    assert validator(name).is_valid(sent)
+
+
+@pytest.mark.parametrize("name", SENT)
+@given(values=st.data())
+@settings(max_examples=15, deadline=None)
+def test_a_model_comes_back_from_its_own_json(name: str, values: st.DataObject) -> None:
+    model = model_named(name)
+    made = model.model_validate(values.draw(valid(name)))
+    assert model.from_answer(made.to_json()) == made
+    assert model.model_validate_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("name", SENT)
+@given(values=st.data())
+@settings(max_examples=15, deadline=None)
+def test_json_is_checked_as_python_values_are(name: str, values: st.DataObject) -> None:
+    value = values.draw(nearly_valid(name))
+    try:
+        model_named(name).model_validate_json(json.dumps(value))
+    except ValidationError:
+        assert not accepts(name, value)
+    else:
+        assert accepts(name, value)
+
+
+def without_nulls(name: str, value: Any) -> Any:
+    """A member of a model that is null is not sent; in free-form metadata null is a value."""
+    if name == "MmdsContentsObject":
+        return value
+    if isinstance(value, dict):
+        return {
+            key: without_nulls(name, member) for key, member in value.items() if member is not None
+        }
+    return [without_nulls(name, element) for element in value] if isinstance(value, list) else value
