@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -18,19 +21,33 @@ KEPT_CALLS = 200
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call; `status` is None when no answer came."""
+    """One call, made for `caller`; `status` is None when no answer came."""
 
     at: datetime
     method: str
     path: str
     milliseconds: float
     status: int | None
+    caller: str
     fault: str = ""
 
     @property
     def succeeded(self) -> bool:
         """Whether the monitor did what it was asked."""
         return self.status is not None and self.status < 300
+
+
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+@contextmanager
+def on_behalf_of(name: str) -> Iterator[None]:
+    """Calls in this block are written down as made for the person of this name."""
+    token = _caller.set(name)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
 
 
 class CallLog:
@@ -65,9 +82,9 @@ class RecordedTransport(httpx.AsyncBaseTransport):
             fault = "" if response.is_success else fault_message_in(await response.aread())
             return response
         finally:
-            milliseconds = (time.perf_counter() - began) * 1000
-            call = Call(at, request.method, request.url.path, milliseconds, status, fault)
-            self._log.add(call)
+            took = (time.perf_counter() - began) * 1000
+            path = request.url.path
+            self._log.add(Call(at, request.method, path, took, status, _caller.get(), fault))
 
     async def aclose(self) -> None:
         """Close the connection to the monitor."""

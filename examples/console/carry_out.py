@@ -30,7 +30,7 @@ async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | 
     """Send what the form says; None when the monitor did all of it."""
     parsed, errors = _parsed(change, form)
     if errors:
-        return Failure(422, errors, "Nothing was changed yet: see the marked fields.")
+        return Failure(422, errors, "Nothing was sent: see the marked fields.")
     for section in change.sections:
         try:
             await section.send(monitor.control, parsed[section.key])
@@ -73,13 +73,9 @@ def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
     # A monitor that did not answer said nothing of any field.
     name = section.field_of(told) if _status(error) == 422 else None
     if name is None:
-        return Failure(_status(error), at_button=f"{section.title}: {told}")
+        return Failure(_status(error), at_button=told)
     at_fields = {f"{section.key}.{name}": told}
-    return Failure(
-        _status(error),
-        at_fields,
-        f"{section.title}: the monitor refused it; nothing after it was sent.",
-    )
+    return Failure(_status(error), at_fields, "The monitor refused it: see the marked field.")
 
 
 def _status(error: Exception) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -19,13 +20,20 @@ Texts: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input; `name` is the model's field, `initial` stands in an empty form."""
+    """One input; `name` is the model's field, `initial` stands in an empty form.
+
+    `hint` replaces the model's own description where a form needs other words.
+    """
 
     name: str
     label: str
     kind: Literal["text", "number", "flag", "choice", "words", "document"] = "text"
     choices: tuple[str, ...] = ()
     initial: str = ""
+    hint: str = ""
+
+
+_ABOUT_ABSENCE: Final = re.compile(r" (False when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
 
 
 class Invalid(Exception):
@@ -53,9 +61,10 @@ class Section:
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
 
-    def hint(self, name: str) -> str:
-        """What the field is for, in the words of the model."""
-        return self.model.model_fields[name].description or ""
+    def hint(self, field: Field) -> str:
+        """What the field is for, in the words of the model; absence is no matter of a form."""
+        described = self.model.model_fields[field.name].description or ""
+        return field.hint or _ABOUT_ABSENCE.sub("", described).replace("`", "")
 
     def parse(self, form: Texts) -> Fields:
         """The members to send, each in its type; inputs left empty are not set. Raises Invalid."""

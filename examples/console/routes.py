@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from examples.console.calls import on_behalf_of
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, Change
 from examples.console.identity import User
@@ -124,7 +125,8 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
         tab = typed.pop("tab", "")
         tab = tab if tab in TABS else change.tab
-        failure = await carry_out(monitor, change, typed)
+        with on_behalf_of(session.identity.name):
+            failure = await carry_out(monitor, change, typed)
         if failure is None:
             return RedirectResponse(f"/machines/{monitor.name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)

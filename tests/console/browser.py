@@ -31,6 +31,7 @@ class Page(HTMLParser):
         self._words: list[str] = []
         self._open: dict[str, Attributes] = {}
         self._label: list[str] = []
+        self._select = ""
         self.feed(html)
 
     @property
@@ -39,12 +40,21 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
-        if tag in ("button", "a"):
+        if tag in ("button", "a", "textarea"):
             self._open[tag], self._label = attributes, []
         elif tag == "form":
             self.forms.append(Form(attributes.get("action") or ""))
         elif tag == "input" and self.forms and attributes.get("name"):
             self._add_field(attributes)
+        elif tag == "select":
+            self._select = attributes.get("name") or ""
+        elif tag == "option":
+            self._add_option(attributes)
+
+    def _add_option(self, attributes: Attributes) -> None:
+        fields = self.forms[-1].fields
+        if self._select not in fields or "selected" in attributes:
+            fields[self._select] = attributes.get("value") or ""
 
     def _add_field(self, attributes: Attributes) -> None:
         if attributes.get("type") == "checkbox" and "checked" not in attributes:
@@ -58,8 +68,11 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag not in self._open:
             return
-        attributes, label = self._open.pop(tag), " ".join("".join(self._label).split())
-        if tag == "a":
+        attributes, written = self._open.pop(tag), "".join(self._label)
+        label = " ".join(written.split())
+        if tag == "textarea":
+            self.forms[-1].fields[attributes["name"] or ""] = written.removeprefix("\n")
+        elif tag == "a":
             self.links[label] = attributes.get("href") or ""
         elif name := attributes.get("name"):
             self.forms[-1].buttons[label] = {name: attributes.get("value") or ""}

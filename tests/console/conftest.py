@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from threading import Thread
+from contextlib import ExitStack
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
 
-from examples.console.app import create_app
-from examples.console.demo import Parts, parts
-from examples.console.settings import ConsoleSettings
-from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
+from tests.console.running import RunningConsole, running_console
 
 
-@dataclass(frozen=True, slots=True)
-class RunningConsole:
-    """A console that answers at `url`."""
-
-    url: str
-    parts: Parts
-
-    @property
-    def monitor(self) -> SimulatedMonitor:
-        return next(iter(self.parts.monitors.values()))
-
-
-@contextmanager
-def served(app: FastAPI, listener: socket.socket) -> Iterator[None]:
-    """`app` answers on `listener` while the block runs."""
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, args=([listener],), daemon=True)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.005)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@contextmanager
-def running_console() -> Iterator[RunningConsole]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
-        with parts(settings) as console:
-            app = create_app(console.oidc, console.sockets, console.suggestions)
-            with served(app, listener):
-                yield RunningConsole(f"http://127.0.0.1:{port}", console)
+@pytest.fixture(scope="module")
+def one_console() -> Iterator[RunningConsole]:
+    with running_console() as console:
+        yield console
 
 
 @pytest.fixture
-def console() -> Iterator[RunningConsole]:
-    with running_console() as console:
-        yield console
+def console(one_console: RunningConsole) -> RunningConsole:
+    """A console whose monitor has just been started."""
+    one_console.monitor.stop()
+    one_console.monitor.start()
+    return one_console
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.console.browser import Browser
-from tests.console.conftest import RunningConsole
+from tests.console.running import RunningConsole
 
 
 def test_from_signing_in_to_signing_out(console: RunningConsole) -> None:
@@ -27,14 +29,14 @@ def test_from_signing_in_to_signing_out(console: RunningConsole) -> None:
         browser.click("Resume")
         assert console.monitor.state == "Running"
 
-        browser.click("Sign out")
+        browser.click("Sign out everywhere")
         assert "You have signed out of the console." in browser.text
         browser.home()
         assert "Sign in to microvm-console" in browser.text
 
 
 def test_signing_out_of_the_console_alone_leaves_the_provider_signed_in(alice: Browser) -> None:
-    alice.click("Sign out of this console only")
+    alice.click("Sign out here only")
     assert alice.path == "/signed-out"
     alice.home()
     assert alice.path == "/machines/demo"
@@ -50,9 +52,11 @@ def test_the_page_comes_back_after_signing_in(console: RunningConsole) -> None:
 
 def test_the_calls_are_listed_with_their_answers(alice: Browser) -> None:
     alice.click("Save setup")
-    assert "PUT /boot-source 204" in alice.text
+    assert re.search(r"PUT /boot-source 204 \d+\.\d ms · \d\d:\d\d UTC · Alice Admin", alice.text)
     assert "PUT /drives/rootfs 204" in alice.text
     assert "PUT /machine-config 204" in alice.text
+    alice.open("/machines/demo/calls")
+    assert "PUT /boot-source 204" in alice.text
 
 
 def test_a_started_machine_shows_what_it_was_started_with(

@@ -38,4 +38,8 @@ class Change:
             return ""
         if self.when == {"Paused"}:
             return "Pause the machine first." if state == "Running" else "Start the machine first."
-        return "Start the machine first." if state == "Not started" else "Fixed since the start."
+        return (
+            "Start the machine first."
+            if state == "Not started"
+            else "Only possible before the start."
+        )

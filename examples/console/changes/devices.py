@@ -11,7 +11,7 @@ DRIVE = Section(
     title="Drive",
     model=Drive,
     fields=(
-        Field("drive_id", "Name"),
+        Field("drive_id", "Name", hint="Letters, digits and underscores."),
         Field("path_on_host", "Disk image"),
         Field("is_read_only", "Read only", kind="flag"),
         Field("cache_type", "Cache", kind="choice", choices=("", "Unsafe", "Writeback")),
@@ -30,7 +30,10 @@ DRIVE_MEDIUM = Section(
     key="medium",
     title="Drive",
     model=PartialDrive,
-    fields=(Field("drive_id", "Name"), Field("path_on_host", "New disk image")),
+    fields=(
+        Field("drive_id", "Name", hint="One of the drives above."),
+        Field("path_on_host", "New disk image"),
+    ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
     about={"drive_id": "drive_id", "not found": "drive_id", "backing file": "path_on_host"},
 )
@@ -39,7 +42,7 @@ NETWORK = Section(
     title="Network interface",
     model=NetworkInterface,
     fields=(
-        Field("iface_id", "Name"),
+        Field("iface_id", "Name", hint="Letters, digits and underscores."),
         Field("host_dev_name", "Tap device"),
         Field("guest_mac", "Hardware address"),
         Field("mtu", "Largest packet in bytes", kind="number"),
