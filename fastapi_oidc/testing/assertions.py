@@ -8,7 +8,6 @@ import json
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
 from fastapi_oidc.testing.messages import Refusal
@@ -58,10 +57,7 @@ class Assertion:
             expected = sign_with_secret(self.algorithm, client.client_secret or "", self.message)
             is_genuine = hmac.compare_digest(expected, self.signature)
         else:
-            key = _public_key(client)
-            is_genuine = suits(self.algorithm, key) and is_signed_by(
-                key, self.algorithm, self.signature, self.message
-            )
+            is_genuine = self._is_signed_by(client.verification_key)
         if not is_genuine:
             raise _refused("the signature of the assertion is wrong")
 
@@ -77,19 +73,17 @@ class Assertion:
             raise _refused("jti is missing or was used before")
         op.seen_assertions.add(jti)
 
+    def _is_signed_by(self, key: PublicKey | None) -> bool:
+        if key is None or not suits(self.algorithm, key):
+            return False
+        return is_signed_by(key, self.algorithm, self.signature, self.message)
+
     def _require_times(self, now: int) -> None:
         expires_at, issued_at = self.claims.get("exp"), self.claims.get("iat")
         if type(expires_at) is not int or not now < expires_at <= now + LONGEST_LIFETIME:
             raise _refused("exp is missing, over, or more than a day ahead")
         if type(issued_at) is not int or issued_at > now + 60:
             raise _refused("iat is missing or in the future")
-
-
-def _public_key(client: DevClient) -> PublicKey:
-    key = load_pem_public_key((client.public_key or "").encode())
-    if not isinstance(key, PublicKey):
-        raise _refused("the registered key is of a kind that signs no assertion")
-    return key
 
 
 def _members(segment: str) -> dict[str, JsonValue]:

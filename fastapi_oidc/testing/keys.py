@@ -37,26 +37,28 @@ class SigningKey:
 
 
 class SigningKeys:
-    """A key for each asymmetric algorithm the provider's clients are registered for."""
+    """A key for each asymmetric algorithm the provider's clients are registered for.
+
+    A key is made when it is first needed: an RSA key takes a tenth of a second.
+    """
 
     def __init__(self, algorithms: frozenset[str]) -> None:
         self._algorithms = algorithms - set(HMAC_ALGORITHMS)
         self._keys: dict[str, SigningKey] = {}
-        self.rotate()
 
     def rotate(self) -> None:
         """Replaces every key; what the old ones signed no longer verifies."""
-        self._keys = {name: SigningKey(name, generate_key(name)) for name in self._algorithms}
+        self._keys.clear()
 
     def jwk_set(self) -> dict[str, JsonValue]:
         """The JWK Set document (RFC 7517 5)."""
-        return {"keys": [key.jwk() for key in self._keys.values()]}
+        return {"keys": [self._key(algorithm).jwk() for algorithm in sorted(self._algorithms)]}
 
     def header(self, algorithm: str) -> dict[str, JsonValue]:
         """The JOSE header of a token signed with `algorithm`."""
         if algorithm in HMAC_ALGORITHMS:
             return {"alg": algorithm}
-        return {"alg": algorithm, "kid": self._keys[algorithm].kid}
+        return {"alg": algorithm, "kid": self._key(algorithm).kid}
 
     def signed(self, header: Claims, claims: Claims, *, algorithm: str, secret: str | None) -> str:
         """The compact JWS of `claims` (RFC 7515 7.1); HMAC algorithms use the client's `secret`."""
@@ -64,8 +66,13 @@ class SigningKeys:
         if algorithm in HMAC_ALGORITHMS:
             signature = sign_with_secret(algorithm, secret or "", message.encode())
         else:
-            signature = sign(algorithm, self._keys[algorithm].key, message.encode())
+            signature = sign(algorithm, self._key(algorithm).key, message.encode())
         return f"{message}.{base64url(signature)}"
+
+    def _key(self, algorithm: str) -> SigningKey:
+        if algorithm not in self._keys:
+            self._keys[algorithm] = SigningKey(algorithm, generate_key(algorithm))
+        return self._keys[algorithm]
 
 
 def _json(members: Claims) -> str:

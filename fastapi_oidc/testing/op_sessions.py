@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastapi_oidc.testing.grants import Grant
 from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.signatures import base64url
 
@@ -42,10 +41,6 @@ class OPSessions:
     def of(self, request: Request) -> OPSession | None:
         """The session of the browser that sent `request`."""
         return self._sessions.get(request.cookies.get(self._cookie, ""))
-
-    def named(self, sid: str) -> OPSession | None:
-        """The session that some client knows as `sid`."""
-        return next((s for s in self._sessions.values() if sid in s.sids.values()), None)
 
     def of_user(self, sub: str) -> list[OPSession]:
         """Every session of one user."""
@@ -79,8 +74,3 @@ def session_state(session: OPSession, client: DevClient, redirect_uri: str) -> s
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(redirect_uri))
     text = f"{client.client_id} {origin} {session.browser_state} {salt}"
     return f"{base64url(hashlib.sha256(text.encode()).digest())}.{salt}"
-
-
-def belongs_to(grant: Grant, session: OPSession) -> bool:
-    """Whether `grant` was given within `session`."""
-    return grant.sid in session.sids.values()

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.testing.signatures import ALGORITHMS, HMAC_ALGORITHMS
+from fastapi_oidc.testing.signatures import ALGORITHMS, HMAC_ALGORITHMS, PublicKey
 
 AuthenticationMethod: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt"
@@ -77,7 +79,7 @@ class DevClient:
         """Refuses a registration that could never work."""
         if self.authentication_method.startswith("client_secret") and not self.client_secret:
             raise _unusable(self, f"{self.authentication_method} needs a client_secret")
-        if self.authentication_method == "private_key_jwt" and self.public_key is None:
+        if self.authentication_method == "private_key_jwt" and self.verification_key is None:
             raise _unusable(self, "private_key_jwt needs a public_key")
         for algorithm in self.signing_algorithms:
             if algorithm not in ALGORITHMS:
@@ -91,6 +93,19 @@ class DevClient:
         if self.token_endpoint_auth_method is not None:
             return self.token_endpoint_auth_method
         return "client_secret_basic" if self.client_secret else "none"
+
+    @property
+    def verification_key(self) -> PublicKey | None:
+        """The `public_key` as a key."""
+        if self.public_key is None:
+            return None
+        try:
+            key = load_pem_public_key(self.public_key.encode())
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, PublicKey):
+            raise _unusable(self, "public_key is no PEM of an RSA, EC or Ed25519 key")
+        return key
 
     @property
     def signing_algorithms(self) -> frozenset[str]:

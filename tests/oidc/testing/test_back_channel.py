@@ -33,6 +33,7 @@ def listening(
     answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200),
 ) -> tuple[BareClient, Listener]:
     rp, listener = bare_client(*clients), Listener(answer)
+    assert rp.provider.back_channel_transport is None
     rp.provider.back_channel_transport = listener.transport
     return rp, listener
 

@@ -70,6 +70,12 @@ async def test_without_a_hint_the_user_is_asked(rp: BareClient) -> None:
     assert not await is_signed_in(rp)
 
 
+async def test_a_question_that_was_never_asked_has_no_answer(rp: BareClient) -> None:
+    await rp.code()
+    assert (await rp.http.post("/confirm-logout", data={"logout": "unknown"})).status_code == 400
+    assert await is_signed_in(rp)
+
+
 async def test_the_hint_of_another_user_asks_too(rp: BareClient) -> None:
     hint = (await rp.tokens(login_hint="alice"))["id_token"]
     await rp.code(login_hint="bob")

@@ -34,6 +34,12 @@ async def test_a_page_works_for_ten_minutes(rp: BareClient) -> None:
     assert (await rp.http.post("/log-in", data=form)).status_code == 400
 
 
+@pytest.mark.parametrize("path", ["/log-in", "/decline"])
+async def test_a_page_that_never_was_does_not_work(rp: BareClient, path: str) -> None:
+    refused = await rp.http.post(path, data={"login": "unknown", "user": "bob"})
+    assert refused.status_code == 400
+
+
 async def test_declining_is_access_denied(rp: BareClient) -> None:
     page = await rp.authorize(login_hint="")
     answer = await rp.http.post("/decline", data={"login": login_name(page.text)})

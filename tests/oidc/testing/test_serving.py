@@ -3,6 +3,7 @@ import socket
 
 import httpx
 import pytest
+import uvicorn
 
 from fastapi_oidc.testing import DevProvider
 from tests.oidc.testing.bare_client import ALICE, APP
@@ -35,6 +36,14 @@ def test_a_port_in_use_is_an_error(provider: DevProvider) -> None:
         serving = provider.serve(port=taken.getsockname()[1])
         with pytest.raises(OSError, match="in use"):
             serving.__enter__()
+
+
+def test_a_server_that_does_not_start_is_an_error(
+    provider: DevProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_: None)
+    with pytest.raises(RuntimeError, match="did not start"):
+        provider.serve().__enter__()
 
 
 def test_nothing_answers_after_the_block(provider: DevProvider) -> None:
