@@ -27,7 +27,7 @@ CPUID_LEAF = CpuidLeafModifier(
     leaf="0x1",
     subleaf="0x0",
     flags=0,
-    modifiers=[CpuidRegisterModifier(register="eax", bitmap="0b1x")],
+    modifiers=[CpuidRegisterModifier(register_="eax", bitmap="0b1x")],
 )
 
 
