@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, cookie_parser
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.flows.resume import resume
@@ -53,7 +53,10 @@ class Exchange(Generic[Identity, RequestData]):
     @property
     def cookies(self) -> Mapping[str, str]:
         """The cookies that the browser sent."""
-        return self.connection.cookies
+        # HTTPConnection.cookies would decode every header of the request to find this one.
+        headers = self.connection.scope["headers"]
+        sent = [value for name, value in headers if name == b"cookie"]
+        return cookie_parser(b"; ".join(sent).decode("latin-1"))
 
     @property
     def origin(self) -> str:

@@ -45,6 +45,9 @@ class OIDCMiddleware:
         try:
             await self._load(exchange)
             await self._app(scope, receive, answer.send)
+            # The exchange knows the scope. Apart, both are freed at once with the tokens in them,
+            # and not when the garbage collector comes by.
+            del scope[SCOPE_KEY][self._site.name]
         except OIDCError as error:
             if answer.started:
                 raise
@@ -84,19 +87,21 @@ class _Answer:
         """Send `message`, the first one with the cookies."""
         if message["type"] in ("http.response.start", "websocket.accept"):
             self.started = True
-            self._add_headers(MutableHeaders(scope=message))
+            self._add_headers(message)
         elif message["type"] == "websocket.close":
             self.started = True
         await self._send(message)
 
-    def _add_headers(self, headers: MutableHeaders) -> None:
-        headers.add_vary_header("Cookie")
+    def _add_headers(self, message: Message) -> None:
+        message["headers"] = [*message.get("headers", ()), (b"vary", b"Cookie")]
         changes = self._exchange.taken_changes()
+        if not changes:
+            return
+        headers = MutableHeaders(scope=message)
         for change in changes:
             headers.append("Set-Cookie", change.header_value())
-        if changes:
-            # A cache that kept this answer would hand the cookies to somebody else.
-            headers["Cache-Control"] = "no-store"
+        # A cache that kept this answer would hand the cookies to somebody else.
+        headers["Cache-Control"] = "no-store"
 
 
 async def _refuse(
