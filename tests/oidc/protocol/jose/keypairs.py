@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from fastapi_oidc.protocol.json import JSON
 
 Sign: TypeAlias = Callable[[bytes], bytes]
+PrivateKey: TypeAlias = RSAPrivateKey | ec.EllipticCurvePrivateKey | Ed25519PrivateKey
 
 _HASHES: Mapping[str, hashes.HashAlgorithm] = {
     "256": hashes.SHA256(),
@@ -89,6 +90,15 @@ def ed25519_jwk(key: Ed25519PrivateKey, **members: JSON) -> dict[str, JSON]:
     """The public JWK of `key` (RFC 8037 2) with more members."""
     x = base64url(key.public_key().public_bytes_raw())
     return {"kty": "OKP", "crv": "Ed25519", "x": x, **members}
+
+
+def public_jwk(key: PrivateKey, **members: JSON) -> dict[str, JSON]:
+    """The public JWK of any key with more members."""
+    if isinstance(key, RSAPrivateKey):
+        return rsa_jwk(key, **members)
+    if isinstance(key, Ed25519PrivateKey):
+        return ed25519_jwk(key, **members)
+    return ec_jwk(key, **members)
 
 
 def rs(key: RSAPrivateKey, bits: str = "256") -> Sign:

@@ -17,16 +17,17 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.jose.publish import public_jwk
-from fastapi_oidc.protocol.jose.sign import PrivateKey, Signer
+from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.jose.verify import verified_claims
 from tests.oidc.protocol.examples import refused
 from tests.oidc.protocol.jose.keypairs import (
+    PrivateKey,
     ec_jwk,
     ec_key,
     ed25519_jwk,
     ed25519_key,
     number,
+    public_jwk,
     rsa_jwk,
     rsa_key,
 )
@@ -56,7 +57,7 @@ def pem(key: PrivateKey, encryption: KeySerializationEncryption | None = None) -
 
 def private_jwk(key: PrivateKey) -> dict[str, object]:
     """The private JWK (RFC 7518 6, RFC 8037 2)."""
-    jwk: dict[str, object] = dict(public_jwk(key.public_key(), key_id="key-1"))
+    jwk: dict[str, object] = dict(public_jwk(key, kid="key-1"))
     if key is ed25519_key():
         return jwk | {"d": number(int.from_bytes(ed25519_key().private_bytes_raw()), 32)}
     if key is rsa_key():
@@ -70,7 +71,7 @@ def private_jwk(key: PrivateKey) -> dict[str, object]:
 def test_what_is_signed_is_verified_with_the_published_key(algorithm: str) -> None:
     key = KEYS[algorithm]
     token = Signer.of_private_key(key, algorithm=algorithm, key_id="key-1").sign(CLAIMS)
-    keys = JsonWebKeySet.parse({"keys": [public_jwk(key.public_key(), key_id="key-1")]})
+    keys = JsonWebKeySet.parse({"keys": [public_jwk(key, kid="key-1")]})
     jws = CompactJWS.parse(token)
     assert (jws.algorithm, jws.kid, jws.typ) == (algorithm, "key-1", "JWT")
     assert verified_claims(jws, keys, algorithms={algorithm}, client_secret=None) == CLAIMS
@@ -94,7 +95,7 @@ def test_the_algorithm_follows_from_the_kind_of_key(algorithm: str) -> None:
 @pytest.mark.parametrize("algorithm", KINDS)
 def test_every_form_of_a_key_makes_the_same_signatures(algorithm: str) -> None:
     key = KEYS[algorithm]
-    keys = JsonWebKeySet.parse({"keys": [public_jwk(key.public_key())]})
+    keys = JsonWebKeySet.parse({"keys": [public_jwk(key)]})
     for form in (key, pem(key), private_jwk(key)):
         jws = CompactJWS.parse(Signer.of_private_key(form, key_id=None).sign(CLAIMS))
         unnamed = CompactJWS(algorithm, None, None, jws.payload, jws.signature, jws.signing_input)
