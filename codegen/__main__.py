@@ -14,13 +14,15 @@ from codegen.pipeline import Project, Run, described, install, make, stale
 
 EXAMPLES = """\
 examples:
-  python -m codegen                                  regenerate from the committed description
-  python -m codegen --spec firecracker.yaml          import a monitor release, then regenerate
-  python -m codegen --spec firecracker.yaml --out D  generate into the new folder D, change nothing here
-  python -m codegen --check                          is what is committed what would be generated?
-  python -m codegen diff OLD NEW                     what changes for a user between two descriptions
+  python -m codegen                         regenerate from the committed description
+  python -m codegen --spec firecracker.yaml
+                                            import a monitor release, then regenerate
+  python -m codegen --spec firecracker.yaml --out FOLDER
+                                            generate into a new folder, change nothing here
+  python -m codegen --check                 is what is committed what would be generated?
+  python -m codegen diff OLD NEW            what changes for a user between two descriptions
 
-exit status: 0 done, 1 --check found differences, 2 unusable input
+exit status: 0 done, 1 --check found differences, 2 unusable input or output
 """
 
 
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = Path(__file__).
         with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
             run = make(project, spec, Path(scratch))
             return _report_stale(run, project) if options.check else _install(run, project)
-    except Unusable as error:
+    except (Unusable, OSError) as error:
         print(f"codegen: {error}", file=sys.stderr)
         return 2
 

@@ -35,14 +35,14 @@ RENAMED = {
 METHODS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 WORDS = {"Threads may share": "Tasks of one event loop may share"}
 IMPORTS = ("__future__", "collections.abc", "httpx", "os", "pydantic", "time", "typing")
-SYNTAX = set(
-    """
-    Add AnnAssign Assign Attribute BinOp BitOr BoolOp Call ClassDef Compare Constant Dict Eq
-    ExceptHandler Expr For FormattedValue FunctionDef If Import ImportFrom Is IsNot JoinedStr List
-    Load LtE Module Name Not NotEq Or Return Raise Starred Store Sub Subscript Try Tuple UnaryOp
-    While alias arg arguments keyword And IfExp
-    """.split()
-)
+SYNTAX = {
+    "Add", "AnnAssign", "Assign", "Attribute", "BinOp", "BitOr", "BoolOp", "Call", "ClassDef",
+    "Compare", "Constant", "Dict", "Eq", "ExceptHandler", "Expr", "For", "FormattedValue",
+    "FunctionDef", "If", "Import", "ImportFrom", "Is", "IsNot", "JoinedStr", "List", "Load", "LtE",
+    "Module", "Name", "Not", "NotEq", "Or", "Return", "Raise", "Starred", "Store", "Sub",
+    "Subscript", "Try", "Tuple", "UnaryOp", "While", "alias", "arg", "arguments", "keyword", "And",
+    "IfExp",
+}  # fmt: skip
 
 
 def derive_folder(target: Path, facade: Path = FACADE) -> None:

@@ -8,8 +8,6 @@ import keyword
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from generated_vmm.model import ApiModel
-
 from codegen.document import (
     TARGET,
     Document,
@@ -21,12 +19,13 @@ from codegen.document import (
 )
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
+from generated_vmm.model import ApiModel
 
 # What the templates import into the modules of the models.
-IMPORTED = frozenset(
-    "Annotated AnsweredAs ApiDocument ApiModel Field JsonValue Literal NotRequired TypeAlias "
-    "TypedDict Absent Operation".split()
-)
+IMPORTED = {
+    "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "JsonValue",
+    "Literal", "NotRequired", "Operation", "TypeAlias", "TypedDict",
+}  # fmt: skip
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:

@@ -39,7 +39,10 @@ class Node:
         """The members of an object; keys are text, as YAML reads `200:` as a number."""
         if not isinstance(self.value, Mapping):
             self.refuse(f"expected an object, found {self.value!r:.60}")
-        return {str(key): self.step(str(key), value) for key, value in self.value.items()}
+        members = {str(key): self.step(str(key), value) for key, value in self.value.items()}
+        if len(members) < len(self.value):
+            self.refuse("a key is there twice, as a number and as text")
+        return members
 
     def only(self, *known: str) -> dict[str, Node]:
         """The members of an object that may have the known ones and no other."""

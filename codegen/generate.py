@@ -32,7 +32,7 @@ def generate_package(document: Document, target: Path) -> None:
 
 def format_package(target: Path) -> None:
     """Bring generated files into the one shape that ruff gives them."""
-    config = ["--no-cache", "--config", str(HERE / "ruff.toml")]
+    config = ["--no-cache", "--config", str(HERE / "ruff_generated.toml")]
     _run("ruff", "check", "--fix-only", "--quiet", *config, str(target))
     _run("ruff", "format", "--quiet", *config, str(target))
     _run("ruff", "check", "--quiet", *config, str(target))

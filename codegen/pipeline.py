@@ -1,4 +1,4 @@
-"""One run: from a description to the files it determines, checked against or put into the project."""
+"""One run: from a description to the files it determines, which are compared or installed."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -14,8 +14,10 @@ from pydantic import (
     TypeAdapter,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
 
 Root = TypeVar("Root")
 _ANY_JSON: TypeAdapter[object] = TypeAdapter(object)

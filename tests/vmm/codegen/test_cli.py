@@ -109,6 +109,16 @@ def test_a_folder_in_use_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == f"codegen: {tmp_path}: not an empty folder\n"
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_of_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["--out", str(tmp_path / "file" / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("codegen: ")
+    assert error.count("\n") == 1
+
+
 def test_unusable_input_changes_nothing(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

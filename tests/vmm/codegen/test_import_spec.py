@@ -87,6 +87,13 @@ def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
         (b"a: 1\na: 2", "not YAML"),
         (b"\xff\xfe\x00", "not YAML"),
         (b"name: pip", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
+        (b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions: &a {b: *a}", "#/defin"),
+        (b"swagger: '2.0'\n200: 1\n'200': 2", "a key is there twice"),
+        (
+            b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions:\n"
+            b"  A: &a {type: array, items: *a}",
+            "nested without end",
+        ),
         (b"openapi: 4.0.0", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
     ],
 )
