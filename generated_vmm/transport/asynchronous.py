@@ -45,18 +45,17 @@ class AsyncUnixTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The answer to the request, its body read."""
-        late: httpx.TimeoutException = httpx.PoolTimeout("another call held the connection")
+        late: type[httpx.TimeoutException] = httpx.PoolTimeout
+        what = "another call held the connection"
+        loop = asyncio.get_running_loop()
         try:
-            async with (
-                asyncio.timeout(allowed_seconds(request)),
-                self._turn_in(asyncio.get_running_loop()),
-            ):
-                late = httpx.ConnectTimeout("nobody accepted the connection")
+            async with asyncio.timeout(allowed_seconds(request)), self._turn_in(loop):
+                late, what = httpx.ConnectTimeout, "nobody accepted the connection"
                 connection = self._take() or await self._connect()
-                late = httpx.ReadTimeout("the answer did not come")
+                late, what = httpx.ReadTimeout, "the answer did not come"
                 return await self._exchange(connection, request_bytes(request))
         except TimeoutError as error:
-            raise late from error
+            raise late(what) from error
 
     def _turn_in(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
         """The lock of this loop: a lock belongs to one loop, a client may outlive it."""

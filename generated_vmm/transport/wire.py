@@ -62,6 +62,8 @@ def body_of(response: httpx.Response) -> bytes:
 
 async def async_body_of(response: httpx.Response) -> bytes:
     """The whole body of an async transport's answer."""
+    if isinstance(response.stream, httpx.ByteStream):
+        return b"".join(response.stream)  # it is here already, as ours always is
     assert isinstance(response.stream, httpx.AsyncByteStream)
     try:
         return b"".join([part async for part in response.stream])
