@@ -14,6 +14,13 @@ def provider() -> Iterator[RealProvider]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def older_provider() -> Iterator[RealProvider]:
+    """The last major that has Session Management, and takes secrets that are not ASCII."""
+    with running_provider("oidc-provider-6") as running:
+        yield running
+
+
 @pytest.fixture
 def rp(provider: RealProvider) -> Iterator[RelyingParty]:
     """A confidential client with client_secret_basic and RS256."""

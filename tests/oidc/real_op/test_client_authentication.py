@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fastapi_oidc.testing.signatures import base64url, public_jwk
 from tests.oidc.real_op.browser import Browser
-from tests.oidc.real_op.real_provider import RealProvider, running_provider
+from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import SECRET, relying_party
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -106,18 +106,14 @@ def test_a_wrong_secret_signs_nobody_in(provider: RealProvider, browser: Browser
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_a_secret_that_is_not_ascii(browser: Browser, method: str) -> None:
-    with running_provider("oidc-provider-6") as provider:
-        registration: dict[str, object] = {
-            "token_endpoint_auth_method": method,
-            "client_secret": NON_ASCII_SECRET,
-        }
-        settings: dict[str, object] = {
-            "client_auth_method": method,
-            "client_secret": NON_ASCII_SECRET,
-        }
-        with relying_party(provider, registration=registration, settings=settings) as rp:
-            assert browser.login(rp).json()["sub"] == "alice"
+def test_a_secret_that_is_not_ascii(
+    older_provider: RealProvider, browser: Browser, method: str
+) -> None:
+    secret: dict[str, object] = {"client_secret": NON_ASCII_SECRET}
+    registration = secret | {"token_endpoint_auth_method": method}
+    settings = secret | {"client_auth_method": method}
+    with relying_party(older_provider, registration=registration, settings=settings) as rp:
+        assert browser.login(rp).json()["sub"] == "alice"
 
 
 def registered(method: str, key: PrivateKey) -> dict[str, object]:
