@@ -11,16 +11,17 @@ Batch = Callable[[int], None]
 
 
 def medians(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, float]:
-    """Microseconds per call of each case: medians over rounds in which all cases take turns.
+    """Microseconds of processor time per call: medians over rounds in which all cases take turns.
 
-    Taking turns spreads what else the machine does evenly over the cases.
+    Taking turns spreads what else the machine does evenly over the cases; waiting for a processor
+    does not count.
     """
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, batch in cases.items():
-            began = time.perf_counter()
+            began = time.process_time()
             batch(calls)
-            times[name].append((time.perf_counter() - began) / calls * 1e6)
+            times[name].append((time.process_time() - began) / calls * 1e6)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
