@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient
@@ -112,6 +113,7 @@ _SENTENCES: Texts = {
     "missing": "This is needed.",
     "int_parsing": "Enter a whole number.",
     "int_from_float": "Enter a whole number.",
+    "string_pattern_mismatch": "This is not of the form that is needed.",
     "json_invalid": "This is not JSON: {error}.",
     "dict_type": "Enter a JSON object, as in {{}}.",
 }
@@ -119,10 +121,12 @@ _SENTENCES: Texts = {
 
 def _sentences(error: ValidationError) -> dict[str, str]:
     """For each field what is wrong with it, for a person to read."""
-    return {
-        str(fault["loc"][0]): _SENTENCES.get(
-            fault["type"], fault["msg"].replace("Input should be", "Must be") + "."
-        ).format_map(fault.get("ctx", {}))
-        for fault in error.errors(include_url=False, include_input=False)
-        if fault["loc"]
-    }
+    faults = error.errors(include_url=False, include_input=False)
+    return {str(fault["loc"][0]): _sentence(fault) for fault in faults if fault["loc"]}
+
+
+def _sentence(fault: ErrorDetails) -> str:
+    known = _SENTENCES.get(fault["type"])
+    if known is None:
+        return fault["msg"].replace("Input should be", "Must be") + "."
+    return known.format_map(fault.get("ctx", {}))

@@ -47,8 +47,9 @@ def _sockets(text: str) -> dict[str, str]:
     """`path,path` or `name=path,name=path`; a path without a name is called after its file."""
     sockets: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, path = part.rpartition("=")
-        name = name if separator else PurePath(path).stem
+        name, separator, path = part.partition("=")
+        if not separator:
+            name, path = PurePath(part).stem, part
         if not name or "/" in name or name in sockets:
             raise SettingsError(f"VMM_SOCKETS: {part!r} needs a name of its own, as in name=path")
         sockets[name] = path

@@ -83,13 +83,17 @@ class Page(HTMLParser):
 class Browser:
     """One person's browser."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, cookies: httpx.Cookies | None = None) -> None:
         self._home = home
         self._client = httpx.Client(
-            follow_redirects=True, headers={"Accept": "text/html,*/*;q=0.8"}, timeout=20
+            cookies=cookies,
+            follow_redirects=True,
+            headers={"Accept": "text/html,*/*;q=0.8"},
+            timeout=20,
         )
         self.status = 0
         self.url = ""
+        self.headers = httpx.Headers()
         self.page = Page("")
 
     def __enter__(self) -> Self:
@@ -127,10 +131,15 @@ class Browser:
         self._show(self._client.post(url, data=content, headers=origin))
 
     def has_button(self, label: str) -> bool:
-        return any(label in form.buttons for form in self.page.forms)
+        labels = (text for form in self.page.forms for text in form.buttons)
+        return any(text.startswith(label) for text in labels)
 
     def field(self, name: str) -> str:
         return next(form.fields[name] for form in self.page.forms if name in form.fields)
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        return httpx.Cookies(self._client.cookies)
 
     def forget_cookies(self) -> None:
         self._client.cookies.clear()
@@ -144,4 +153,5 @@ class Browser:
 
     def _show(self, response: httpx.Response) -> None:
         self.status, self.url = response.status_code, str(response.url)
+        self.headers = response.headers
         self.page = Page(response.text)

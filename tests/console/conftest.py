@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import httpx
 import pytest
 
 from tests.console.browser import Browser
@@ -25,15 +26,25 @@ def console(one_console: RunningConsole) -> RunningConsole:
     return one_console
 
 
+@pytest.fixture(scope="module")
+def kept_cookies() -> dict[str, httpx.Cookies]:
+    """What the browsers of this module's people have of earlier tests, by person."""
+    return {}
+
+
 @pytest.fixture
-def sign_in(console: RunningConsole) -> Iterator[Callable[[str], Browser]]:
-    """Signs a person of the demo in, in a browser of their own."""
+def sign_in(
+    console: RunningConsole, kept_cookies: dict[str, httpx.Cookies]
+) -> Iterator[Callable[[str], Browser]]:
+    """Signs a person of the demo in, unless an earlier test did."""
     with ExitStack() as stack:
 
         def sign_in(name: str) -> Browser:
-            browser = stack.enter_context(Browser(console.url))
+            browser = stack.enter_context(Browser(console.url, kept_cookies.get(name)))
             browser.home()
-            browser.click(name)
+            if browser.has_button(name):
+                browser.click(name)
+            kept_cookies[name] = browser.cookies
             return browser
 
         yield sign_in

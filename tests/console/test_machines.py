@@ -1,0 +1,66 @@
+"""Several monitors: each with its state, none slowed down by another."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from tests.console.browser import Browser
+from tests.console.running import running_console
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A console of a monitor that works, one that is gone and one that never answers."""
+    sockets = {name: str(tmp_path / f"{name}.socket") for name in ("web", "gone", "silent")}
+    with ExitStack() as stack:
+        stack.enter_context(SimulatedMonitor(sockets["web"]))
+        silent = stack.enter_context(socket.socket(socket.AF_UNIX))
+        silent.bind(sockets["silent"])
+        silent.listen()
+        console = stack.enter_context(running_console(sockets))
+        browser = stack.enter_context(Browser(console.url))
+        browser.home()
+        browser.click("AA Alice Admin")
+        yield browser
+
+
+def test_each_has_its_state(browser: Browser) -> None:
+    assert browser.path == "/"
+    assert "web Not started" in browser.text
+    assert "gone No answer" in browser.text
+    assert "silent No answer" in browser.text
+
+
+def test_one_that_never_answers_does_not_hold_the_list_up(browser: Browser) -> None:
+    began = time.monotonic()
+    browser.home()
+    assert time.monotonic() - began < 1
+    assert browser.status == 200
+
+
+def test_the_list_can_be_asked_for_alone(browser: Browser) -> None:
+    browser.open("/states")
+    assert browser.page.links == {
+        "web": "/machines/web",
+        "gone": "/machines/gone",
+        "silent": "/machines/silent",
+    }
+
+
+def test_each_has_its_page(browser: Browser) -> None:
+    browser.open(browser.page.links["web"])
+    assert "Firecracker 1.16.1" in browser.text
+    browser.open("/machines/silent")
+    assert "The monitor took too long to answer." in browser.text
+
+
+def test_suggestions_of_the_demo_are_not_for_other_monitors(browser: Browser) -> None:
+    browser.open("/machines/web")
+    assert browser.field("boot_source.kernel_image_path") == ""

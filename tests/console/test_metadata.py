@@ -1,0 +1,82 @@
+"""The document that the guest can read, and who may read it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.console.browser import Browser
+from tests.console.running import RunningConsole
+
+FIELD = "document.contents"
+
+
+@pytest.fixture
+def metadata(alice: Browser) -> Browser:
+    alice.open("/machines/demo/metadata")
+    return alice
+
+
+def test_a_document_is_saved_and_shown(metadata: Browser) -> None:
+    document = {"latest": {"meta-data": {"hostname": "démo </textarea>", "gone": None}}}
+    metadata.click("Save document", {FIELD: json.dumps(document)})
+    assert "Document saved." in metadata.text
+    assert json.loads(metadata.field(FIELD)) == document
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("{nope", "This is not JSON:"),
+        ("[1, 2]", "Enter a JSON object, as in {}."),
+        ("", "This is needed."),
+    ],
+)
+def test_what_is_no_document_is_told_at_its_field(
+    metadata: Browser, console: RunningConsole, typed: str, sentence: str
+) -> None:
+    metadata.click("Save document", {FIELD: typed})
+    assert metadata.status == 422
+    assert sentence in metadata.text
+    assert metadata.field(FIELD) == typed
+    assert console.changes() == []
+
+
+def test_a_document_that_is_too_large_is_told(metadata: Browser) -> None:
+    metadata.click("Save document", {FIELD: json.dumps({"text": "x" * 60_000})})
+    assert metadata.status == 422
+    assert "51200" in metadata.text
+
+
+def test_access_through_an_unknown_interface_is_told_at_its_field(metadata: Browser) -> None:
+    metadata.click("Save access", {"access.network_interfaces": "eth7"})
+    assert metadata.status == 422
+    assert "Interfaces MMMDS config error:" in metadata.text
+
+
+def test_an_address_of_another_network_is_told_at_its_field(metadata: Browser) -> None:
+    typed = {"access.network_interfaces": "eth0", "access.ipv4_address": "10.0.0.1"}
+    metadata.click("Save access", typed)
+    assert metadata.status == 422
+    assert "Address This is not of the form that is needed." in metadata.text
+
+
+def test_access_through_two_interfaces(metadata: Browser, console: RunningConsole) -> None:
+    metadata.open("/machines/demo/devices")
+    for number in ("0", "1"):
+        typed = {"network.iface_id": f"eth{number}", "network.host_dev_name": f"tap{number}"}
+        metadata.click("Save interface", typed)
+    metadata.open("/machines/demo/metadata")
+    metadata.click("Save access", {"access.network_interfaces": "eth0, eth1"})
+    assert "Access saved." in metadata.text
+    assert metadata.field("access.network_interfaces") == "eth0 eth1"
+
+
+def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
+    metadata.open("/machines/demo/overview")
+    metadata.click("Save setup")
+    metadata.click("Start")
+    metadata.open("/machines/demo/metadata")
+    assert "No interface gives the guest access." in metadata.text
+    assert "The MMDS data store is not initialized." in metadata.text

@@ -1,0 +1,37 @@
+"""What the environment may say, and how it is told that it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.console.settings import ConsoleSettings, SettingsError
+
+
+def test_nothing_is_needed() -> None:
+    settings = ConsoleSettings.from_environment({})
+    assert (settings.port, settings.provider_port) == (8000, 9400)
+    assert settings.sockets == {}
+    assert settings.issuer is None
+
+
+def test_one_socket_is_called_after_its_file() -> None:
+    settings = ConsoleSettings.from_environment({"VMM_SOCKET": "/run/web.socket"})
+    assert settings.sockets == {"web": "/run/web.socket"}
+
+
+def test_several_sockets_may_have_names() -> None:
+    text = "web=/run/a=b.socket, /run/db.sock ,"
+    settings = ConsoleSettings.from_environment({"VMM_SOCKETS": text})
+    assert settings.sockets == {"web": "/run/a=b.socket", "db": "/run/db.sock"}
+
+
+@pytest.mark.parametrize("text", ["/a/vm.socket,/b/vm.socket", "=/run/x", "a/b=/run/x"])
+def test_names_must_tell_monitors_apart(text: str) -> None:
+    with pytest.raises(SettingsError, match="needs a name of its own"):
+        ConsoleSettings.from_environment({"VMM_SOCKETS": text})
+
+
+@pytest.mark.parametrize("text", ["web", "-1", "65536", "80.0"])
+def test_a_port_is_a_port(text: str) -> None:
+    with pytest.raises(SettingsError, match="CONSOLE_PORT must be a port number"):
+        ConsoleSettings.from_environment({"CONSOLE_PORT": text})

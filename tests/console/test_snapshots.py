@@ -1,0 +1,75 @@
+"""Snapshots: created of a paused machine, restored on a fresh monitor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser import Browser
+from tests.console.running import RunningConsole
+
+
+@pytest.fixture
+def paused(alice: Browser) -> Browser:
+    for button in ("Save setup", "Start", "Pause"):
+        alice.click(button)
+    alice.open("/machines/demo/snapshots")
+    return alice
+
+
+def files(folder: Path, form: str) -> dict[str, str]:
+    return {
+        f"{form}.snapshot_path": str(folder / "state"),
+        f"{form}.mem_file_path": str(folder / "memory"),
+    }
+
+
+def test_a_snapshot_is_created_and_restored(
+    paused: Browser, console: RunningConsole, tmp_path: Path
+) -> None:
+    paused.click("Create snapshot", files(tmp_path, "snapshot"))
+    assert "Snapshot created." in paused.text
+    console.monitor.stop()
+    console.monitor.start()
+    paused.open("/machines/demo/snapshots")
+    paused.click("Restore snapshot", {**files(tmp_path, "restore"), "restore.resume_vm": "true"})
+    assert "The machine is restored." in paused.text
+    assert console.monitor.state == "Running"
+
+
+def test_a_running_machine_has_to_be_paused_first(paused: Browser) -> None:
+    paused.click("Resume")
+    assert paused.path == "/machines/demo/snapshots"
+    assert "Pause the machine first." in paused.text
+    assert not paused.has_button("Create snapshot")
+
+
+@pytest.mark.parametrize(
+    ("field", "label"),
+    [("snapshot.snapshot_path", "State file"), ("snapshot.mem_file_path", "Memory file")],
+)
+def test_a_folder_that_is_not_there_is_told_at_its_field(
+    paused: Browser, tmp_path: Path, field: str, label: str
+) -> None:
+    typed = {**files(tmp_path, "snapshot"), field: str(tmp_path / "missing" / "file")}
+    paused.click("Create snapshot", typed)
+    assert paused.status == 422
+    assert f"{label} Create snapshot error: Cannot perform open on the" in paused.text
+
+
+def test_a_monitor_that_was_set_up_restores_nothing(alice: Browser, tmp_path: Path) -> None:
+    alice.click("Save setup")
+    alice.open("/machines/demo/snapshots")
+    alice.click("Restore snapshot", files(tmp_path, "restore"))
+    assert alice.status == 422
+    assert "Loading a microVM snapshot not allowed after configuring" in alice.text
+
+
+def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -> None:
+    alice.open("/machines/demo/snapshots")
+    alice.click("Restore snapshot", files(tmp_path, "restore"))
+    assert alice.status == 422
+    assert "State file Load snapshot error: Failed to restore from snapshot" in alice.text
+    alice.open("/machines/demo/snapshots")
+    assert "Is it running?" in alice.text
