@@ -66,7 +66,7 @@ class Credentials:
 
     def revoke_session(self, sid: str) -> None:
         """Ends a session's grants, save those for offline use (Back-Channel Logout 1.0, 2.7)."""
-        for grant in self.id_tokens.values():
+        for grant in list(self.id_tokens.values()):
             if grant.sid == sid and "offline_access" not in grant.scope:
                 grant.is_revoked = True
 

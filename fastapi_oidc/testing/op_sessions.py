@@ -44,7 +44,8 @@ class OPSessions:
 
     def of_user(self, sub: str) -> list[OPSession]:
         """Every session of one user."""
-        return [session for session in self._sessions.values() if session.user.sub == sub]
+        # A copy: the server's thread may add a session meanwhile.
+        return [session for session in list(self._sessions.values()) if session.user.sub == sub]
 
     def begin(self, session: OPSession) -> OPSession:
         """Keeps a new session."""

@@ -23,11 +23,7 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
     """Serves `app` on 127.0.0.1 and makes that address the issuer."""
     listener = socket.create_server(("127.0.0.1", port))
     op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, log_level="warning", lifespan="off", ws="none", timeout_graceful_shutdown=1
-        )
-    )
+    server = _server(app)
     thread = Thread(target=server.run, args=([listener],), name="DevProvider", daemon=True)
     thread.start()
     try:
@@ -38,6 +34,20 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    """A server that leaves the logging of its process alone."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+    )
 
 
 def _wait_until_started(server: uvicorn.Server, thread: Thread) -> None:
