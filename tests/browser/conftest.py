@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.browser.serving import served
 from tests.browser.site import Site
+from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_program
 
 FLAGS = [
@@ -43,8 +43,7 @@ def chromium() -> Iterator[Browser]:
 def site() -> Iterator[Site]:
     """A site on a socket of its own."""
     site = Site()
-    with served(site.app) as origin:
-        site.origin = origin
+    with free_socket() as (listener, site.origin), serving(site.app, listener):
         yield site
 
 

@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tests.browser.element import eventually, opened
-from tests.browser.serving import served
 from tests.browser.site import Site, signed_in
+from tests.oidc.real_op.serving import free_socket, serving
 
 CHECK_SESSION = """<!doctype html><title>Check</title><script>
 window.received = []
@@ -32,8 +32,8 @@ async def _check_session(request: Request) -> Response:
 @contextmanager
 def watched(site: Site) -> Iterator[None]:
     """Lets `site` have a provider whose iframe says `unchanged`, asked every second."""
-    with served(Starlette(routes=[Route("/check", _check_session)])) as origin:
-        site.provider_origin = origin
+    app = Starlette(routes=[Route("/check", _check_session)])
+    with free_socket() as (listener, site.provider_origin), serving(app, listener):
         site.session = signed_in(session_state="state.1")
         answering(site, "unchanged")
         yield

@@ -727,10 +727,11 @@ export class OIDCContext extends Base {
     const watch = new AbortController()
     this.#watch = watch
     const answer = await this.#request(this.configUrl)
+    const content = answer?.ok ? await answer.json().catch(() => null) : null
     if (watch.signal.aborted) return
-    if (!answer?.ok) this.#watch = null
-    const config = answer?.ok ? parseMonitorConfig(await answer.json(), location.origin) : null
-    if (!config || watch.signal.aborted) return
+    const config = parseMonitorConfig(content, location.origin)
+    if (!content) this.#watch = null
+    if (!config) return
     this.#monitoring = 'watching'
     pollProvider(config, {
       root: this.#root,

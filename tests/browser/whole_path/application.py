@@ -1,0 +1,48 @@
+"""An app as a user would write it, with the page that holds `<oidc-context>`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Response
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel
+
+from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, StandardIdentity, require_csrf
+
+
+class Heartbeats(BaseModel):
+    """How often the heartbeat was accepted, and whether it still is."""
+
+    accepted: int = 0
+    status: int = 204
+
+
+def made(oidc: OIDC, heartbeats: Heartbeats, *, provider_origin: str) -> FastAPI:
+    """The app; its page forbids whatever it does not need."""
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    policy = (
+        "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
+        f" frame-src 'self' {provider_origin}; form-action 'self' {provider_origin};"
+        " frame-ancestors 'none'"
+    )
+
+    @app.post("/heartbeat")
+    async def heartbeat(
+        session: Annotated[OIDCSession[StandardIdentity], Depends(require_csrf)],
+    ) -> Response:
+        heartbeats.accepted += 1
+        return Response(status_code=heartbeats.status)
+
+    @app.get("/")
+    async def page(attributes: str = "") -> HTMLResponse:
+        html = (
+            '<!doctype html><html lang="en"><title>App</title><link rel="icon" href="data:,">'
+            '<script type="module" src="/auth/oidc-context.js"></script>'
+            f"<oidc-context {attributes}></oidc-context></html>"
+        )
+        return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+
+    return app

@@ -1,0 +1,132 @@
+"""What happens here when something happens at the provider: its own iframe, its own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from fastapi_oidc.testing import SignedIn
+from tests.browser.element import events, eventually, expect_status, member
+from tests.browser.whole_path.world import World, running_world
+
+ALWAYS_CHANGED = """<!doctype html><title>Blocked cookies</title><script>
+addEventListener('message', ({ source, origin }) => source.postMessage('changed', origin))
+</script>"""
+
+
+@pytest.fixture
+def site() -> Iterator[World]:
+    """A provider that tells the app nothing by itself: only the iframe can."""
+    with running_world(back_channel=False) as world:
+        yield world
+
+
+def signed_in_and_watched(page: Page, world: World) -> None:
+    page.clock.install()
+    world.sign_in(page)
+    eventually(page, lambda: member(page, "monitoring") == "watching")
+    poll(page)
+
+
+def poll(page: Page) -> None:
+    """Lets the page ask the provider's iframe twice, and the answers come."""
+    for _ in range(2):
+        page.clock.run_for(5000)
+        page.wait_for_timeout(300)
+
+
+def logins(world: World) -> list[str]:
+    """Who signed in at the app, oldest first."""
+    return [login.sub for login in world.provider.record.of(SignedIn) if login.client_id == "app"]
+
+
+def test_nothing_happens_while_nothing_changes(page: Page, world: World) -> None:
+    signed_in_and_watched(page, world)
+    poll(page)
+    assert logins(world) == ["alice"]
+    assert member(page, "monitoring") == "watching"
+
+
+def test_changed_with_the_same_user_refreshes_the_session(page: Page, world: World) -> None:
+    signed_in_and_watched(page, world)
+    before = member(page, "session")
+    world.forget_browser_state(page)
+    poll(page)
+    after = member(page, "session")
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert logins(world) == ["alice", "alice"]
+    assert after["session_state"] != before["session_state"]
+    assert after["expires_at"] == before["expires_at"]
+    poll(page)
+    assert logins(world) == ["alice", "alice"]
+    assert member(page, "monitoring") == "watching"
+
+
+def test_another_user_at_the_provider_ends_the_local_session(page: Page, world: World) -> None:
+    signed_in_and_watched(page, world)
+    world.sign_in_elsewhere(page, "Bob")
+    poll(page)
+    expect_status(page, "revoked")
+    world.open(page, status="anonymous")
+
+
+def test_a_provider_that_confirms_another_user_ends_the_local_session(
+    page: Page, world: World
+) -> None:
+    signed_in_and_watched(page, world)
+    world.provider.edits.put("id_token", lambda claims: claims | {"sub": "bob"})
+    world.provider.edits.put("userinfo", lambda claims: claims | {"sub": "bob"})
+    world.sign_in_elsewhere(page, "Alice")
+    world.forget_browser_state(page)
+    poll(page)
+    expect_status(page, "revoked")
+    eventually(page, lambda: events(page, "oidc-revoked") != [])
+    assert events(page, "oidc-revoked")[0]["reason"] == "other_user"
+    world.open(page, status="anonymous")
+
+
+def test_a_logout_at_the_provider_ends_the_local_session(page: Page, world: World) -> None:
+    signed_in_and_watched(page, world)
+    world.sign_out_at_provider(page)
+    poll(page)
+    expect_status(page, "revoked")
+    eventually(page, lambda: events(page, "oidc-revoked") != [])
+    assert events(page, "oidc-revoked")[0]["reason"] == "provider"
+    world.open(page, status="anonymous")
+
+
+def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, world: World) -> None:
+    page.route(
+        world.address("check_session_iframe"),
+        lambda route: route.fulfill(body=ALWAYS_CHANGED, content_type="text/html"),
+    )
+    signed_in_and_watched(page, world)
+    for _ in range(45):
+        page.clock.run_for(5000)
+        page.wait_for_timeout(50)
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert logins(world) == ["alice"] * 4
+    assert member(page, "isAuthenticated") is True
+
+
+def test_a_logout_during_the_check_is_not_undone(page: Page, world: World) -> None:
+    signed_in_and_watched(page, world)
+    page.context.clear_cookies(name="oidc_session")
+    page.evaluate(
+        """async () => {
+          const frame = document.createElement('iframe')
+          frame.src = '/auth/login?silent=1'
+          document.body.append(frame)
+          const heard = new Promise(resolve => addEventListener('message', resolve))
+          window.answer = (await heard).data
+        }"""
+    )
+    assert page.evaluate("answer") == {
+        "type": "oidc-silent",
+        "outcome": "error",
+        "code": "session.required",
+    }
+    assert logins(world) == ["alice"]

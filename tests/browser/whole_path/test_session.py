@@ -1,0 +1,113 @@
+"""Login, expiry, idleness, revocation and logout, from the page to the provider and back."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+from fastapi_oidc.testing import SignedOut
+from tests.browser.element import events, eventually, expect_status, member, revalidate
+from tests.browser.whole_path.world import World
+
+EIGHT_HOURS = 8 * 3600
+
+
+def session_cookies(page: Page) -> list[str]:
+    return [name for cookie in page.context.cookies() if "session" in (name := cookie["name"])]
+
+
+def test_login_shows_who_is_signed_in_and_no_token(page: Page, world: World) -> None:
+    world.open(page, status="anonymous")
+    page.locator("oidc-context").evaluate("element => element.login()")
+    page.get_by_role("button", name="Alice").click()
+    expect_status(page, "authenticated")
+    session = member(page, "session")
+    assert isinstance(session, dict)
+    assert session["identity"]["name"] == "Alice"
+    assert {name for name in session if "token" in name} <= {
+        "csrf_token",
+        "access_token_expires_at",
+    }
+
+
+def test_the_session_expires_in_the_page_and_at_the_server(page: Page, world: World) -> None:
+    page.clock.install()
+    world.sign_in(page)
+    world.time.ahead = EIGHT_HOURS
+    page.clock.fast_forward(EIGHT_HOURS * 1000)
+    expect_status(page, "expired")
+    assert revalidate(page) == "expired"
+    world.open(page, status="anonymous")
+    assert session_cookies(page) == []
+
+
+def test_a_machine_that_slept_finds_itself_signed_out(page: Page, world: World) -> None:
+    page.clock.install()
+    world.sign_in(page, "idle-timeout=600")
+    page.clock.fast_forward(3600 * 1000)
+    eventually(page, lambda: world.provider.record.of(SignedOut) != [])
+    expect_status(page, "anonymous")
+
+
+def test_two_idle_tabs_sign_out_at_the_provider_once(page: Page, world: World) -> None:
+    page.context.clock.install()
+    world.sign_in(page, "idle-timeout=600")
+    other = page.context.new_page()
+    world.open(other, "idle-timeout=600", status="authenticated")
+    page.context.clock.fast_forward(601_000)
+    eventually(page, lambda: world.provider.record.of(SignedOut) != [])
+    page.context.clock.run_for(5000)
+    page.wait_for_timeout(500)
+    assert world.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
+    assert world.provider.record.calls["end_session"] == 1
+    for tab in (page, other):
+        world.open(tab, status="anonymous")
+
+
+def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> None:
+    world.sign_in(page)
+    world.end_everywhere("alice")
+    page.wait_for_timeout(1000)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    expect_status(page, "revoked")
+    assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": "session_ended"}]
+
+
+def test_a_back_channel_logout_is_noticed_at_the_interval(page: Page, world: World) -> None:
+    world.sign_in(page, "revalidate-interval=1")
+    world.end_everywhere("alice")
+    expect_status(page, "revoked")
+
+
+def test_the_heartbeat_carries_the_csrf_token_of_the_session(page: Page, world: World) -> None:
+    world.sign_in(page, "heartbeat-url=/heartbeat")
+    eventually(page, lambda: world.heartbeats.accepted == 1)
+
+
+def test_a_heartbeat_that_is_refused_ends_the_session(
+    page: Page, world: World, complaints: list[str]
+) -> None:
+    world.sign_in(page, "heartbeat-url=/heartbeat")
+    eventually(page, lambda: world.heartbeats.accepted == 1)
+    world.heartbeats.status = 401
+    assert revalidate(page) == "revoked"
+    assert session_cookies(page) == []
+    assert [text for text in complaints if "401" in text]
+    complaints.clear()
+
+
+def test_local_logout_leaves_the_user_signed_in_at_the_provider(page: Page, world: World) -> None:
+    world.sign_in(page)
+    page.locator("oidc-context").evaluate("element => element.logoutLocal()")
+    expect_status(page, "anonymous")
+    assert world.provider.record.of(SignedOut) == []
+    page.locator("oidc-context").evaluate("element => element.login()")
+    expect_status(page, "authenticated")
+
+
+def test_provider_logout_ends_both_sessions(page: Page, world: World) -> None:
+    world.sign_in(page)
+    page.locator("oidc-context").evaluate("element => element.logout()")
+    expect_status(page, "anonymous")
+    assert world.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
+    page.locator("oidc-context").evaluate("element => element.login()")
+    page.get_by_role("button", name="Bob").wait_for()
