@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -21,7 +22,7 @@ class SessionCodec(Generic[Identity]):
 
     def __init__(self, identity_type: type[Identity]) -> None:
         self._identity_type = identity_type
-        self._reader = _reader_for(identity_type)
+        self._read = _reader_for(identity_type)
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` is sure to read.
@@ -41,7 +42,7 @@ class SessionCodec(Generic[Identity]):
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:
         """The session that `encode` wrote; raises SessionError (session.malformed)."""
         try:
-            return self._reader.validate_json(encoded)
+            return self._read(encoded)
         except ValidationError as error:
             raise _malformed(error) from None
 
@@ -61,14 +62,16 @@ class TransactionCodec:
             raise _malformed(error) from None
 
 
-def _reader_for(identity_type: type[Identity]) -> TypeAdapter[OIDCSession[Identity]]:
+def _reader_for(identity_type: type[Identity]) -> Callable[[bytes], OIDCSession[Identity]]:
+    adapter: TypeAdapter[OIDCSession[Identity]]
     try:
-        return TypeAdapter(cast("type[OIDCSession[Identity]]", OIDCSession[identity_type]))  # type: ignore[valid-type]  # a type made at run time
+        adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]  # made at run time
     except PydanticUserError as error:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
             f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
         ) from None
+    return adapter.validator.validate_json
 
 
 def _malformed(error: ValidationError) -> SessionError:

@@ -48,7 +48,7 @@ class SessionCookie(Generic[Identity]):
         *,
         max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE,
     ) -> None:
-        self._codec, self._sealer, self._names = codec, sealer, names
+        self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
 
     def seal(self, session: OIDCSession[Identity]) -> str:
@@ -60,17 +60,17 @@ class SessionCookie(Generic[Identity]):
         size = self._size(plaintext)
         if size > self._limit or len(encoded) > MAXIMUM_PLAINTEXT_BYTES:
             raise CookieTooLarge(size, self._limit, _parts(encoded))
-        return self._sealer.seal(plaintext, name=self._names.session)
+        return self._sealer.seal(plaintext, name=self._name)
 
     def open(self, value: str) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
-        plaintext = self._sealer.open(value, name=self._names.session)
+        plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         return self._codec.decode(plaintext)
 
     def _size(self, plaintext: bytes) -> int:
-        return len(self._names.session) + sealed_length(len(plaintext))
+        return len(self._name) + sealed_length(len(plaintext))
 
 
 def session_cookie_change(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
