@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from contextlib import suppress
 from dataclasses import replace
 
 import uvicorn
-from pydantic import ValidationError
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
@@ -18,12 +18,13 @@ from fastapi_oidc import ConfigurationError
 
 
 def main() -> None:
-    """Serve until Ctrl-C; what cannot work is one sentence and exit code 2."""
+    """Serve until Ctrl-C or SIGTERM; what cannot work is one sentence and exit code 2."""
     try:
-        # The server ends in order at Ctrl-C, and then passes the interrupt on.
+        # The server ends in order at a signal, and then passes it on.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             serve(ConsoleSettings.from_environment(os.environ))
-    except (SettingsError, ConfigurationError, ValidationError) as error:
+    except (SettingsError, ConfigurationError) as error:
         print(f"The console cannot start: {error}", file=sys.stderr)
         sys.exit(2)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from examples.console.lively_memory import LivelyMemory
 from examples.console.settings import ConsoleSettings, SettingsError
@@ -49,7 +49,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         provider = None if settings.issuer else _provider(stack, settings)
         own = {name: str(monitor.socket_path) for name, monitor in monitors.items()}
         yield Parts(
-            oidc=OIDCSettings() if provider is None else _demo_settings(provider, settings),
+            oidc=_demo_settings(provider, settings) if provider else _given_settings(),
             sockets=settings.sockets or own,
             suggestions=_samples(folder) if own else {},
             provider=provider,
@@ -84,6 +84,19 @@ def _demo_settings(provider: DevProvider, settings: ConsoleSettings) -> OIDCSett
         base_url=f"http://127.0.0.1:{settings.port}",
         allow_insecure_http=True,
     )
+
+
+def _given_settings() -> OIDCSettings:
+    """The settings of a real provider, from the environment."""
+    try:
+        return OIDCSettings()
+    except ValidationError as error:
+        told = ", ".join(
+            f"OIDC_{str(fault['loc'][0]).upper()}: {fault['msg'].lower()}"
+            for fault in error.errors(include_url=False, include_input=False)
+            if fault["loc"]
+        )
+        raise SettingsError(told) from error
 
 
 def _samples(folder: Path) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""`python -m examples.console` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser import Browser
+
+SECONDS = 60
+
+
+@contextmanager
+def demo(**environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The demo on free ports; ended at the latest with the block."""
+    ports = {"CONSOLE_PORT": "0", "CONSOLE_PROVIDER_PORT": "0"}
+    clean = {name: value for name, value in os.environ.items() if name[:4] not in ("OIDC", "VMM_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.console"],
+        env={**clean, **ports, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def lines_until(process: subprocess.Popen[str], last: str) -> str:
+    assert process.stdout is not None
+    told = ""
+    for line in process.stdout:
+        told += line
+        if last in line:
+            break
+    return told
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_to_go_and_ends_in_order(signal_number: int) -> None:
+    with demo() as process:
+        told = lines_until(process, "Stop with")
+        assert "Sign in as        alice (admin) or bob (viewer), no password" in told
+        address = re.search(r"http://127\.0\.0\.1:\d+", told)
+        socket_path = re.search(r"/\S+\.socket", told)
+        assert address
+        assert socket_path
+        with Browser(address[0]) as browser:
+            browser.home()
+            browser.click("AA Alice Admin")
+            assert "Not started" in browser.text
+        process.send_signal(signal_number)
+        _, errors = process.communicate(timeout=SECONDS)
+    assert "Traceback" not in errors
+    assert not Path(socket_path[0]).parent.exists()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "sentence"),
+    [
+        ("CONSOLE_PORT", "Choose another with CONSOLE_PORT."),
+        ("CONSOLE_PROVIDER_PORT", "Choose another with CONSOLE_PROVIDER_PORT."),
+    ],
+)
+def test_a_taken_port_is_one_sentence(variable: str, sentence: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with demo(**{variable: port}) as process:
+            _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 2
+    assert errors.count("\n") == 1
+    assert errors.startswith("The console cannot start: ")
+    assert port in errors
+    assert sentence in errors
+
+
+def test_a_provider_without_a_client_is_one_sentence() -> None:
+    with demo(OIDC_ISSUER="https://op.example.com") as process:
+        _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 2
+    sentence = "OIDC_CLIENT_ID: field required, OIDC_COOKIE_SECRET: field required"
+    assert errors == f"The console cannot start: {sentence}\n"
