@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,14 +11,12 @@ from pathlib import Path
 from typing import IO, Literal
 
 import httpx
-import pytest
 
-from tests.programs import require_program
+from tests.programs import require_npm_package, require_program
 
 Package = Literal["oidc-provider", "oidc-provider-6"]
 
 SCRIPT = Path(__file__).with_name("provider.mjs")
-NODE_FOLDER = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class RealProvider:
 def running_provider(package: Package) -> Iterator[RealProvider]:
     """Starts the provider and ends it afterwards; it also ends when this process does."""
     node = require_program("node", package="nodejs")
-    _require_installed(package)
+    require_npm_package(package)
     with subprocess.Popen(
         [node, str(SCRIPT), package], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -60,12 +57,3 @@ def _issuer(output: IO[str]) -> str:
         if line.startswith("{"):
             return str(json.loads(line)["issuer"])
     raise RuntimeError("the provider ended before it listened")
-
-
-def _require_installed(package: Package) -> None:
-    if (NODE_FOLDER / "node_modules" / package).is_dir():
-        return
-    sentence = f"The npm package {package} is missing. Install it with: npm ci --prefix tests"
-    if os.environ.get("CI") == "true":
-        pytest.fail(sentence, pytrace=False)
-    pytest.skip(sentence)
