@@ -15,6 +15,8 @@ from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websock
 from fastapi_oidc.web.routes import RoutePaths
 from fastapi_oidc.web.site import Instance
 
+_NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
+
 
 class OIDCMiddleware:
     """Fills `request.state.oidc` with `OIDCLocals` for every HTTP request and websocket.
@@ -31,7 +33,7 @@ class OIDCMiddleware:
     ) -> None:
         self._app = app
         self._site = oidc.site
-        self._excluded = tuple(prefix.rstrip("/") for prefix in exclude)
+        self._excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
         self._paths: dict[str, RoutePaths] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +58,7 @@ class OIDCMiddleware:
 
     async def _load(self, exchange: Exchange[Any, Any]) -> None:
         state = exchange.connection.scope.setdefault("state", {})
-        state[self._site.name] = OIDCLocals()
+        state[self._site.name] = _NOBODY
         if not self._is_left_alone(exchange):
             state[self._site.name] = await exchange.locals()
 
@@ -66,7 +68,7 @@ class OIDCMiddleware:
         if path in exchange.paths:
             return True
         path = path.removeprefix(scope.get("root_path", ""))
-        return any(path == prefix or path.startswith(prefix + "/") for prefix in self._excluded)
+        return f"{path}/".startswith(self._excluded)
 
     def _paths_for(self, scope: Scope) -> RoutePaths:
         root_path = scope.get("root_path", "")
