@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+NODE_MODULES = Path(__file__).with_name("node_modules")
 
 
 def require_program(name: str, *, package: str) -> str:
@@ -16,11 +20,20 @@ def require_program(name: str, *, package: str) -> str:
     path = shutil.which(name)
     if path is not None:
         return path
+    _miss(f"program {name}", f"apt-get install -y {package}")
+
+
+def require_npm_package(name: str) -> Path:
+    """The folder of an npm package that tests/package.json lists; missing, it is as a program."""
+    folder = NODE_MODULES / name
+    if not folder.is_dir():
+        _miss(f"npm package {name}", "npm ci --prefix tests")
+    return folder
+
+
+def _miss(thing: str, command: str) -> NoReturn:
     test = os.environ.get("PYTEST_CURRENT_TEST", "a test").partition(" ")[0]
-    sentence = (
-        f"The program {name} is missing and {test} needs it. "
-        f"Install it with: apt-get install -y {package}"
-    )
+    sentence = f"The {thing} is missing and {test} needs it. Install it with: {command}"
     if os.environ.get("CI") == "true":
         pytest.fail(sentence, pytrace=False)
     pytest.skip(sentence)

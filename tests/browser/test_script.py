@@ -1,0 +1,60 @@
+"""The script as a file: its size, its version, and what Node and TypeScript say about it."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+from pathlib import Path
+
+import fastapi_oidc.web.browser.script as module
+from fastapi_oidc.web.browser.script import SCRIPT, Script
+from tests.programs import require_npm_package, require_program
+
+PATH = Path(module.__file__).with_name("oidc-context.js")
+STRICT = ["--checkJs", "--allowJs", "--noEmit", "--strict", "--noImplicitReturns"]
+TARGET = ["--target", "es2022", "--module", "esnext", "--lib", "es2023,dom,dom.iterable"]
+
+
+def run(*command: str | Path) -> None:
+    """Runs a program; what it says is the message of a failure."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_is_served_as_written() -> None:
+    assert SCRIPT.content == PATH.read_bytes()
+
+
+def test_it_is_under_ten_kilobytes_on_the_wire() -> None:
+    assert len(gzip.compress(SCRIPT.content)) < 10_000
+
+
+def test_it_depends_on_nothing() -> None:
+    lines = SCRIPT.content.decode().splitlines()
+    assert [line for line in lines if line.startswith("import ") or "import(" in line] == []
+
+
+def test_another_content_is_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "other.js"
+    path.write_bytes(SCRIPT.content + b"\n")
+    other = Script.read(path)
+    assert other.version != SCRIPT.version
+    assert other.etag == f'"{other.version}"'
+
+
+def test_only_a_url_that_names_the_version_is_kept() -> None:
+    kept = SCRIPT.headers(SCRIPT.version)["Cache-Control"]
+    assert kept == "public, max-age=31536000, immutable"
+    for other in (None, "", "0" * 16):
+        assert SCRIPT.headers(other)["Cache-Control"] == "no-cache"
+
+
+def test_its_decisions_hold_in_node() -> None:
+    node = require_program("node", package="nodejs")
+    run(node, "--test", *sorted((Path(__file__).parent / "core").glob("*.test.mjs")))
+
+
+def test_its_types_are_sound() -> None:
+    node = require_program("node", package="nodejs")
+    compiler = require_npm_package("typescript") / "bin/tsc"
+    run(node, compiler, *STRICT, *TARGET, PATH)

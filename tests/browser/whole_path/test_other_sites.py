@@ -1,0 +1,96 @@
+"""What a page of another site can do with the silent login: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from fastapi_oidc.testing import SignedIn, SignedOut
+from tests.browser.element import member, revalidate
+from tests.browser.whole_path.world import World
+from tests.oidc.real_op.serving import free_socket, serving
+
+PAGE = """<!doctype html><title>Other site</title><link rel="icon" href="data:,">
+<script>window.heard = []; onmessage = ({ data }) => heard.push(data)</script>"""
+
+
+async def _attack(request: Request) -> Response:
+    return HTMLResponse(PAGE)
+
+
+@pytest.fixture(params=["localhost", "127.0.0.1"], ids=["other_site", "same_site_other_origin"])
+def other_origin(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A page of another site, and one that is another origin of the same site."""
+    app = Starlette(routes=[Route("/", _attack)])
+    with free_socket() as (listener, origin), serving(app, listener):
+        yield origin.replace("127.0.0.1", request.param)
+
+
+@pytest.fixture
+def attacker(page: Page, world: World, other_origin: str) -> Page:
+    """A tab with the other page, in the browser of a user who is signed in."""
+    world.sign_in(page)
+    tab = page.context.new_page()
+    tab.goto(other_origin)
+    return tab
+
+
+FRAME = """async url => {
+  const frame = document.createElement('iframe')
+  frame.src = url
+  document.body.append(frame)
+  await new Promise(resolve => frame.addEventListener('load', resolve))
+}"""
+
+
+@pytest.mark.parametrize("path", ["/auth/login?silent=1", "/auth/callback?code=x&state=y"])
+def test_framing_the_silent_login_ends_nothing(
+    page: Page, world: World, attacker: Page, path: str, tolerate: Callable[[str], None]
+) -> None:
+    attacker.evaluate(FRAME, world.origin + path)
+    attacker.wait_for_timeout(300)
+    assert attacker.evaluate("heard") == []
+    assert revalidate(page) == "authenticated"
+    assert len(world.provider.record.of(SignedIn)) == 1
+    tolerate("status of 40[03]|frame-ancestors|X-Frame-Options|Refused to display")
+
+
+def test_opening_the_silent_login_is_refused(
+    page: Page, world: World, attacker: Page, tolerate: Callable[[str], None]
+) -> None:
+    answer = attacker.goto(f"{world.origin}/auth/login?silent=1")
+    assert answer is not None
+    assert answer.status == 403
+    assert revalidate(page) == "authenticated"
+    tolerate("status of 403")
+
+
+@pytest.mark.parametrize("fields", ["", "<input name=local value=1>"])
+def test_a_foreign_logout_form_is_refused(
+    page: Page, world: World, attacker: Page, fields: str, tolerate: Callable[[str], None]
+) -> None:
+    action = f"{world.origin}/auth/logout"
+    attacker.set_content(f"<form method=post action={action}>{fields}<button>Go</button></form>")
+    attacker.get_by_role("button").click()
+    expect(attacker).to_have_url(action)
+    assert revalidate(page) == "authenticated"
+    assert world.provider.record.of(SignedOut) == []
+    tolerate("status of 403")
+
+
+def test_a_foreign_page_cannot_read_the_session(
+    page: Page, world: World, attacker: Page, tolerate: Callable[[str], None]
+) -> None:
+    read = attacker.evaluate(
+        "url => fetch(url, { credentials: 'include' }).then(answer => answer.text(), () => null)",
+        f"{world.origin}/auth/session",
+    )
+    assert read is None
+    assert member(page, "isAuthenticated") is True
+    tolerate("CORS|ERR_FAILED")
