@@ -8,6 +8,8 @@ import keyword
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
+from pydantic import BaseModel
+
 from codegen.document import (
     TARGET,
     Document,
@@ -19,13 +21,16 @@ from codegen.document import (
 )
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
-from generated_vmm.model import ApiModel
 
 # What the templates import into the modules of the models.
 IMPORTED = {
     "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "JsonValue",
     "Literal", "NotRequired", "Operation", "TypeAlias", "TypedDict",
 }  # fmt: skip
+
+# What every model has beside what pydantic gives it. Not read from `generated_vmm`: the package
+# cannot be imported while its generated half is missing or broken, and then this has to run.
+OWN_METHODS = {"from_answer", "to_json"}
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
@@ -171,8 +176,8 @@ def _docstring(operation: Document, endpoint: str) -> str:
 
 def _is_taken(name: str) -> bool:
     """Whether a field of this name would hide what every model has, its metaclass included."""
-    inherited = {*dir(ApiModel), *(known for known, _ in inspect.getmembers(type(ApiModel)))}
-    return name in inherited or keyword.iskeyword(name)
+    inherited = {*dir(BaseModel), *(known for known, _ in inspect.getmembers(type(BaseModel)))}
+    return name in inherited | OWN_METHODS or keyword.iskeyword(name)
 
 
 def _one_answer(operation: Document, place: str) -> None:

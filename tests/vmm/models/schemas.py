@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import jsonschema
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -18,6 +19,9 @@ from tests.vmm.codegen.descriptions import PROJECT
 
 DOCUMENT: Document = described(PROJECT, PROJECT.description())
 SCHEMAS: Document = schemas_of(DOCUMENT)
+# Bounded in number, not in time: a busy machine is no fault of a model.
+FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(FEW, max_examples=40)
 TEXT = st.text(max_size=8)
 ANY_JSON = st.recursive(
     st.none()

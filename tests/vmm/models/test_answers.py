@@ -8,13 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from codegen.document import Document
 from generated_vmm._generated.models import BalloonHintingStatus, FullVmConfiguration, InstanceInfo
-from tests.vmm.models.schemas import ANSWERED, SCHEMAS, least, model_named, resolved, valid
+from tests.vmm.models.schemas import (
+    ANSWERED,
+    FEW,
+    MANY,
+    SCHEMAS,
+    least,
+    model_named,
+    resolved,
+    valid,
+)
 
 
 def read(name: str, value: Any) -> Any:
@@ -36,7 +45,7 @@ def everywhere(schema: Document, value: Any, change: Callable[[Document, Any], A
 
 @pytest.mark.parametrize("name", ANSWERED)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_an_answer_as_described_is_read(name: str, values: st.DataObject) -> None:
     value = values.draw(valid(name))
     dumped = read(name, value).model_dump(by_alias=True, exclude_unset=True)
@@ -45,7 +54,7 @@ def test_an_answer_as_described_is_read(name: str, values: st.DataObject) -> Non
 
 @pytest.mark.parametrize("name", ANSWERED)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_unknown_members_are_ignored(name: str, values: st.DataObject) -> None:
     value = values.draw(valid(name))
 
@@ -58,7 +67,7 @@ def test_unknown_members_are_ignored(name: str, values: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ANSWERED)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_unknown_values_of_enums_are_kept(name: str, values: st.DataObject) -> None:
     value = everywhere(
         SCHEMAS[name],
@@ -70,7 +79,7 @@ def test_unknown_values_of_enums_are_kept(name: str, values: st.DataObject) -> N
 
 @pytest.mark.parametrize("name", ANSWERED)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_numbers_outside_the_described_range_are_kept(name: str, values: st.DataObject) -> None:
     value = everywhere(
         SCHEMAS[name],
@@ -103,7 +112,7 @@ def test_an_answer_without_a_required_member_is_refused(name: str, member: str) 
 
 
 @given(content=st.binary(max_size=40))
-@settings(max_examples=200, deadline=None)
+@MANY
 def test_any_bytes_are_an_answer_or_a_validation_error(content: bytes) -> None:
     with contextlib.suppress(ValidationError):
         InstanceInfo.from_answer(content)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypeAlias
 
 import pytest
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
+from codegen.describe import OWN_METHODS
 from generated_vmm.model import Absent, AnsweredAs, ApiDocument, ApiModel, no_answer
 
 Colour: TypeAlias = Annotated[Literal["red", "green"], AnsweredAs(str)]
@@ -98,6 +99,11 @@ def test_free_form_json_has_only_what_json_has(value: object) -> None:
 def test_a_model_that_this_monitor_lacks_says_so() -> None:
     with pytest.raises(ValidationError, match="the monitor of this version has no Torch"):
         Torch.model_validate({"watts": 5})
+
+
+def test_codegen_knows_the_names_that_a_field_must_not_take() -> None:
+    own = {name for name in dir(ApiModel) if not name.startswith("_")}
+    assert own - set(dir(BaseModel)) == OWN_METHODS
 
 
 def test_nothing_is_read_from_an_answer_without_a_body() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.vmm.models.schemas import (
+    FEW,
+    MANY,
     SCHEMAS,
     SENT,
     least,
@@ -53,7 +55,7 @@ def accepts(name: str, value: Any) -> bool:
 
 @pytest.mark.parametrize("name", SENT)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_what_is_described_is_accepted(name: str, values: st.DataObject) -> None:
     value = values.draw(valid(name))
     assert validator(name).is_valid(value)
@@ -62,7 +64,7 @@ def test_what_is_described_is_accepted(name: str, values: st.DataObject) -> None
 
 @pytest.mark.parametrize("name", SENT)
 @given(values=st.data())
-@settings(max_examples=50, deadline=None)
+@MANY
 def test_model_and_schema_agree_on_what_is_nearly_right(name: str, values: st.DataObject) -> None:
     value = values.draw(nearly_valid(name))
     assert accepts(name, value) is validator(name).is_valid(value)
@@ -70,7 +72,7 @@ def test_model_and_schema_agree_on_what_is_nearly_right(name: str, values: st.Da
 
 @pytest.mark.parametrize("name", SENT)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_what_is_sent_is_what_was_set(name: str, values: st.DataObject) -> None:
     value = values.draw(valid(name))
     sent = json.loads(model_named(name).model_validate(value).to_json())
@@ -80,7 +82,7 @@ def test_what_is_sent_is_what_was_set(name: str, values: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", SENT)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_a_model_comes_back_from_its_own_json(name: str, values: st.DataObject) -> None:
     model = model_named(name)
     made = model.model_validate(values.draw(valid(name)))
@@ -90,7 +92,7 @@ def test_a_model_comes_back_from_its_own_json(name: str, values: st.DataObject) 
 
 @pytest.mark.parametrize("name", SENT)
 @given(values=st.data())
-@settings(max_examples=15, deadline=None)
+@FEW
 def test_json_is_checked_as_python_values_are(name: str, values: st.DataObject) -> None:
     value = values.draw(nearly_valid(name))
     try:

@@ -1,0 +1,47 @@
+"""Whatever became of the generated package, the next run makes it whole."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codegen.tree import differences
+from tests.vmm.codegen.descriptions import PROJECT, ROOT
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the project, codegen included, to run as a user does."""
+    root = tmp_path / "project"
+    for name in ("codegen", "openapi", "generated_vmm", "docs/vmm"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def killed_between_the_renames(package: Path) -> None:
+    shutil.copytree(package, package.with_name("._generated.new"))
+    package.rename(package.with_name("._generated.old"))
+
+
+def broken_by_hand(package: Path) -> None:
+    (package / "__init__.py").write_text("this is no Python", encoding="utf-8")
+
+
+def removed(package: Path) -> None:
+    shutil.rmtree(package)
+
+
+@pytest.mark.parametrize("harm", [killed_between_the_renames, broken_by_hand, removed])
+def test_the_next_run_makes_the_package_whole(harm: Callable[[Path], None], checkout: Path) -> None:
+    package = checkout / "generated_vmm" / "_generated"
+    harm(package)
+    run = [sys.executable, "-m", "codegen"]
+    subprocess.run(run, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
+    assert list(differences(package, PROJECT.package)) == []
+    assert not list(package.parent.glob("._generated.*"))
+    subprocess.run([*run, "--check"], cwd=checkout, check=True)
