@@ -1,81 +1,84 @@
-"""`python -m examples.console.screenshots FOLDER`: pictures of the running demo."""
+"""`python -m examples.console.screenshots FOLDER`: pictures of the running console, for the README."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
+import shutil
+import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final, Literal
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from examples.console.app import create_app
+from examples.console.demo import parts
+from examples.console.serving import serving
+from examples.console.settings import ConsoleSettings
+
+FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+CHART_MILLISECONDS: Final = 25_000
+"""Long enough for the chart of memory to have a shape."""
 
 
 def main(folder: Path) -> None:
-    """Write every picture into `folder`."""
+    """Write `console.png`, `console-dark.png` and `console-phone.png` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with demo() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        desktop = browser.new_page(viewport={"width": 1120, "height": 760}, color_scheme="light")
-        sign_in(desktop, url)
-        start(desktop)
-        desktop.screenshot(path=folder / "console.png")
-        desktop.emulate_media(color_scheme="dark")
-        desktop.set_viewport_size({"width": 390, "height": 780})
-        desktop.screenshot(path=folder / "console-phone-dark.png")
-        browser.close()
+    with ExitStack() as stack:
+        address = stack.enter_context(_console())
+        playwright = stack.enter_context(sync_playwright())
+        chromium = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
+        desk = _sign_in(chromium, address, width=1200, height=800, scheme="light")
+        _start_a_machine(desk)
+        dark = _sign_in(chromium, address, width=1200, height=800, scheme="dark")
+        phone = _sign_in(chromium, address, width=390, height=844, scheme="light")
+        desk.wait_for_timeout(CHART_MILLISECONDS)
+        for name, page in (("", desk), ("-dark", dark), ("-phone", phone)):
+            page.screenshot(path=folder / f"console{name}.png")
+        chromium.close()
 
 
 @contextmanager
-def demo() -> Iterator[str]:
-    """The demo on free ports; yields the console's address."""
-    environment = os.environ | {"CONSOLE_PORT": "0", "CONSOLE_PROVIDER_PORT": "0"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "examples.console"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield _address(process)
-    finally:
-        process.terminate()
-        process.wait(10)
+def _console() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
+        with parts(settings) as console:
+            app = create_app(console.oidc, console.sockets, console.suggestions)
+            with serving(app, listener):
+                yield f"http://127.0.0.1:{port}"
 
 
-def _address(process: subprocess.Popen[str]) -> str:
-    for line in process.stdout or ():
-        found = re.search(r"microVM console\s+(http://\S+)", line)
-        if found is not None:
-            return found[1]
-    raise SystemExit("the demo did not start")
+def _chromium() -> str:
+    program = shutil.which("chromium")
+    if program is None:
+        sys.exit("Chromium is missing. Install it with: apt-get install -y chromium")
+    return program
 
 
-def sign_in(page: Page, url: str) -> None:
-    """Alice, the admin, is signed in."""
-    page.goto(url)
-    page.get_by_role("button", name="Alice Admin").click()
-    page.wait_for_url(f"{url}/**")
+def _sign_in(
+    chromium: Browser, address: str, *, width: int, height: int, scheme: Literal["light", "dark"]
+) -> Page:
+    size = ViewportSize(width=width, height=height)
+    context = chromium.new_context(viewport=size, color_scheme=scheme, device_scale_factor=1.5)
+    page = context.new_page()
+    page.goto(address)
+    page.click("button[value=alice]")
+    page.wait_for_url("**/machines/demo")
+    return page
 
 
-def start(page: Page) -> None:
-    """The demo's machine is set up as its form suggests, and runs."""
+def _start_a_machine(page: Page) -> None:
+    page.get_by_role("link", name="Devices").click()
+    page.fill("#balloon-amount_mib", "64")
+    page.get_by_role("button", name="Save balloon").click()
+    page.get_by_role("link", name="Overview").click()
+    page.fill("#machine_config-vcpu_count", "2")
+    page.fill("#machine_config-mem_size_mib", "512")
     page.get_by_role("button", name="Save setup").click()
     page.get_by_role("button", name="Start", exact=True).click()
-    page.get_by_role("button", name="Pause", exact=True).wait_for()
+    expect(page.get_by_text("The machine is running.")).to_be_visible()
 
 
 if __name__ == "__main__":

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Thread
-
-import uvicorn
-from fastapi import FastAPI
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
+from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
 from generated_vmm.testing import SimulatedMonitor
 
@@ -44,21 +40,5 @@ def running_console(sockets: Mapping[str, str] | None = None) -> Iterator[Runnin
         settings = ConsoleSettings(port=port, provider_port=0, sockets=sockets or {}, issuer=None)
         with parts(settings) as console:
             app = create_app(console.oidc, console.sockets, console.suggestions)
-            with served(app, listener):
+            with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)
-
-
-@contextmanager
-def served(app: FastAPI, listener: socket.socket) -> Iterator[None]:
-    """`app` answers on `listener` while the block runs."""
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, args=([listener],), daemon=True)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.005)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()

@@ -40,12 +40,12 @@ function everyNowAndThen(look) {
 }
 
 /**
- * The answer, or null when there is none; without a session the page is left to the server.
+ * The answer, or null when there is none; a session that is over is the business of `<oidc-context>`.
  * @param {string} url
  */
 async function ask(url) {
   const answer = await fetch(url, { headers: { Accept: 'application/json' } }).catch(() => null)
-  if (answer?.status === 401) location.reload()
+  if (answer?.status === 401) void /** @type {any} */ (document.querySelector('oidc-context')).revalidate?.()
   return answer?.ok ? answer : null
 }
 

@@ -1,0 +1,38 @@
+"""The console on a socket, from a thread of this process: for tests and screenshots."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+START_SECONDS: Final = 10.0
+
+
+@contextmanager
+def serving(app: FastAPI, listener: socket.socket) -> Iterator[None]:
+    """`app` answers on `listener` while the block runs."""
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, args=([listener],), name="console", daemon=True)
+    thread.start()
+    try:
+        _wait_until_started(server, thread)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _wait_until_started(server: uvicorn.Server, thread: Thread) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise RuntimeError("the console did not start")
+        time.sleep(0.005)

@@ -1,0 +1,204 @@
+"""The console in Chromium: accessible, quiet, alive, usable by keyboard, at every width."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
+
+from tests.console.running import RunningConsole
+from tests.programs import require_program
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+AXE = Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"
+REMEMBER_BUTTON = """addEventListener('submit', ({ submitter }) =>
+  setTimeout(() => { sessionStorage.button = `${submitter.textContent} ${submitter.ariaBusy}` }))"""
+TABS = ("overview", "devices", "metadata", "snapshots", "configuration", "calls")
+
+Scheme = Literal["light", "dark"]
+Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = require_program("chromium", package="chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, console: RunningConsole) -> Iterator[Visit]:
+    """Signs a person in, in a profile of their own; pages that complain fail the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def sign_in(name: str = "alice", *, width: int = 1280, scheme: Scheme = "light") -> Page:
+        size = ViewportSize(width=width, height=900)
+        context = chromium.new_context(viewport=size, color_scheme=scheme, base_url=console.url)
+        contexts.append(context)
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto("/")
+        page.click(f"button[value={name}]")
+        page.wait_for_url("**/machines/demo")
+        return page
+
+    yield sign_in
+    for context in contexts:
+        context.close()
+    # Chromium itself notes every answer of 400 and above; those of a refused form are wanted.
+    assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+def go_on_late(route: Route) -> None:
+    time.sleep(0.5)
+    route.continue_()
+
+
+def press(page: Page, label: str) -> None:
+    page.get_by_role("button", name=label, exact=True).click()
+
+
+def set_up(page: Page) -> None:
+    press(page, "Save setup")
+    expect(page.get_by_role("status")).to_have_text("Setup saved.")
+
+
+def violations(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_page_is_accessible_and_fits(visit: Visit, width: int, scheme: Scheme) -> None:
+    page = visit(width=width, scheme=scheme)
+    page.goto("/machines/demo/devices")
+    press(page, "Save balloon")
+    page.goto("/machines/demo/overview")
+    set_up(page)
+    for button in (None, "Start"):
+        if button:
+            press(page, button)
+            expect(page.get_by_text("The machine is running.")).to_be_visible()
+        for tab in TABS:
+            page.goto(f"/machines/demo/{tab}")
+            assert violations(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("summary")
+    assert violations(page) == []
+
+
+def test_pages_with_faults_are_accessible(visit: Visit) -> None:
+    page = visit()
+    page.fill("#boot_source-kernel_image_path", "/nowhere")
+    press(page, "Save setup")
+    wrong = page.locator("#boot_source-kernel_image_path")
+    expect(wrong).to_be_focused()
+    expect(wrong).to_have_accessible_description(re.compile("The kernel file cannot be opened"))
+    assert violations(page) == []
+    page.goto("/nowhere")
+    assert violations(page) == []
+    page.goto("/signed-out")
+    assert violations(page) == []
+
+
+def test_the_keyboard_is_enough(visit: Visit, console: RunningConsole) -> None:
+    page = visit()
+
+    def reach(label: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.textContent.trim()") == label:
+                return page.keyboard.press("Enter")
+        pytest.fail(f"{label} cannot be reached")
+
+    reach("Save setup")
+    expect(page.get_by_role("status")).to_have_text("Setup saved.")
+    reach("Start")
+    expect(page.get_by_role("status")).to_have_text("The machine is running.")
+    page.focus("summary")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Sign out everywhere")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Sign out everywhere")).to_be_hidden()
+    assert console.monitor.state == "Running"
+
+
+def test_a_page_shows_what_somebody_else_changed(visit: Visit) -> None:
+    page, other = visit(), visit("bob")
+    set_up(page)
+    press(page, "Start")
+    expect(other.locator("h1")).to_contain_text("Running")
+
+
+def test_what_was_typed_is_not_thrown_away(visit: Visit) -> None:
+    page, other = visit(), visit()
+    other.fill("#machine_config-mem_size_mib", "256")
+    set_up(page)
+    press(page, "Start")
+    expect(other.get_by_role("alert")).to_contain_text("The machine has changed meanwhile.")
+    expect(other.locator("#machine_config-mem_size_mib")).to_have_value("256")
+
+
+def test_long_work_shows_progress_and_is_not_begun_twice(
+    visit: Visit, console: RunningConsole
+) -> None:
+    page = visit()
+    set_up(page)
+    page.evaluate(REMEMBER_BUTTON)
+    page.route("**/machines/demo/start", go_on_late)
+    page.get_by_role("button", name="Start", exact=True).dblclick()
+    expect(page.get_by_role("status")).to_have_text("The machine is running.")
+    assert page.evaluate("sessionStorage.button") == "Starting… true"
+    assert console.changes().count("PUT /actions") == 1
+
+
+def test_the_chart_is_alive(visit: Visit) -> None:
+    page = visit()
+    page.goto("/machines/demo/devices")
+    press(page, "Save balloon")
+    page.goto("/machines/demo/overview")
+    set_up(page)
+    press(page, "Start")
+    chart = page.get_by_role("img", name=re.compile("Memory over"))
+    first = chart.get_attribute("aria-label")
+    expect(chart).not_to_have_attribute("aria-label", first or "", timeout=10_000)
+
+
+def test_a_logout_at_the_provider_is_noticed_within_seconds(
+    visit: Visit, console: RunningConsole
+) -> None:
+    page = visit()
+    provider = console.parts.provider
+    assert provider is not None
+    # Playwright's own event loop runs on this thread.
+    logout = Thread(target=lambda: asyncio.run(provider.log_out("alice")))
+    logout.start()
+    logout.join()
+    page.wait_for_url("**/signed-out?why=elsewhere", timeout=10_000)
+    expect(page.get_by_role("heading")).to_have_text("Signed out")
+    expect(page.get_by_text("You were signed out")).to_be_visible()
+
+
+def test_signing_out_in_one_tab_is_noticed_in_the_other(visit: Visit) -> None:
+    page = visit()
+    other = page.context.new_page()
+    other.goto("/machines/demo/devices")
+    page.click("summary")
+    press(page, "Sign out everywhere")
+    page.wait_for_url("**/signed-out")
+    other.wait_for_url("**/signed-out?why=elsewhere", timeout=10_000)
