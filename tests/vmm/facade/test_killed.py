@@ -29,6 +29,6 @@ def test_the_call_fails_at_once_and_so_does_the_next(run: Run, socket_path: Path
         assert monitor.stdout.readline() == b"ready\n"
         with pytest.raises(VmmConnectionError, match=r"connection lost: .*may have carried"):
             run(lambda vm: vm.action("InstanceStart"))
+        assert monitor.wait() == -9
         with pytest.raises(VmmConnectionError, match="refused; nothing was sent"):
             run(lambda vm: vm.action("InstanceStart"))
-    assert monitor.returncode == -9
