@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.browser.element import RECORD_EVENTS
 from tests.browser.site import Site
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_program
@@ -21,12 +22,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-EVENTS = """
-window.seen = []
-for (const type of ['oidc-change', 'oidc-expired', 'oidc-idle', 'oidc-revoked']) {
-  addEventListener(type, ({ detail }) => seen.push({ type, ...detail }))
-}
-"""
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +55,7 @@ def context(chromium: Browser, complaints: list[str], site: object) -> Iterator[
     What its pages complain about fails the test, unless it is taken out.
     """
     context = chromium.new_context()
-    context.add_init_script(EVENTS)
+    context.add_init_script(RECORD_EVENTS)
     context.on("weberror", lambda error: complaints.append(str(error.error)))
     context.on(
         "console",

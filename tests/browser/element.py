@@ -9,6 +9,14 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
 
+EVENTS = ["oidc-change", "oidc-expired", "oidc-idle", "oidc-revoked"]
+RECORD_EVENTS = f"""
+window.seen = []
+for (const type of {EVENTS}) {{
+  addEventListener(type, ({{ detail }}) => seen.push({{ type, ...detail }}))
+}}
+"""
+
 
 def opened(page: Page, site: Site, attributes: str = "", *, status: str = "authenticated") -> Page:
     """The page with an element of these attributes, once the element has `status`."""

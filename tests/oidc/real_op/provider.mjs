@@ -58,7 +58,8 @@ const configuration = {
   adapter: MemoryAdapter,
   features,
   claims: { openid: ['sub', 'roles'], profile: ['name'], email: ['email'] },
-  cookies: { keys: [randomUUID()] },
+  // SameSite=None, which a provider on another site needs, would need https.
+  cookies: { keys: [randomUUID()], long: { sameSite: 'lax' } },
   findAccount: (_context, sub) => ({ accountId: sub, claims: () => ({ sub, ...people[sub] }) }),
   interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
   issueRefreshToken: () => true,
