@@ -51,8 +51,7 @@ class Tokens(Frozen):
     ) -> dict[str, object]:
         if info.context is not SEALING:
             raise TypeError("tokens never leave a session: send PublicSession.of(session) instead")
-        written: dict[str, object] = handler(self)
-        return written
+        return _without_nulls(handler(self))
 
 
 class OIDCSession(Frozen, Generic[Identity]):
@@ -81,6 +80,11 @@ class OIDCSession(Frozen, Generic[Identity]):
     authenticated_at: int
     refreshed_at: int | None = None
     expires_at: int
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        # An identity of None is a value like any other.
+        return {"identity": None} | _without_nulls(handler(self))
 
 
 class PublicSession(Frozen, Generic[Identity]):
@@ -140,3 +144,8 @@ class RevocationRecord(Frozen):
     jti: str
     issued_at: int
     expires_at: int
+
+
+def _without_nulls(members: dict[str, object]) -> dict[str, object]:
+    """What is absent takes no room in a cookie; fields are read back as None."""
+    return {name: value for name, value in members.items() if value is not None}

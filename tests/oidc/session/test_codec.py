@@ -43,6 +43,19 @@ def test_an_identity_is_whatever_pydantic_reads(
     assert type(read.identity) is type(identity)
 
 
+def test_an_identity_may_be_none() -> None:
+    codec = SessionCodec(User | None)  # type: ignore[arg-type]  # mypy knows no type of a union
+    session = a_session().model_copy(update={"identity": None})
+    assert codec.decode(codec.encode(session)) == session
+
+
+def test_what_is_absent_takes_no_room_but_a_null_of_the_application_stays() -> None:
+    session = a_session(sid=None, claims={"middle_name": None})
+    encoded = SessionCodec(User).encode(session)
+    assert encoded.count(b"null") == 1
+    assert SessionCodec(User).decode(encoded) == session
+
+
 def test_an_identity_type_that_pydantic_cannot_read_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError) as caught:
         SessionCodec(type("Opaque", (), {}))
