@@ -21,6 +21,7 @@ class Server:
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
         self.connections = 0
+        self.requests: list[str] = []
         self.reached = asyncio.Event()
         self.url = ""
 
@@ -31,7 +32,8 @@ class Server:
         self.connections += 1
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
-                await reader.readuntil(b"\r\n\r\n")
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.requests.append(head.decode())
                 self.reached.set()
                 await script(writer)
         finally:

@@ -159,6 +159,15 @@ async def test_a_post_whose_connection_fails_is_unreachable_and_not_repeated() -
     assert attempts == ["POST"]
 
 
+async def test_a_connection_that_times_out_in_the_network_is_a_timeout() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectTimeout("the network gave up")
+
+    with pytest.raises(ProviderError) as caught:
+        await client_for(handler).get(URL, accept="*/*")
+    assert caught.value.code == Code.PROVIDER_TIMEOUT
+
+
 async def test_an_error_names_the_endpoint_without_query_or_credentials() -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("reset")

@@ -139,3 +139,30 @@ async def test_cancelling_the_caller_ends_the_exchange() -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
+
+
+async def test_a_closed_client_opens_new_connections() -> None:
+    async with listening(writes(whole(b"ok"))) as server, client() as http:
+        await http.get(server.url, accept="*/*")
+        await http.aclose()
+        assert (await http.get(server.url, accept="*/*")).body == b"ok"
+
+
+def test_a_client_outlives_its_event_loop() -> None:
+    http = HTTPClient()
+
+    async def exchange() -> bytes:
+        script = writes(whole(b"ok", "Connection: close"))
+        async with listening(script) as server:
+            return (await http.get(server.url, accept="*/*")).body
+
+    assert [asyncio.run(exchange()), asyncio.run(exchange())] == [b"ok", b"ok"]
+
+
+async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = writes(whole(b"by proxy", "Connection: close"))
+    async with listening(script) as proxy, client() as http:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        answer = await http.get("http://op.test/keys", accept="*/*")
+    assert answer.body == b"by proxy"
+    assert proxy.requests[0].startswith("GET http://op.test/keys HTTP/1.1")
