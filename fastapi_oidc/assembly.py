@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, cast, get_type_hints
@@ -76,7 +77,7 @@ def assembled(
         clock=parts.clock,
         application=_application(parts),
         revocations=_revocations(parts),
-        announcer=Announcer(parts.on_event),
+        announcer=_announcer(parts),
     )
     return Site(
         name=settings.name,
@@ -134,6 +135,14 @@ def _revocations(parts: Parts[Identity]) -> RevocationStore | None:
     if parts.back_channel_logout_store == "memory":
         return MemoryRevocationStore(clock=parts.clock)
     return parts.back_channel_logout_store
+
+
+def _announcer(parts: Parts[Identity]) -> Announcer:
+    if inspect.iscoroutinefunction(parts.on_event):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "on_event is not async: it is called amid other work"
+        )
+    return Announcer(parts.on_event)
 
 
 def _application(parts: Parts[Identity]) -> Application[Identity]:

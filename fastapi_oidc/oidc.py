@@ -49,7 +49,7 @@ class OIDC(Generic[Identity, RequestData]):
     Making one does no I/O: the provider is asked when it is first needed. `resolve_identity` makes
     the application's identity out of validated provider data; its return annotation (or
     `identity_type`) says how a kept identity is read back. Without it the identity is a
-    `StandardIdentity`. All callbacks may be sync or async.
+    `StandardIdentity`. Callbacks may be sync or async, but for `on_event`, which is sync.
 
     Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
     process. `transport` and `clock` are for tests. Raises ConfigurationError.
@@ -94,7 +94,10 @@ class OIDC(Generic[Identity, RequestData]):
         self.locals: Locals[Identity, RequestData] = Locals(settings.name)
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
         self.router = conventional_router(self._endpoints, settings.response_mode)
-        """Every route of the library, to include with a prefix."""
+        """Every route of the library, to include with a prefix.
+
+        `POST /backchannel-logout` is among them when there is a `back_channel_logout_store`.
+        """
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403."""
@@ -184,7 +187,10 @@ class OIDC(Generic[Identity, RequestData]):
         return self._endpoints.logged_out()
 
     def back_channel_logout_handler(self) -> EndpointFunction:
-        """The endpoint function of `POST /backchannel-logout`."""
+        """The endpoint function of `POST /backchannel-logout`.
+
+        Raises ConfigurationError (configuration.store_missing) without `back_channel_logout_store`.
+        """
         return self._endpoints.back_channel_logout()
 
     async def aclose(self) -> None:

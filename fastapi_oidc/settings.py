@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
@@ -38,6 +39,8 @@ else:
     Secrets = Annotated[tuple[SecretStr, ...], NoDecode]
     Names = tuple[str, ...]
     Words = Annotated[tuple[str, ...], NoDecode]
+
+_DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
 
 
 class OIDCSettings(BaseSettings):
@@ -192,6 +195,11 @@ def _require_origin(base_url: str | None, *, allow_insecure_http: bool) -> None:
     if fault is not None or base_url.rstrip("/").count("/") != 2 or "?" in base_url:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "base_url is scheme and host, as in https://app.example.com"
+        )
+    if base_url != base_url.lower() or _DEFAULT_PORT.search(base_url):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "base_url is written as browsers do: in small letters, without a default port",
         )
 
 

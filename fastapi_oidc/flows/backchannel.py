@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
-from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.flows.events import EventName
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.logout_token import (
     ExpectedLogout,
@@ -25,15 +25,10 @@ async def accept_back_channel_logout(
     Raises OIDCError for any token or store that keeps this from being true; all of them are to be
     answered 400.
     """
-    try:
-        token = await _accepted(party, form)
-        record = _record(party, token)
-        with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
-            await settled(required_store(party).revoke(record))
-    except OIDCError as error:
-        now = party.clock.now()
-        party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
-        raise
+    store = required_store(party)
+    token = await _accepted(party, form)
+    with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
+        await settled(store.revoke(_record(party, token)))
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 

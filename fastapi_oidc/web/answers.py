@@ -8,7 +8,7 @@ from fastapi.encoders import jsonable_encoder
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.errors import Code
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
@@ -30,13 +30,13 @@ def silent_answer(outcome: SignedIn[Any] | Refused) -> Response:
     """The page that tells the hidden iframe's parent how the check ended."""
     if isinstance(outcome, SignedIn):
         return _silent(SilentPage("same_user"))
-    return silent_refusal(outcome.error)
+    return silent_refusal(outcome.error.code)
 
 
-def silent_refusal(error: OIDCError) -> Response:
+def silent_refusal(code: Code) -> Response:
     """The page for a silent login that did not come to its end."""
-    other = error.code is Code.AUTHORIZATION_OTHER_USER
-    return _silent(SilentPage("other_user" if other else "error", str(error.code)))
+    other = code is Code.AUTHORIZATION_OTHER_USER
+    return _silent(SilentPage("other_user" if other else "error", str(code)))
 
 
 def is_in_iframe(connection: HTTPConnection) -> bool:

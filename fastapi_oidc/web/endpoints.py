@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.backchannel import accept_back_channel_logout
+from fastapi_oidc.flows.backchannel import accept_back_channel_logout, required_store
 from fastapi_oidc.flows.callback import complete_login
+from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
@@ -81,13 +82,21 @@ class Endpoints(Generic[Identity, RequestData]):
 
     async def accept_back_channel_logout(self, request: Request) -> Response:
         """200 when every session the logout token names is revoked; else 400 (2.8)."""
+        party = self._site.party
         try:
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
-            await accept_back_channel_logout(self._site.party, form)
+            await accept_back_channel_logout(party, form)
         except OIDCError as error:
+            now = party.clock.now()
+            party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=answers.NO_STORE)
         return Response(status_code=200, headers=answers.NO_STORE)
+
+    @property
+    def has_back_channel_logout(self) -> bool:
+        """Whether logout tokens can be remembered."""
+        return self._site.party.revocations is not None
 
     def exchange(self, request: Request) -> Exchange[Identity, RequestData]:
         """The exchange that the middleware opened for this instance."""
@@ -98,7 +107,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         async def login(
             request: Request,
-            return_to: Annotated[str | None, Query(max_length=2000)] = None,
+            return_to: str | None = None,
             prompt: Prompt | None = None,
             login_hint: Annotated[str | None, Query(max_length=255)] = None,
             silent: bool = False,
@@ -119,8 +128,10 @@ class Endpoints(Generic[Identity, RequestData]):
 
         async def callback(request: Request) -> Response:
             outcome = await self.complete_login(request)
-            if outcome.silent or _is_lost_in_iframe(request, outcome):
+            if outcome.silent:
                 return answers.silent_answer(outcome)
+            if _is_lost(outcome) and answers.is_in_iframe(request):
+                return answers.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
             if isinstance(outcome, Refused):
                 return await _failure(request, outcome, on_failure)
             return await _success(request, outcome, on_success)
@@ -152,7 +163,8 @@ class Endpoints(Generic[Identity, RequestData]):
         return self._named(Role.LOGGED_OUT, logged_out)
 
     def back_channel_logout(self) -> Callable[..., Awaitable[Response]]:
-        """`POST /backchannel-logout`."""
+        """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
+        required_store(self._site.party)
 
         async def back_channel_logout(request: Request) -> Response:
             return await self.accept_back_channel_logout(request)
@@ -190,7 +202,7 @@ class Endpoints(Generic[Identity, RequestData]):
         try:
             return await self.begin_login(request, LoginOptions(silent=True))
         except OIDCError as error:
-            return answers.silent_refusal(error)
+            return answers.silent_refusal(error.code)
 
     def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:
         endpoint.__name__ = role.route_name(self._site.name)
@@ -203,13 +215,11 @@ async def _callback_parameters(request: Request) -> Parameters:
     return query_parameters(request)
 
 
-def _is_lost_in_iframe(request: Request, outcome: SignedIn[Any] | Refused) -> bool:
-    """The transaction of a silent login is gone, which the iframe's parent must hear of too."""
-    lost = (
-        isinstance(outcome, Refused)
-        and outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
-    )
-    return lost and answers.is_in_iframe(request)
+def _is_lost(outcome: SignedIn[Any] | Refused) -> bool:
+    """Whether the transaction is gone; of a silent login the iframe's parent must hear that too."""
+    if isinstance(outcome, SignedIn):
+        return outcome.replayed
+    return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
 
 
 async def _failure(request: Request, outcome: Refused, on_failure: OnFailure | None) -> Response:

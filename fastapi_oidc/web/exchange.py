@@ -67,8 +67,15 @@ class Exchange(Generic[Identity, RequestData]):
             url = self.connection.base_url
         except ValueError:
             raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
+        if not url.netloc:
+            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
         scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
         return f"{scheme}://{url.netloc}"
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the answer may depend on who asks."""
+        return self._locals is not None
 
     def url(self, role: Role) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
@@ -89,6 +96,11 @@ class Exchange(Generic[Identity, RequestData]):
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
         self._changes.update((change.name, change) for change in changes)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are cookie changes that no answer has taken yet."""
+        return bool(self._changes)
 
     def taken_changes(self) -> list[CookieChange]:
         """The changes collected so far, which the caller is going to send."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fastapi_oidc.errors import OIDCError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.web.exchange import SCOPE_KEY, Exchange, OIDCLocals
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
-from fastapi_oidc.web.routes import RoutePaths
+from fastapi_oidc.web.requests import route_path
+from fastapi_oidc.web.routes import Role, RoutePaths, mounted_paths
 from fastapi_oidc.web.site import Instance
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
+
+_STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
 class OIDCMiddleware:
@@ -24,21 +30,26 @@ class OIDCMiddleware:
     The state attribute has the instance's name. Left alone are the library's own routes and the
     path prefixes in `exclude` ("/static" covers "/static" and "/static/..."): there the locals stay
     empty until a dependency asks. Cookies go out with the answer, whoever makes it: an endpoint, a
-    stream, an error handler, or the acceptance of a websocket. An OIDCError that no handler of the
-    application takes is answered here.
+    stream, an error handler (one for `Exception` excepted, which runs outside of every middleware),
+    or the acceptance of a websocket. An OIDCError that no handler of the application takes is
+    answered here, and so is an HTTPException of `load_request_data`.
     """
 
     def __init__(
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
+        if isinstance(exclude, str):
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID, "exclude is a list of path prefixes, not a text"
+            )
         self._app = app
         self._site = oidc.site
         self._excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
-        self._paths: dict[str, RoutePaths] = {}
+        self._paths: Mapping[Role, str] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] not in ("http", "websocket") or self._is_inside_itself(scope):
             await self._app(scope, receive, send)
             return
         exchange = Exchange(self._site, HTTPConnection(scope), self._paths_for(scope))
@@ -55,6 +66,16 @@ class OIDCMiddleware:
                 raise
             announce_refusal(exchange, error)
             await _refuse(exchange, error, receive, answer.send)
+        except HTTPException as error:
+            if answer.started:
+                raise
+            # What endpoints raise is answered further inside: this is from load_request_data.
+            await _interrupt(exchange, error, receive, answer.send)
+        except Exception:
+            if exchange.has_changes and not answer.started and _is_plain(scope):
+                # Starlette answers outside of every middleware, and the cookies would be lost.
+                await PlainTextResponse("Internal Server Error", 500)(scope, receive, answer.send)
+            raise
 
     async def _load(self, exchange: Exchange[Any, Any]) -> None:
         state = exchange.connection.scope.setdefault("state", {})
@@ -62,20 +83,24 @@ class OIDCMiddleware:
         if not self._is_left_alone(exchange):
             state[self._site.name] = await exchange.locals()
 
+    def _is_inside_itself(self, scope: Scope) -> bool:
+        """Whether an outer app serves this instance already; then it writes the cookies."""
+        outer = scope.get(SCOPE_KEY, {}).get(self._site.name)
+        if outer is not None and outer.site is not self._site:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+                f"two OIDC instances are named {self._site.name!r}; give each a name of its own",
+            )
+        return outer is not None
+
     def _is_left_alone(self, exchange: Exchange[Any, Any]) -> bool:
-        scope = exchange.connection.scope
-        path = scope["path"]
-        if path in exchange.paths:
-            return True
-        path = path.removeprefix(scope.get("root_path", ""))
-        return f"{path}/".startswith(self._excluded)
+        path = route_path(exchange.connection.scope)
+        return path in exchange.paths or f"{path}/".startswith(self._excluded)
 
     def _paths_for(self, scope: Scope) -> RoutePaths:
-        root_path = scope.get("root_path", "")
-        if root_path not in self._paths:
-            # One entry per way the app is reached; a server sets very few of them.
-            self._paths[root_path] = RoutePaths.of(scope["app"], self._site.name, root_path)
-        return self._paths[root_path]
+        if self._paths is None:
+            self._paths = mounted_paths(scope["app"], self._site.name)
+        return RoutePaths(self._paths, scope.get("root_path", ""))
 
 
 class _Answer:
@@ -87,7 +112,7 @@ class _Answer:
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
-        if message["type"] in ("http.response.start", "websocket.accept"):
+        if message["type"] in _STARTS:
             self.started = True
             self._add_headers(message)
         elif message["type"] == "websocket.close":
@@ -95,7 +120,9 @@ class _Answer:
         await self._send(message)
 
     def _add_headers(self, message: Message) -> None:
-        message["headers"] = [*message.get("headers", ()), (b"vary", b"Cookie")]
+        message["headers"] = list(message.get("headers", ()))
+        if self._exchange.is_loaded:
+            message["headers"].append((b"vary", b"Cookie"))
         changes = self._exchange.taken_changes()
         if not changes:
             return
@@ -111,6 +138,28 @@ async def _refuse(
 ) -> None:
     scope = exchange.connection.scope
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": websocket_close_code(error), "reason": ""})
+        await _close(error.status, send)
         return
     await refusal_response(exchange, error)(scope, receive, send)
+
+
+async def _interrupt(
+    exchange: Exchange[Any, Any], error: HTTPException, receive: Receive, send: Send
+) -> None:
+    scope = exchange.connection.scope
+    if scope["type"] == "websocket":
+        await _close(error.status_code, send)
+        return
+    response = await http_exception_handler(Request(scope), error)
+    await response(scope, receive, send)
+
+
+async def _close(status: int, send: Send) -> None:
+    await send({"type": "websocket.close", "code": websocket_close_code(status), "reason": ""})
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Whether the app has no answer of its own for an exception that nobody takes."""
+    app = scope["app"]
+    own = app.debug or 500 in app.exception_handlers or Exception in app.exception_handlers
+    return scope["type"] == "http" and not own

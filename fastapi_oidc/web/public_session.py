@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
 from fastapi_oidc.errors import OIDCError
@@ -47,8 +48,7 @@ async def session_document(
     session = locals.session
     if session is None:
         return {"is_authenticated": False}
-    public = await public_session(site, locals)
-    content = public.model_dump(mode="json") if isinstance(public, BaseModel) else public
+    content = jsonable_encoder(await public_session(site, locals))
     members = content if isinstance(content, dict) else {"public": content}
     return members | {
         "is_authenticated": True,

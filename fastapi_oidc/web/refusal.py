@@ -44,9 +44,9 @@ def is_navigation(connection: HTTPConnection) -> bool:
     return "text/html" in connection.headers.get("accept", "")
 
 
-def websocket_close_code(error: OIDCError) -> int:
+def websocket_close_code(status: int) -> int:
     """RFC 6455 7.4.1: a matter of policy, or a failure on this side."""
-    return _POLICY_VIOLATION if error.status < HTTPStatus.INTERNAL_SERVER_ERROR else _INTERNAL_ERROR
+    return _POLICY_VIOLATION if status < HTTPStatus.INTERNAL_SERVER_ERROR else _INTERNAL_ERROR
 
 
 def announce_refusal(exchange: Exchange[Any, Any], error: OIDCError) -> None:

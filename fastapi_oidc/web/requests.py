@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.requests import HTTPConnection, Request
+from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.protocol.authorization import Parameters
@@ -21,11 +22,20 @@ def query_parameters(connection: HTTPConnection) -> Parameters:
     return _grouped(query, Code.AUTHORIZATION_MALFORMED)
 
 
+def route_path(scope: Scope) -> str:
+    """The path below `root_path`, which a proxy may have taken away already."""
+    root_path, path = scope.get("root_path", ""), str(scope["path"])
+    below = path.removeprefix(root_path)
+    return below if below.startswith("/") or not below else path
+
+
 def requested_path(connection: HTTPConnection) -> str:
     """Path and query as the browser asked for them, percent-encoded, whatever Host it named."""
     scope = connection.scope
     raw_path: bytes | None = scope.get("raw_path")
     path = quote(scope["path"]) if raw_path is None else raw_path.decode("latin-1")
+    if route_path(scope) == scope["path"]:
+        path = quote(scope.get("root_path", "")) + path
     query = scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
 
@@ -54,9 +64,11 @@ def require_same_origin(exchange: Exchange[Any, Any]) -> None:
     """
     headers = exchange.connection.headers
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    if origin is not None and origin != exchange.origin:
+    # Pages with `Referrer-Policy: no-referrer` send the Origin "null", and so do strangers.
+    if origin not in (None, "null", exchange.origin):
         raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
-    if origin is None and site not in (None, "same-origin", "none"):
+    allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
+    if origin in allowed and site not in allowed[origin]:
         raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
 
 

@@ -23,11 +23,12 @@ def conventional_router(
         (Role.CALLBACK, endpoints.callback(), callback_methods),
         (Role.LOGOUT, endpoints.logout(), ["POST"]),
         (Role.LOGGED_OUT, endpoints.logged_out(), ["GET"]),
-        (Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]),
         (Role.SESSION, endpoints.session(), ["GET"]),
         (Role.SESSION_MANAGEMENT, endpoints.session_management(), ["GET"]),
         (Role.SCRIPT, endpoints.script(), ["GET"]),
     ]
+    if endpoints.has_back_channel_logout:
+        routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
     for role, endpoint, methods in routes:
         router.add_api_route(f"/{role}", endpoint, methods=methods, response_model=None)
     return router

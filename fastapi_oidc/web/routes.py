@@ -38,32 +38,36 @@ class Application(Protocol):
         ...
 
 
+def mounted_paths(app: Application, instance: str) -> Mapping[Role, str]:
+    """Where `app` has the routes of the instance; those it has not are left out."""
+    found: dict[Role, str] = {}
+    for role in Role:
+        try:
+            found[role] = app.url_path_for(role.route_name(instance))
+        except NoMatchFound:
+            continue
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class RoutePaths:
-    """The mounted paths, each with the `root_path` in front of it that the app is reached by."""
+    """The paths in the app, and the `root_path` that browsers put in front of them."""
 
     paths: Mapping[Role, str]
-
-    @classmethod
-    def of(cls, app: Application, instance: str, root_path: str) -> RoutePaths:
-        """Where `app` has the routes of the instance; those it has not are left out."""
-        found: dict[Role, str] = {}
-        for role in Role:
-            try:
-                found[role] = root_path + app.url_path_for(role.route_name(instance))
-            except NoMatchFound:
-                continue
-        return cls(found)
+    root_path: str = ""
 
     def required(self, role: Role) -> str:
-        """The path for `role`; raises ConfigurationError (configuration.route_missing)."""
+        """The path for `role` as browsers ask for it.
+
+        Raises ConfigurationError (configuration.route_missing).
+        """
         if role not in self.paths:
             raise ConfigurationError(
                 Code.CONFIGURATION_ROUTE_MISSING,
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
-        return self.paths[role]
+        return self.root_path + self.paths[role]
 
     def __contains__(self, path: str) -> bool:
-        """Whether `path` belongs to the library."""
+        """Whether `path`, without the `root_path`, belongs to the library."""
         return path in self.paths.values()

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
-from fastapi_oidc import OIDC, Code, ConfigurationError, IdentityContext, OIDCSettings
+from fastapi_oidc import OIDC, Code, ConfigurationError, Event, IdentityContext, OIDCSettings
 
 SECRET = secrets.token_urlsafe(32)
 
@@ -41,6 +41,8 @@ def test_the_unchanged_options_are_accepted() -> None:
         ({"base_url": None}, Code.CONFIGURATION_INVALID),
         ({"base_url": "http://app.example.com"}, Code.CONFIGURATION_INSECURE_URL),
         ({"base_url": "https://app.example.com/path"}, Code.CONFIGURATION_INVALID),
+        ({"base_url": "https://App.example.com"}, Code.CONFIGURATION_INVALID),
+        ({"base_url": "https://app.example.com:443"}, Code.CONFIGURATION_INVALID),
         ({"cookie_secret": "x" * 31}, Code.CONFIGURATION_SECRET_TOO_SHORT),
         ({"cookie_secret": [SECRET, "short"]}, Code.CONFIGURATION_SECRET_TOO_SHORT),
         ({"cookie_secret": []}, Code.CONFIGURATION_SECRET_TOO_SHORT),
@@ -127,3 +129,10 @@ def test_an_identity_without_a_type_is_a_clear_error() -> None:
 
     with pytest.raises(ConfigurationError, match="identity_type"):
         OIDC(OIDCSettings(**options()), resolve_identity=resolve_identity)
+
+
+def test_an_async_listener_is_refused_because_nobody_would_await_it() -> None:
+    async def on_event(_event: Event) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="on_event"):
+        OIDC(OIDCSettings(**options()), on_event=on_event)  # type: ignore[arg-type]  # the mistake

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Code, MemoryRevocationStore, RevocationRecord
+from fastapi_oidc import Code, ConfigurationError, MemoryRevocationStore, RevocationRecord
 from fastapi_oidc.testing import LogoutDelivered
 from tests.oidc.world import World, make_world
 
@@ -140,6 +140,16 @@ async def test_a_wrong_request_is_400_json_and_not_stored(
     assert answer.status_code == 400
     assert answer.json()["error"] == "invalid_request"
     assert answer.headers["cache-control"] == "no-store"
+    assert world.event_names() == ["back_channel_logout.refused"]
+
+
+async def test_without_a_store_there_is_no_such_route() -> None:
+    world = make_world(back_channel_logout_store=None)
+    async with world.browser() as browser:
+        assert (await browser.post("/auth/backchannel-logout")).status_code == 404
+    with pytest.raises(ConfigurationError) as caught:
+        world.oidc.back_channel_logout_handler()
+    assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
 
 
 async def test_a_store_that_is_down_is_400_and_never_a_lost_logout() -> None:

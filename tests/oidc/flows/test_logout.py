@@ -126,6 +126,8 @@ async def test_a_stored_session_is_gone_for_a_copied_cookie() -> None:
     [
         {"origin": "https://evil.test"},
         {"origin": "null"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+        {"origin": "null", "sec-fetch-site": "none"},
         {"origin": "http://app.test"},
         {"origin": f"{BASE_URL}.evil.test"},
         {"sec-fetch-site": "cross-site"},
@@ -140,7 +142,16 @@ async def test_another_site_cannot_sign_anybody_out(world: World, headers: dict[
     assert await is_signed_in(browser)
 
 
-@pytest.mark.parametrize("headers", [{"origin": BASE_URL}, {"sec-fetch-site": "same-origin"}, {}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": BASE_URL},
+        {"sec-fetch-site": "same-origin"},
+        # A page with `Referrer-Policy: no-referrer` hides its origin.
+        {"origin": "null", "sec-fetch-site": "same-origin"},
+        {},
+    ],
+)
 async def test_this_site_can(world: World, headers: dict[str, str]) -> None:
     browser = await world.signed_in()
     await browser.post("/auth/logout", headers=headers, follow_redirects=False)

@@ -82,9 +82,10 @@ async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
     assert outcome(await check(browser)) == ("error", "provider.status")
 
 
-async def test_a_lost_transaction_is_told_to_the_iframe(world: World) -> None:
-    async with world.browser() as browser:
-        answer = await browser.get("/auth/callback?state=x&code=y", headers=IFRAME)
+@pytest.mark.parametrize("signed_in", [False, True])
+async def test_a_lost_transaction_is_told_to_the_iframe(world: World, signed_in: bool) -> None:
+    browser = await world.signed_in() if signed_in else world.browser()
+    answer = await browser.get("/auth/callback?state=x&code=y", headers=IFRAME)
     assert outcome(answer) == ("error", "authorization.transaction_missing")
 
 

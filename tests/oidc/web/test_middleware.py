@@ -45,6 +45,10 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     async def asked(locals: Annotated[OIDCLocals[Any, Any], Depends(oidc_locals)]) -> object:
         return {"is_authenticated": locals.is_authenticated}
 
+    @app.websocket("/denied")
+    async def denied(socket: WebSocket) -> None:
+        await socket.send_denial_response(PlainTextResponse("not today", 503))
+
     @app.websocket("/ws")
     async def ws(socket: WebSocket, session: Annotated[Any, Depends(require_auth)]) -> None:
         await socket.accept()
@@ -69,6 +73,14 @@ async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
     assert answer.headers["set-cookie"].startswith("__Host-oidc_session=")
     assert answer.headers["cache-control"] == "no-store"
     assert "Cookie" in answer.headers["vary"]
+
+
+async def test_an_answer_that_asked_nobody_does_not_vary() -> None:
+    world = world_about_to_refresh(middleware={"exclude": ["/static"]})
+    browser = await world.signed_in()
+    assert "vary" not in (await browser.get("/static/file")).headers
+    assert "vary" not in (await browser.get("/auth/oidc-context.js")).headers
+    assert (await browser.get("/static/asked")).headers["vary"] == "Cookie"
 
 
 async def test_cookies_have_every_attribute() -> None:
@@ -137,17 +149,18 @@ async def test_clear_session() -> None:
     assert (await browser.get("/")).json() == {"is_authenticated": False}
 
 
-async def websocket(world: World, cookies: dict[str, str]) -> list[Message]:
+async def websocket(world: World, cookies: dict[str, str], path: str = "/ws") -> list[Message]:
     """What the application sends to a websocket with these cookies."""
     header = "; ".join(f"{name}={value}" for name, value in cookies.items())
     scope = {
         "type": "websocket",
         "asgi": {"version": "3.0"},
-        "path": "/ws",
-        "raw_path": b"/ws",
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "headers": [(b"host", b"app.test"), (b"cookie", header.encode())],
         "subprotocols": [],
+        "extensions": {"websocket.http.response": {}},
     }
     sent: list[Message] = []
     received = iter([{"type": "websocket.connect"}])
@@ -173,6 +186,15 @@ async def test_a_websocket_gets_its_session_and_its_cookies_at_accept() -> None:
         for name, value in accept["headers"]
     )
     assert text["text"] == "alice"
+
+
+async def test_a_websocket_that_is_denied_gets_its_cookies_too() -> None:
+    world = world_about_to_refresh()
+    browser = await world.signed_in()
+    world.time.advance(CLOSE_TO_EXPIRY)
+    start, _body = await websocket(world, dict(browser.cookies), "/denied")
+    assert (start["type"], start["status"]) == ("websocket.http.response.start", 503)
+    assert b"set-cookie" in dict(start["headers"])
 
 
 async def test_a_websocket_without_a_session_is_refused_before_it_is_accepted() -> None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import secrets
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import httpx
 import pytest
 from fastapi import Depends, FastAPI
 
-from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, require_auth
+from fastapi_oidc import (
+    OIDC,
+    ConfigurationError,
+    MemorySessionStore,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    require_auth,
+)
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
 from tests.oidc.world import BASE_URL, make_world
 
@@ -23,6 +31,15 @@ async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:
     transport = httpx.ASGITransport(app, **scope)
     async with httpx.AsyncClient(transport=transport, base_url="https://other.test") as browser:
         return await browser.get(path, headers={"x-forwarded-host": "evil.test"})
+
+
+class Breakable(MemorySessionStore[Any]):
+    is_down = False
+
+    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+        if self.is_down:
+            raise ConnectionError
+        return await super().get(id)
 
 
 async def test_the_redirect_uri_never_comes_from_headers() -> None:
@@ -40,6 +57,57 @@ async def test_a_mounted_app_finds_its_own_routes() -> None:
 async def test_a_root_path_is_in_front() -> None:
     answer = await begin(make_world().app, "/proxied/auth/login", root_path="/proxied")
     assert redirect_uri(answer) == f"{BASE_URL}/proxied/auth/callback"
+
+
+async def test_behind_a_proxy_that_strips_the_root_path() -> None:
+    """The browser asks for /proxied/auth/login, the application sees /auth/login."""
+    store = Breakable()
+    world = make_world(session_store=store)
+    browser = await world.signed_in()
+    world.app.root_path, store.is_down = "/proxied", True
+    assert (
+        redirect_uri(await begin(world.app, "/auth/login")) == f"{BASE_URL}/proxied/auth/callback"
+    )
+    logout = await browser.post("/auth/logout", data={"local": "1"}, follow_redirects=False)
+    assert logout.status_code == 302, "the store is down and the library's routes do without it"
+
+
+@pytest.mark.parametrize(
+    ("root_path", "path"), [("/proxied", "/me"), ("/proxied", "/proxied/me"), ("/m", "/me")]
+)
+async def test_a_visitor_comes_back_to_the_path_that_the_browser_sees(
+    root_path: str, path: str
+) -> None:
+    world = make_world()
+    world.app.root_path = root_path
+    transport = httpx.ASGITransport(world.app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        answer = await browser.get(path + "?a=b", headers={"accept": "text/html"})
+    assert answer.headers["location"] == (
+        f"{root_path}/auth/login?return_to={quote_plus(root_path + '/me?a=b')}"
+    )
+
+
+async def test_an_instance_inside_itself_is_one() -> None:
+    world = make_world()
+    inner = FastAPI()
+    inner.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    inner.get("/me")(_who(world.oidc))
+    world.app.mount("/inner", inner)
+    browser = await world.signed_in()
+    assert (await browser.get("/inner/me")).json() == "alice"
+
+
+async def test_two_instances_of_one_name_are_refused() -> None:
+    world = make_world()
+    world.app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
+    answer = await begin(world.app, "/")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")
+
+
+def test_a_text_is_no_list_of_excluded_prefixes() -> None:
+    with pytest.raises(ConfigurationError, match="list of path prefixes"):
+        OIDCMiddleware(FastAPI(), make_world().oidc, exclude="/static")
 
 
 async def test_development_takes_the_origin_of_the_request() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -105,6 +106,17 @@ async def test_the_application_decides_what_is_shown() -> None:
         "session_state",
         "csrf_token",
     }
+
+
+@dataclass
+class Shown:
+    who: str
+
+
+@pytest.mark.parametrize("shown", [Shown("alice"), {"who": "alice"}])
+async def test_what_is_shown_may_be_of_any_type(shown: object) -> None:
+    browser = await make_world(create_public_session=lambda _context: shown).signed_in()
+    assert (await browser.get("/auth/session")).json()["who"] == "alice"
 
 
 async def test_nobody_is_signed_in() -> None:

@@ -15,6 +15,7 @@ from fastapi_oidc import (
     require_auth,
     require_csrf,
 )
+from fastapi_oidc.testing import sign_in
 from tests.oidc.world import BASE_URL, make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -76,6 +77,15 @@ async def test_a_visitor_comes_back_to_the_page_after_signing_in() -> None:
         sent = await browser.get("/page?a=%20b", headers=NAVIGATION, follow_redirects=False)
         answer = await browser.get(sent.headers["location"] + "&login_hint=alice")
     assert str(answer.url) == f"{BASE_URL}/page?a=%20b"
+
+
+async def test_a_visitor_of_a_very_long_url_can_sign_in_too() -> None:
+    world = make_world(mount=mount)
+    async with world.browser() as browser:
+        url = "/page?" + "x" * 2000
+        refused = await browser.get(url, headers=NAVIGATION, follow_redirects=False)
+        answer = await sign_in(browser, refused.headers["location"], user="alice")
+    assert (answer.status_code, answer.url.path) == (200, "/")
 
 
 async def test_the_method_and_the_dependency_agree() -> None:
