@@ -24,6 +24,13 @@ def echo(wire: Wire) -> None:
         wire.send(answer(200, wire.latest.split(b" ")[1]))
 
 
+def slow_echo(wire: Wire) -> None:
+    """The same, so slowly that the next call has to wait for its turn."""
+    while wire.request():
+        time.sleep(0.005)
+        wire.send(answer(200, wire.latest.split(b" ")[1]))
+
+
 def request_to(path: str, timeout: float | None = 5.0) -> httpx.Request:
     return httpx.Request(
         "GET", f"http://localhost{path}", extensions={"timeout": {"read": timeout}}
@@ -54,11 +61,6 @@ async def test_tasks_get_their_own_answers(serve: Serve, socket_path: Path) -> N
 async def test_cancelled_calls_leave_nothing_for_the_others(
     serve: Serve, socket_path: Path
 ) -> None:
-    def slow_echo(wire: Wire) -> None:
-        while wire.request():
-            time.sleep(0.005)
-            wire.send(answer(200, wire.latest.split(b" ")[1]))
-
     serve(slow_echo)
     async with AsyncUnixTransport(socket_path) as transport:
 
@@ -115,7 +117,7 @@ async def test_waiting_for_another_task_counts(serve: Serve, socket_path: Path) 
 
 
 def test_one_async_transport_outlives_event_loops(serve: Serve, socket_path: Path) -> None:
-    server = serve(echo)
+    server = serve(slow_echo)
     transport = AsyncUnixTransport(socket_path)
 
     async def calls() -> list[httpx.Response]:
