@@ -68,7 +68,7 @@ def require_audience(
 
 def _audience(value: JSON, code: Code) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names:
+    if not isinstance(names, list):
         raise ProtocolViolation(code, "aud is neither a text nor a list of texts")
     audience = tuple(name for name in names if isinstance(name, str))
     if len(audience) != len(names):

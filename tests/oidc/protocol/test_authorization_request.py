@@ -73,6 +73,10 @@ def test_optional_parameters_are_sent_when_set() -> None:
     }
 
 
+def test_the_id_token_does_not_show() -> None:
+    assert "a.b.c" not in repr(replace(REQUEST, id_token_hint="a.b.c"))
+
+
 def test_the_url_extends_the_query_of_the_endpoint() -> None:
     url = urlsplit(REQUEST.url("https://op.test/authorize?tenant=1"))
     expected = {"tenant": ["1"], **{name: [value] for name, value in REQUIRED.items()}}

@@ -94,6 +94,16 @@ def test_a_refusal_carries_the_texts_of_the_provider() -> None:
     assert (caught.value.error, caught.value.error_description) == ("access_denied", "No.")
 
 
+def test_a_refusal_needs_no_description() -> None:
+    with pytest.raises(AuthorizationRefused) as caught:
+        parse({**REFUSAL, "error_description": []})
+    assert caught.value.error_description == ""
+
+
+def test_a_parameter_may_be_as_long_as_an_encrypted_code() -> None:
+    assert parse({**ANSWER, "code": ["a" * 4096]}).value == "a" * 4096
+
+
 def test_the_texts_of_a_refusal_are_cleaned() -> None:
     long = "<script>\r\n\"é'\\" + "a" * 300
     with pytest.raises(AuthorizationRefused) as caught:

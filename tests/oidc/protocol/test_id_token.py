@@ -48,6 +48,11 @@ def test_the_audience_is_a_text_or_a_list(aud: JSON) -> None:
     accept_id_token(changed(VALID, {"aud": aud}), EXPECTED, AT)
 
 
+@pytest.mark.parametrize("change", [{"sub": "a" * 255}, {"exp": 253_402_300_799}])
+def test_the_largest_allowed_value_is_accepted(change: Changes) -> None:
+    accept_id_token(changed(VALID, change), EXPECTED, AT)
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -69,6 +74,7 @@ def test_the_audience_is_a_text_or_a_list(aud: JSON) -> None:
         ({"azp": API}, Code.ID_TOKEN_AUTHORIZED_PARTY),
         ({"exp": ABSENT}, Code.ID_TOKEN_EXPIRY),
         ({"exp": str(NOW + 300)}, Code.ID_TOKEN_EXPIRY),
+        ({"exp": 253_402_300_800}, Code.ID_TOKEN_EXPIRY),
         ({"exp": NOW - 30}, Code.ID_TOKEN_EXPIRED),
         ({"exp": 0}, Code.ID_TOKEN_EXPIRED),
         ({"iat": ABSENT}, Code.ID_TOKEN_ISSUED_AT),

@@ -44,12 +44,19 @@ def test_anything_else_is_refused(text: bytes) -> None:
         parse_json(text)
 
 
-def test_the_deepest_allowed_value_is_read() -> None:
-    assert parse_json(b"[" * 32 + b"]" * 32)
+@pytest.mark.parametrize("innermost", [b"[]", b"[],[]", b"[1],{}"])
+def test_the_deepest_allowed_value_is_read(innermost: bytes) -> None:
+    assert parse_json(b"[" * 31 + innermost + b"]" * 31)
+
+
+@pytest.mark.parametrize("innermost", [b"[[]]", b"[[]],[]", b'{"a":[]},1', b'[{"a":1}],[]'])
+def test_one_level_more_is_refused(innermost: bytes) -> None:
+    with pytest.raises(MalformedJSON):
+        parse_json(b"[" * 31 + innermost + b"]" * 31)
 
 
 def test_many_values_side_by_side_are_not_deep() -> None:
-    assert parse_json(b"[" + b"[]," * 99 + b"[]]") == [[]] * 100
+    assert parse_json(b"[" + b'{"a":1},' * 99 + b"[]]") == [*([{"a": 1}] * 99), []]
 
 
 def test_the_size_is_bounded() -> None:

@@ -5,6 +5,7 @@ import pytest
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import (
+    MAX_LIFETIME,
     TokenResponse,
     authorization_code_grant,
     refresh_token_grant,
@@ -56,7 +57,15 @@ def test_another_token_type_is_refused(token_type: str) -> None:
 
 @pytest.mark.parametrize(
     ("expires_in", "seconds"),
-    [(0, 0), (3600, 3600), ("3600", 3600), (3600.0, 3600), (None, None), (ABSENT, None)],
+    [
+        (0, 0),
+        (3600, 3600),
+        ("3600", 3600),
+        (3600.0, 3600),
+        (MAX_LIFETIME, MAX_LIFETIME),
+        (None, None),
+        (ABSENT, None),
+    ],
 )
 def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: int | None) -> None:
     answer = changed(ANSWER, {"expires_in": expires_in})
@@ -90,6 +99,7 @@ def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: i
         {"expires_in": "٣"},
         {"expires_in": "9" * 5000},
         {"expires_in": 1.5},
+        {"expires_in": MAX_LIFETIME + 1},
         {"expires_in": 10**400},
         {"expires_in": [300]},
     ],
@@ -103,6 +113,11 @@ def test_one_malformed_member_is_refused(change: Changes) -> None:
 def test_an_object_is_asked_for(document: object) -> None:
     with refused(Code.TOKEN_MALFORMED, ProviderError):
         TokenResponse.parse(document)
+
+
+def test_an_empty_scope_or_session_state_is_allowed() -> None:
+    tokens = TokenResponse.parse(changed(ANSWER, {"scope": "", "session_state": ""}))
+    assert (tokens.scope, tokens.session_state) == ((), None)
 
 
 def test_a_code_exchange_brings_an_id_token() -> None:
