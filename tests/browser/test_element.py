@@ -90,6 +90,19 @@ def test_a_removed_element_ignores_the_answer_it_waited_for(page: Page, site: Si
     assert events(page, "oidc-revoked") == []
 
 
+def test_an_element_outside_the_page_asks_when_told_to_and_only_then(
+    page: Page, site: Site
+) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=0")
+    status = page.evaluate("document.createElement('oidc-context').revalidate()")
+    assert status == "authenticated"
+    asked = site.requests.copy()
+    page.clock.run_for(200_000)
+    page.wait_for_timeout(300)
+    assert site.requests == asked
+
+
 def test_a_moved_element_goes_on(page: Page, site: Site) -> None:
     opened(page, site)
     page.evaluate("document.body.append(document.querySelector('oidc-context'))")

@@ -100,6 +100,16 @@ def test_a_page_can_stay(page: Page, site: Site) -> None:
     assert site.asked("GET /auth/login") == 0
 
 
+def test_a_session_that_was_over_before_the_page_loaded_leads_nowhere(
+    page: Page, site: Site
+) -> None:
+    site.session = signed_in(expires_at=int(time.time()) - 10)
+    opened(page, site, 'redirect-on-expired="reload"', status="expired")
+    page.wait_for_timeout(300)
+    assert site.asked("GET /") == 1
+    assert events(page, "oidc-expired") == []
+
+
 def test_another_site_is_no_target(page: Page, site: Site) -> None:
     site.session = signed_in(expires_at=int(time.time()) + 1)
     opened(page, site, 'redirect-on-expired="https://elsewhere.test/"', status="expired")

@@ -66,7 +66,7 @@ def test_a_session_that_the_server_could_not_end_does_not_come_back(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
     site.logout_status = 503
-    opened(page, site, HEARTBEAT)
+    opened(page, site, f'{HEARTBEAT} redirect-on-revoked="reload"')
     site.heartbeat_status = 403
     assert revalidate(page) == "revoked"
     assert revalidate(page) == "revoked"
@@ -74,6 +74,7 @@ def test_a_session_that_the_server_could_not_end_does_not_come_back(
     site.logout_status = 303
     assert revalidate(page) == "revoked"
     assert site.session == NOBODY
+    assert site.asked("GET /") == 1
     tolerate("status of (403|503)")
 
 

@@ -123,6 +123,33 @@ def test_a_page_can_keep_an_idle_session(page: Page, site: Site) -> None:
     expect(page).to_have_url(site.origin + "/signed-out")
 
 
+def test_a_tab_that_followed_in_vain_stays_where_it_is(page: Page, site: Site) -> None:
+    page.context.clock.install()
+    attributes = f'{TEN_MINUTES} redirect-on-expired="/bye"'
+    page.add_init_script("addEventListener('oidc-idle', event => event.preventDefault())")
+    opened(page, site, attributes)
+    other = opened(page.context.new_page(), site, attributes)
+    other.evaluate("addEventListener('oidc-idle', event => event.preventDefault())")
+    page.context.clock.fast_forward(601_000)
+    page.wait_for_timeout(300)
+    page.context.clock.run_for(5000)
+    page.wait_for_timeout(300)
+    for tab in (page, other):
+        assert tab.url == site.origin + "/"
+        expect_status(tab, "authenticated")
+    assert site.asked(LOGOUT) == 0
+
+
+def test_a_timeout_that_is_set_later_counts_from_then(page: Page, site: Site) -> None:
+    page.clock.install()
+    opened(page, site, "revalidate-interval=0")
+    page.locator("oidc-context").evaluate("element => { element.idleTimeout = 600 }")
+    page.clock.fast_forward(590_000)
+    assert site.asked(LOGOUT) == 0
+    page.clock.fast_forward(11_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+
+
 def test_a_logout_that_did_not_reach_the_server_is_taken_over(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:

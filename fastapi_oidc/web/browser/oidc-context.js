@@ -25,14 +25,14 @@
 // ---------------------------------------------------------------- decisions
 
 const SECOND = 1000
-/** A waking machine's timers may be late by this much at most: no timer sleeps longer. */
+/** After sleep the timers go on where they were: this is how late they can be. */
 const LONGEST_NAP = 5 * SECOND
 const FIRST_RETRY = 5 * SECOND
 const LONGEST_RETRY = 300 * SECOND
 const CLOCK_ROUNDING = 2 * SECOND
-/** Another tab that took over an idle logout gets this long to bring it to the server. */
+/** So long a tab that ends an idle session is given to bring it to the server. */
 const IDLE_TAKEOVER = 10 * SECOND
-/** The pause after the first and second silent login that the OP iframe did not confirm; after the third it is not believed. */
+/** After each silent login that the OP iframe does not confirm; after one more it is not believed. */
 const CHECK_PAUSES = [30 * SECOND, 120 * SECOND]
 const CHECK_LIMIT = CHECK_PAUSES.length + 1
 
@@ -66,15 +66,15 @@ export function parseSession(answer) {
 }
 
 /**
- * The monitoring configuration, or null when this page cannot monitor: `session_state` is computed over the origin
- * of the redirect URI (Session Management 1.0, 3.2).
+ * The configuration, or null when this page cannot monitor: `session_state` is computed over the origin of the redirect
+ * URI (Session Management 1.0, 3.2).
  * @param {unknown} answer
  * @param {string} pageOrigin
  * @returns {MonitorConfig | null}
  */
 export function parseMonitorConfig(answer, pageOrigin) {
   if (!isObject(answer) || answer.supported !== true || answer.redirect_origin !== pageOrigin) return null
-  if (typeof answer.client_id !== 'string' || typeof answer.check_session_iframe !== 'string') return null
+  if (typeof answer.client_id !== 'string' || !URL.canParse(String(answer.check_session_iframe))) return null
   const seconds = Number(answer.poll_interval)
   const config = { ...answer, poll_interval: seconds >= 1 ? seconds : 5 }
   return /** @type {MonitorConfig} */ (config)
@@ -102,8 +102,7 @@ export function sameSession(one, other) {
 }
 
 /**
- * How far this machine's clock is ahead of the server's; 0 when the server does not tell, or tells nothing beyond the
- * whole seconds of its header.
+ * How far this clock is ahead of the server's; 0 when the server does not tell, or within its header's rounding.
  * @param {string | null} dateHeader
  * @param {number} now
  */
@@ -113,7 +112,7 @@ export function clockSkew(dateHeader, now) {
 }
 
 /**
- * When the session ends by this machine's clock; Infinity when the server does not tell.
+ * When the session ends by this clock; Infinity when the server does not tell.
  * @param {PublicSession | null} session
  * @param {number} skew
  */
@@ -122,8 +121,8 @@ export function expiryOf(session, skew) {
 }
 
 /**
- * The status after an answer of the server: a session that is gone was revoked, unless its end was known before. A server
- * may hold a session a little longer than it said; the end that it said counts.
+ * The status after an answer: a session that is gone was revoked, unless its end was known before. The end that the server
+ * said counts, also while it still holds the session.
  * @param {Status} status
  * @param {PublicSession} session
  * @param {boolean} isOver
@@ -223,8 +222,8 @@ export function checkAllowed(record, now) {
 }
 
 /**
- * The record after a silent login. When one ended the session and the iframe says `changed` again right after the next
- * login, it is not believed: at most one session is lost to a browser that blocks the OP's cookies.
+ * The record after a silent login. One that ended a session is the last: a browser that blocks the OP's cookies costs at
+ * most one session.
  * @param {CheckRecord} record
  * @param {'keep' | 'end' | 'retry'} verdict
  * @param {number} now
@@ -235,7 +234,7 @@ export function afterCheck(record, verdict, now) {
   return { checks: record.checks + 1, notBefore: now + (CHECK_PAUSES[record.checks] ?? 0) }
 }
 
-/** @param {unknown} message @returns {SilentAnswer | null} null for anything but the page that ends a silent login */
+/** @param {unknown} message @returns {SilentAnswer | null} null for anything else */
 export function silentAnswer(message) {
   if (!isObject(message) || message.type !== 'oidc-silent') return null
   return { outcome: String(message.outcome), code: String(message.code ?? '') }
@@ -270,6 +269,8 @@ const REQUEST_TIMEOUT = 10 * SECOND
 /** A tab that follows another tab's idle logout asks this often whether it is done. */
 const FOLLOW_PAUSE = 2 * SECOND
 const SILENT_LOGIN_TIMEOUT = 15 * SECOND
+/** A page that is still there after so long was not left: the user or a download stopped it. */
+const LEAVING = 10 * SECOND
 
 /** Serves this tab when the browser offers no storage. @type {Map<string, string>} */
 const memory = new Map()
@@ -304,8 +305,7 @@ async function exclusively(name, work) {
 }
 
 /**
- * Tells `decide` whether this tab is the first of those that ask now. It stays the first for a second: what it writes to
- * the storage takes a moment to reach the other tabs.
+ * Tells `decide` whether this tab is the first. It stays so for a second: what it stores takes a moment to reach the others.
  * @param {string} name
  * @param {(isFirst: boolean) => void} decide
  * @returns {Promise<void>} settled once it has decided
@@ -418,7 +418,7 @@ function silentLogin(loginUrl, root, signal) {
 /** Lets Node import this module for its decisions. */
 const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {})
 
-/** The element: keeps the server's last answer and the deadlines, and does what the decisions say. */
+/** Keeps the server's last answer and the deadlines, and does what the decisions say. */
 export class OIDCContext extends Base {
   static observedAttributes = [
     'session-url', 'config-url', 'login-url', 'logout-url', 'heartbeat-url',
@@ -435,8 +435,8 @@ export class OIDCContext extends Base {
   /** @type {Readonly<PublicSession> | null} */ #session = null
   /** @type {Promise<void> | null} */ #checking = null
   /** @type {BroadcastChannel | null} */ #channel = null
-  /** Ends with the connection to the page. */ #life = new AbortController()
-  /** @type {AbortController | null} Ends with the monitoring of the OP. */ #watch = null
+  #life = new AbortController()
+  /** @type {AbortController | null} */ #watch = null
   #timer = 0
   #skew = 0
   #failures = 0
@@ -445,7 +445,7 @@ export class OIDCContext extends Base {
   #revalidateAt = Infinity
   /** The session must go, and the server could not be told yet. */ #clearingOwed = false
   /** Another tab is ending the idle session. */ #following = false
-  /** The browser is on its way to another page: no second navigation cancels the first. */ #leaving = false
+  /** Until then the page is being left, and no second navigation cancels the first. */ #leavingUntil = 0
 
   /** Whether the server said that there is a session and neither of its deadlines has come since. */
   get isAuthenticated() { return this.#status === 'authenticated' }
@@ -485,7 +485,7 @@ export class OIDCContext extends Base {
   login({ returnTo = location.pathname + location.search } = {}) {
     const url = new URL(this.loginUrl)
     url.searchParams.set('return_to', returnTo)
-    this.#leaving = true
+    this.#leave()
     location.assign(url)
   }
 
@@ -494,7 +494,7 @@ export class OIDCContext extends Base {
    * @param {{returnTo?: string}} [options]
    */
   logout({ returnTo } = {}) {
-    this.#leaving = true
+    this.#leave()
     submitForm(this.logoutUrl, { return_to: returnTo })
   }
 
@@ -503,7 +503,7 @@ export class OIDCContext extends Base {
    * @param {{returnTo?: string}} [options]
    */
   logoutLocal({ returnTo } = {}) {
-    this.#leaving = true
+    this.#leave()
     submitForm(this.logoutUrl, { local: '1', return_to: returnTo })
   }
 
@@ -543,10 +543,12 @@ export class OIDCContext extends Base {
     if (name === 'session-url' || name === 'config-url') {
       this.disconnectedCallback()
       this.#start()
-    } else {
-      this.#pace()
-      this.#tick()
+      return
     }
+    const record = this.#idle(this.#session)
+    if (record) this.#keepIdle(record)
+    this.#pace()
+    this.#tick()
   }
 
   #start() {
@@ -567,13 +569,15 @@ export class OIDCContext extends Base {
   /** Does what is due, and comes back for the next thing. */
   #tick = () => {
     clearTimeout(this.#timer)
-    if (this.#life.signal.aborted || this.#leaving) return
+    if (!this.isConnected) return
     const now = Date.now()
-    const step = due(this.#plan(), now)
+    const plan = this.#plan()
+    const isLeaving = now < this.#leavingUntil
+    const step = isLeaving ? 'wait' : due(plan, now)
     if (step === 'expire') this.#expire()
     else if (step === 'idle') void this.#endIdle(this.#session)
     else if (step === 'revalidate') void this.revalidate()
-    else this.#timer = window.setTimeout(this.#tick, nap(this.#plan(), now))
+    else this.#timer = window.setTimeout(this.#tick, isLeaving ? LONGEST_NAP : nap(plan, now))
   }
 
   /** @returns {Plan} */
@@ -599,7 +603,7 @@ export class OIDCContext extends Base {
 
   /** @param {Event} event */
   #onWake = (event) => {
-    if (event.type === 'pageshow') this.#leaving = false
+    if (event.type === 'pageshow') this.#leavingUntil = 0
     if (Date.now() - this.#checkedAt >= SECOND) this.#revalidateNext()
   }
 
@@ -640,11 +644,10 @@ export class OIDCContext extends Base {
     const idle = status === 'authenticated' ? this.#idle(session) : null
     if (idle && idleStep(idle, Date.now()) !== 'active') return this.#endIdle(session)
     if (idle) this.#keepIdle(idle)
-    if (status === 'expired' && this.#status !== 'expired') this.#expire()
+    if (status === 'expired' && this.isAuthenticated) this.#expire()
     else if (status === 'revoked' && this.isAuthenticated) this.#revoke('session_ended')
     else this.#become(status, status === 'authenticated' ? session : null)
-    if (this.isAuthenticated) void this.#watchProvider()
-    if (this.#following) this.#redirect(this.redirectOnExpired)
+    if (this.#following && status === 'idle') this.#redirect(this.redirectOnExpired)
     this.#following = false
   }
 
@@ -670,9 +673,10 @@ export class OIDCContext extends Base {
     await firstOfTabs(this.#key('idle-lock'), (isFirst) => {
       const record = this.#idle(session)
       const step = record ? idleStep(record, Date.now()) : 'active'
-      if (step === 'follow' || !isFirst) this.#follow()
-      else if (step === 'active' || !this.#emit('oidc-idle')) this.#stay(session)
-      else if (record) this.#leaveIdle(record)
+      if (step === 'active' || !record) this.#become('authenticated', session)
+      else if (step === 'follow' || !isFirst) this.#follow()
+      else if (this.#emit('oidc-idle')) this.#leaveIdle(record)
+      else this.#stay(record, session)
     })
     this.#tick()
   }
@@ -683,12 +687,9 @@ export class OIDCContext extends Base {
     this.#pace()
   }
 
-  /** The deadline begins anew: the page or another tab wants the session to go on. @param {PublicSession | null} session */
-  #stay(session) {
-    const record = this.#idle(session)
-    if (record && idleStep(record, Date.now()) !== 'active') {
-      this.#keepIdle({ ...record, deadline: Date.now() + this.idleTimeout * SECOND, endedAt: 0 })
-    }
+  /** The page wants the session to go on. @param {IdleRecord} record @param {PublicSession | null} session */
+  #stay(record, session) {
+    this.#keepIdle({ ...record, deadline: Date.now() + this.idleTimeout * SECOND, endedAt: 0 })
     this.#become('authenticated', session)
   }
 
@@ -711,7 +712,8 @@ export class OIDCContext extends Base {
   /** @param {string} reason */
   #revoke(reason) {
     this.#become('revoked', null)
-    if (this.#emit('oidc-revoked', { reason })) this.#redirect(this.redirectOnRevoked)
+    // While the server still holds the session, the next page would only come back here.
+    if (this.#emit('oidc-revoked', { reason }) && !this.#clearingOwed) this.#redirect(this.redirectOnRevoked)
   }
 
   /** @returns {Promise<boolean>} whether the server has ended the session */
@@ -798,7 +800,8 @@ export class OIDCContext extends Base {
     const changed = previous !== status || !sameSession(session, this.#session)
     this.#status = status
     this.#session = session
-    if (!session) this.#stopWatching('off')
+    if (session) void this.#watchProvider()
+    else this.#stopWatching('off')
     if (!changed) return
     this.setAttribute('status', status)
     if (moved && status !== 'expired' && status !== 'idle') this.#channel?.postMessage(sharedBy(session))
@@ -815,13 +818,17 @@ export class OIDCContext extends Base {
     return this.dispatchEvent(new CustomEvent(type, { bubbles: true, composed: true, cancelable, detail }))
   }
 
+  #leave() {
+    this.#leavingUntil = Date.now() + LEAVING
+  }
+
   /** @param {string | null} value of a redirect attribute */
   #redirect(value) {
     const target = redirectTarget(value, location.href)
-    if (!target || this.#leaving) return
+    if (!target || !this.isConnected || Date.now() < this.#leavingUntil) return
     if (target === 'login') return this.login()
     if (target === 'logout') return this.logout()
-    this.#leaving = true
+    this.#leave()
     if (target === 'reload') location.reload()
     else location.assign(target)
   }
