@@ -53,6 +53,7 @@ def for_generator(document: Document) -> Document:
     document = copy.deepcopy(document)
     _require_order(schemas_of(document))
     _require_free_names(schemas_of(document))
+    _require_models(schemas_of(document))
     sent = _sent_schemas(document)
     for name, schema in schemas_of(document).items():
         schema["x-fields"] = name in sent and "properties" in schema
@@ -82,15 +83,19 @@ def references_in(value: object) -> Iterator[str]:
 def _name_inline_objects(document: Document) -> None:
     """Every object becomes a named schema, so that it gets one model with a plain name."""
     schemas = schemas_of(document)
-    for name in list(schemas):
+    waiting = list(schemas)
+    while waiting:
+        name = waiting.pop()
+        before = set(schemas)
         for field, member in schemas[name].get("properties", {}).items():
             _name_if_object(schemas, member, _pascal(name, field))
-            if "items" in member:
-                _name_if_object(schemas, member["items"], _pascal(name, field, "item"))
+            _name_if_object(schemas, member.get("items"), _pascal(name, field, "item"))
+        _name_if_object(schemas, schemas[name].get("additionalProperties"), _pascal(name, "value"))
+        waiting += sorted(set(schemas) - before)
 
 
-def _name_if_object(schemas: Document, schema: Document, name: str) -> None:
-    if schema.get("type") != "object":
+def _name_if_object(schemas: Document, schema: object, name: str) -> None:
+    if not isinstance(schema, dict) or schema.get("type") != "object":
         return
     if name in schemas:
         raise Unusable(f"components/schemas/{name}: two schemas would get this name")
@@ -155,6 +160,13 @@ def _require_free_names(schemas: Document) -> None:
     for name in schemas:
         if name in IMPORTED or name.removesuffix("Fields") in schemas.keys() - {name}:
             raise Unusable(f"#/components/schemas/{name}: generated code has this name already")
+
+
+def _require_models(schemas: Document) -> None:
+    """What is named becomes a model or an alias of values; anything else would lose its limits."""
+    for name, schema in schemas.items():
+        if schema.get("nullable") or (schema.get("type") != "object" and "enum" not in schema):
+            raise Unusable(f"#/components/schemas/{name}: neither an object nor an enum")
 
 
 def _annotate(field: str, member: Document) -> None:

@@ -17,7 +17,7 @@ Document: TypeAlias = dict[str, Any]
 
 JSON = "application/json"
 TARGET = "#/components/schemas/"
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+METHODS = ("get", "put", "delete", "patch")  # all that an `Operation` can be
 
 
 class Unusable(Exception):

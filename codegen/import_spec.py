@@ -18,7 +18,7 @@ PHRASES = {
     "200": "OK", "204": "No Content", "400": "Bad Request", "404": "Not Found",
     "413": "Content Too Large", "500": "Internal Server Error", "default": "Any other status",
 }  # fmt: skip
-DROPPED = ("summary", "description", "tags", "externalDocs")
+WORDS = ("summary", "description", "externalDocs")
 ROOT_SWAGGER = (
     "swagger", "info", "host", "basePath", "schemes", "consumes", "produces",
     "paths", "definitions", "tags", "externalDocs",
@@ -26,6 +26,8 @@ ROOT_SWAGGER = (
 ROOT_OPENAPI = ("openapi", "info", "servers", "paths", "components", "tags", "externalDocs")
 INFO = ("title", "description", "summary", "version", "termsOfService", "contact", "license")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+TAG = re.compile(r"[A-Za-z][A-Za-z0-9 _-]*")
+SERVER = re.compile(r"/|https?://[^/]+/?")
 PATH = re.compile(r"/|(/[A-Za-z0-9_.-]+|/\{[A-Za-z][A-Za-z0-9_]*\})+")
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?")
 
@@ -47,8 +49,8 @@ def facts_of_description(root: Node) -> Document:
     for needed in ("info", "paths"):
         if needed not in members:
             root.refuse(f"'{needed}' is missing")
-    for media_types in (members[key] for key in ("consumes", "produces") if key in members):
-        _only_json(media_types)
+    _require_json(members)
+    _require_root_path(members)
     schemas = _schemas(members, dialect)
     for name in repeated(schemas):
         schemas[name].refuse("another schema would get the same name in Python")
@@ -100,7 +102,7 @@ def _version(info: Node) -> str:
 
 def _facts_of_path(path: str, item: Node, known: frozenset[str]) -> Document:
     if not PATH.fullmatch(path):
-        item.refuse(f"path {path!r} is not known how to write")
+        item.refuse(f"path {path!r} has characters that paths here do not have")
     operations = item.only(*METHODS, "summary", "description")
     return {
         method: _facts_of_operation(path, operations[method], known)
@@ -111,16 +113,29 @@ def _facts_of_path(path: str, item: Node, known: frozenset[str]) -> Document:
 
 def _facts_of_operation(path: str, node: Node, known: frozenset[str]) -> Document:
     members = node.only(
-        *DROPPED, "operationId", "parameters", "requestBody", "responses", "deprecated",
+        *WORDS, "tags", "operationId", "parameters", "requestBody", "responses", "deprecated",
         "consumes", "produces",
     )  # fmt: skip
     for needed in ("operationId", "responses"):
         if needed not in members:
             node.refuse(f"'{needed}' is missing")
-    for media_types in (members[key] for key in ("consumes", "produces") if key in members):
-        _only_json(media_types)
+    _require_json(members)
     name = members["operationId"]
     facts: Document = {"operationId": name.named(NAME, name.text())}
+    if "tags" in members:
+        facts["tags"] = [tag.named(TAG, tag.text()) for tag in members["tags"].elements()]
+    if "deprecated" in members:
+        facts["deprecated"] = members["deprecated"].flag()
+    facts |= _facts_of_parameters(path, node, members, known)
+    facts["responses"] = _responses(members["responses"], known)
+    return facts
+
+
+def _facts_of_parameters(
+    path: str, node: Node, members: dict[str, Node], known: frozenset[str]
+) -> Document:
+    """What the path and the body hold; Swagger 2.0 lists the body among the parameters."""
+    facts: Document = {}
     parameters = members["parameters"].elements() if "parameters" in members else []
     bodies = [found for found in parameters if _location(found) == "body"]
     in_path = [_path_parameter(found) for found in parameters if _location(found) == "path"]
@@ -134,7 +149,6 @@ def _facts_of_operation(path: str, node: Node, known: frozenset[str]) -> Documen
         facts["requestBody"] = _body_parameter(bodies[0], known)
     if "requestBody" in members:
         facts["requestBody"] = _request_body(members["requestBody"], known)
-    facts["responses"] = _responses(members["responses"], known)
     return facts
 
 
@@ -206,6 +220,17 @@ def _json_schema(node: Node, members: dict[str, Node], known: frozenset[str]) ->
     return facts_of_schema(found["schema"], known)
 
 
-def _only_json(node: Node) -> None:
-    if [found.text() for found in node.elements()] != [JSON]:
-        node.refuse(f"only {JSON} is known")
+def _require_json(members: dict[str, Node]) -> None:
+    for node in (members[key] for key in ("consumes", "produces") if key in members):
+        if [found.text() for found in node.elements()] != [JSON]:
+            node.refuse(f"only {JSON} is known")
+
+
+def _require_root_path(members: dict[str, Node]) -> None:
+    """The paths are whole: the monitor serves them at the root of its socket."""
+    if "basePath" in members and members["basePath"].text() != "/":
+        members["basePath"].refuse("only the base path '/' is known")
+    for server in members["servers"].elements() if "servers" in members else []:
+        url = server.only("url", "description")["url"]
+        if not SERVER.fullmatch(url.text()):
+            url.refuse("only a server without a path is known")

@@ -10,7 +10,13 @@ from codegen.document import TARGET, Document, Node
 PROSE = ("description", "title", "example", "examples", "externalDocs", "xml")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
-FLAGS = ("readOnly", "writeOnly", "deprecated", "nullable", "uniqueItems")
+LIMITS = {
+    "string": {"minLength", "maxLength", "pattern", "enum"},
+    "integer": {"minimum", "maximum"},
+    "number": {"minimum", "maximum"},
+    "array": {"minItems", "maxItems"},
+}
+FLAGS = ("readOnly", "deprecated", "nullable")
 OTHER = ("type", "format", "pattern", "enum", "default", "required")
 NESTED = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref")
 
@@ -42,8 +48,9 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
         facts["default"] = members["default"].value
     facts |= _facts_of_object(node, members, known)
     if "items" in members:
-        facts["items"] = facts_of_schema(members["items"], known)
+        facts["items"] = _facts_of_element(members["items"], known)
     _require_type(node, facts)
+    _require_suiting_limits(node, facts)
     return facts["allOf"][0] if list(facts) == ["allOf"] else facts
 
 
@@ -86,6 +93,24 @@ def _require_type(node: Node, facts: Document) -> None:
         node.refuse("an array without 'items'")
 
 
+def _facts_of_element(node: Node, known: frozenset[str]) -> Document:
+    """The schema of what an array or a map holds: the generator loses any limit said there."""
+    facts = facts_of_schema(node, known)
+    for lost in (*BOUNDS, "pattern", "nullable"):
+        if lost in facts:
+            node.refuse(f"'{lost}' of an element cannot be generated")
+    return facts
+
+
+def _require_suiting_limits(node: Node, facts: Document) -> None:
+    """A limit has to suit the type beside which it stands; beside a reference none does."""
+    for limit in (*BOUNDS, "pattern", "enum"):
+        if limit in facts and limit not in LIMITS.get(facts.get("type", ""), ()):
+            node.refuse(f"'{limit}' does not suit the type")
+    if "allOf" in facts and "type" in facts:
+        node.refuse("a reference and a type of its own")
+
+
 def _require_expression(members: dict[str, Node]) -> None:
     if "pattern" in members:
         try:
@@ -125,7 +150,7 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]
         if isinstance(rest.value, bool) or rest.value == {}:
             facts["additionalProperties"] = rest.value is not False
         else:
-            facts["additionalProperties"] = facts_of_schema(rest, known)
+            facts["additionalProperties"] = _facts_of_element(rest, known)
     if facts.get("properties") and facts.get("additionalProperties"):
         node.refuse("described properties beside additionalProperties cannot be generated")
     for name in facts.get("required", []):

@@ -86,6 +86,7 @@ class ApiModel(_Body):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid",
+        protected_namespaces=(),  # codegen renames the fields that would hide anything
         strict=True,
         validate_assignment=True,
         validate_by_alias=True,

@@ -49,7 +49,6 @@ def describe_instance() -> Operation[InstanceInfo]:
     """Tell which process this is and whether its machine runs.
 
     GET /. Phase: any.
-
     """
     return Operation(
         id="describeInstance", method="GET", path="/", body=None, read=InstanceInfo.from_answer
@@ -60,7 +59,6 @@ def create_sync_action(body: InstanceActionInfo) -> Operation[None]:
     """Start the machine, flush the metrics or send Ctrl+Alt+Del.
 
     PUT /actions. Phase: any.
-
     """
     return Operation(
         id="createSyncAction", method="PUT", path="/actions", body=body.to_json(), read=no_answer
@@ -71,7 +69,6 @@ def describe_balloon_config() -> Operation[Balloon]:
     """Read the settings of the balloon.
 
     GET /balloon. Phase: any.
-
     """
     return Operation(
         id="describeBalloonConfig",
@@ -86,7 +83,6 @@ def put_balloon(body: Balloon) -> Operation[None]:
     """Set up the balloon, or replace it.
 
     PUT /balloon. Phase: before start.
-
     """
     return Operation(
         id="putBalloon", method="PUT", path="/balloon", body=body.to_json(), read=no_answer
@@ -97,7 +93,6 @@ def patch_balloon(body: BalloonUpdate) -> Operation[None]:
     """Give the balloon another size.
 
     PATCH /balloon. Phase: after start.
-
     """
     return Operation(
         id="patchBalloon", method="PATCH", path="/balloon", body=body.to_json(), read=no_answer
@@ -108,7 +103,6 @@ def describe_balloon_stats() -> Operation[BalloonStats]:
     """Read what the guest last said about its memory.
 
     GET /balloon/statistics. Phase: after start.
-
     """
     return Operation(
         id="describeBalloonStats",
@@ -123,7 +117,6 @@ def patch_balloon_stats_interval(body: BalloonStatsUpdate) -> Operation[None]:
     """Change the pace of the balloon's statistics.
 
     PATCH /balloon/statistics. Phase: after start.
-
     """
     return Operation(
         id="patchBalloonStatsInterval",
@@ -138,7 +131,6 @@ def start_balloon_hinting(body: BalloonStartCmd | None = None) -> Operation[None
     """Begin a run of free page hinting.
 
     PATCH /balloon/hinting/start. Phase: after start.
-
     """
     return Operation(
         id="startBalloonHinting",
@@ -153,7 +145,6 @@ def describe_balloon_hinting() -> Operation[BalloonHintingStatus]:
     """Tell how far the run of free page hinting is.
 
     GET /balloon/hinting/status. Phase: after start.
-
     """
     return Operation(
         id="describeBalloonHinting",
@@ -168,7 +159,6 @@ def stop_balloon_hinting() -> Operation[None]:
     """End the run of free page hinting.
 
     PATCH /balloon/hinting/stop. Phase: after start.
-
     """
     return Operation(
         id="stopBalloonHinting",
@@ -183,7 +173,6 @@ def put_guest_boot_source(body: BootSource) -> Operation[None]:
     """Set what the guest boots, or replace it.
 
     PUT /boot-source. Phase: before start.
-
     """
     return Operation(
         id="putGuestBootSource",
@@ -198,7 +187,6 @@ def put_cpu_configuration(body: CpuConfig) -> Operation[None]:
     """Set a CPU template of one's own.
 
     PUT /cpu-config. Phase: before start.
-
     """
     return Operation(
         id="putCpuConfiguration",
@@ -213,7 +201,6 @@ def put_guest_drive_by_id(drive_id: str, body: Drive) -> Operation[None]:
     """Set up a drive, or replace it.
 
     PUT /drives/{drive_id}. Phase: any, with PCI after start.
-
     """
     return Operation(
         id="putGuestDriveByID",
@@ -228,7 +215,6 @@ def delete_guest_drive_by_id(drive_id: str) -> Operation[None]:
     """Take a drive away from the running guest.
 
     DELETE /drives/{drive_id}. Phase: after start, with PCI.
-
     """
     return Operation(
         id="deleteGuestDriveByID",
@@ -243,7 +229,6 @@ def patch_guest_drive_by_id(drive_id: str, body: PartialDrive) -> Operation[None
     """Change the file behind a drive, or its limits.
 
     PATCH /drives/{drive_id}. Phase: after start.
-
     """
     return Operation(
         id="patchGuestDriveByID",
@@ -258,7 +243,6 @@ def put_guest_pmem_by_id(id: str, body: Pmem) -> Operation[None]:
     """Set up a persistent memory device, or replace it.
 
     PUT /pmem/{id}. Phase: any, with PCI after start.
-
     """
     return Operation(
         id="putGuestPmemByID",
@@ -273,7 +257,6 @@ def delete_guest_pmem_by_id(id: str) -> Operation[None]:
     """Take a persistent memory device away from the running guest.
 
     DELETE /pmem/{id}. Phase: after start, with PCI.
-
     """
     return Operation(
         id="deleteGuestPmemByID",
@@ -288,7 +271,6 @@ def patch_guest_pmem_by_id(id: str, body: PartialPmem) -> Operation[None]:
     """Change the limits of a persistent memory device.
 
     PATCH /pmem/{id}. Phase: after start.
-
     """
     return Operation(
         id="patchGuestPmemByID",
@@ -303,7 +285,6 @@ def put_logger(body: Logger) -> Operation[None]:
     """Say where the log goes; may be repeated.
 
     PUT /logger. Phase: before start.
-
     """
     return Operation(
         id="putLogger", method="PUT", path="/logger", body=body.to_json(), read=no_answer
@@ -314,7 +295,6 @@ def get_machine_configuration() -> Operation[MachineConfiguration]:
     """Read the settings of processors and memory; before any were made, 1 processor and 128 MiB.
 
     GET /machine-config. Phase: any.
-
     """
     return Operation(
         id="getMachineConfiguration",
@@ -329,7 +309,6 @@ def put_machine_configuration(body: MachineConfiguration) -> Operation[None]:
     """Set processors and memory.
 
     PUT /machine-config. Phase: before start.
-
     """
     return Operation(
         id="putMachineConfiguration",
@@ -344,7 +323,6 @@ def patch_machine_configuration(body: PartialMachineConfiguration) -> Operation[
     """Change some settings of processors and memory.
 
     PATCH /machine-config. Phase: before start.
-
     """
     return Operation(
         id="patchMachineConfiguration",
@@ -359,7 +337,6 @@ def put_metrics(body: Metrics) -> Operation[None]:
     """Say where the metrics go, once per process.
 
     PUT /metrics. Phase: before start.
-
     """
     return Operation(
         id="putMetrics", method="PUT", path="/metrics", body=body.to_json(), read=no_answer
@@ -370,7 +347,6 @@ def get_mmds() -> Operation[MmdsContentsObject]:
     """Read the guest's metadata.
 
     GET /mmds. Phase: any.
-
     """
     return Operation(
         id="getMmds", method="GET", path="/mmds", body=None, read=MmdsContentsObject.from_answer
@@ -381,7 +357,6 @@ def put_mmds(body: MmdsContentsObject) -> Operation[None]:
     """Replace the guest's metadata.
 
     PUT /mmds. Phase: any.
-
     """
     return Operation(id="putMmds", method="PUT", path="/mmds", body=body.to_json(), read=no_answer)
 
@@ -390,7 +365,6 @@ def patch_mmds(body: MmdsContentsObject) -> Operation[None]:
     """Merge a change into the guest's metadata.
 
     PATCH /mmds. Phase: any.
-
     """
     return Operation(
         id="patchMmds", method="PATCH", path="/mmds", body=body.to_json(), read=no_answer
@@ -401,7 +375,6 @@ def put_mmds_config(body: MmdsConfig) -> Operation[None]:
     """Say how the guest reaches its metadata.
 
     PUT /mmds/config. Phase: before start.
-
     """
     return Operation(
         id="putMmdsConfig", method="PUT", path="/mmds/config", body=body.to_json(), read=no_answer
@@ -412,7 +385,6 @@ def put_entropy_device(body: EntropyDevice) -> Operation[None]:
     """Give the guest a source of random numbers.
 
     PUT /entropy. Phase: before start.
-
     """
     return Operation(
         id="putEntropyDevice", method="PUT", path="/entropy", body=body.to_json(), read=no_answer
@@ -423,7 +395,6 @@ def put_serial_device(body: SerialDevice) -> Operation[None]:
     """Say where the guest's serial console goes.
 
     PUT /serial. Phase: before start.
-
     """
     return Operation(
         id="putSerialDevice", method="PUT", path="/serial", body=body.to_json(), read=no_answer
@@ -434,7 +405,6 @@ def get_memory_hotplug() -> Operation[MemoryHotplugStatus]:
     """Tell how much memory was asked for and has been taken.
 
     GET /hotplug/memory. Phase: after start.
-
     """
     return Operation(
         id="getMemoryHotplug",
@@ -449,7 +419,6 @@ def put_memory_hotplug(body: MemoryHotplugConfig) -> Operation[None]:
     """Set up memory that can be added later.
 
     PUT /hotplug/memory. Phase: before start.
-
     """
     return Operation(
         id="putMemoryHotplug",
@@ -464,7 +433,6 @@ def patch_memory_hotplug(body: MemoryHotplugSizeUpdate) -> Operation[None]:
     """Ask the guest to take or give back added memory.
 
     PATCH /hotplug/memory. Phase: after start.
-
     """
     return Operation(
         id="patchMemoryHotplug",
@@ -479,7 +447,6 @@ def put_guest_network_interface_by_id(iface_id: str, body: NetworkInterface) -> 
     """Set up a network interface, or replace it.
 
     PUT /network-interfaces/{iface_id}. Phase: any, with PCI after start.
-
     """
     return Operation(
         id="putGuestNetworkInterfaceByID",
@@ -494,7 +461,6 @@ def delete_guest_network_interface_by_id(iface_id: str) -> Operation[None]:
     """Take a network interface away from the running guest.
 
     DELETE /network-interfaces/{iface_id}. Phase: after start, with PCI.
-
     """
     return Operation(
         id="deleteGuestNetworkInterfaceByID",
@@ -511,7 +477,6 @@ def patch_guest_network_interface_by_id(
     """Change the limits of a network interface.
 
     PATCH /network-interfaces/{iface_id}. Phase: after start.
-
     """
     return Operation(
         id="patchGuestNetworkInterfaceByID",
@@ -526,7 +491,6 @@ def create_snapshot(body: SnapshotCreateParams) -> Operation[None]:
     """Write a snapshot of the machine to files.
 
     PUT /snapshot/create. Phase: paused.
-
     """
     return Operation(
         id="createSnapshot",
@@ -541,7 +505,6 @@ def load_snapshot(body: SnapshotLoadParams) -> Operation[None]:
     """Restore a machine from a snapshot.
 
     PUT /snapshot/load. Phase: fresh.
-
     """
     return Operation(
         id="loadSnapshot", method="PUT", path="/snapshot/load", body=body.to_json(), read=no_answer
@@ -552,7 +515,6 @@ def get_firecracker_version() -> Operation[FirecrackerVersion]:
     """Tell the version of the monitor.
 
     GET /version. Phase: any.
-
     """
     return Operation(
         id="getFirecrackerVersion",
@@ -567,7 +529,6 @@ def patch_vm(body: Vm) -> Operation[None]:
     """Pause the machine, or let it run on.
 
     PATCH /vm. Phase: after start.
-
     """
     return Operation(id="patchVm", method="PATCH", path="/vm", body=body.to_json(), read=no_answer)
 
@@ -576,7 +537,6 @@ def get_export_vm_config() -> Operation[FullVmConfiguration]:
     """Read all that was configured.
 
     GET /vm/config. Phase: any.
-
     """
     return Operation(
         id="getExportVmConfig",
@@ -591,7 +551,6 @@ def put_guest_vsock(body: Vsock) -> Operation[None]:
     """Set up the socket device, or replace it.
 
     PUT /vsock. Phase: before start.
-
     """
     return Operation(
         id="putGuestVsock", method="PUT", path="/vsock", body=body.to_json(), read=no_answer

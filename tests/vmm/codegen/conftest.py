@@ -13,7 +13,8 @@ import pytest
 
 from codegen.document import Document
 from codegen.pipeline import Run, make
-from tests.vmm.codegen.descriptions import PROJECT, all_shapes, spec_file
+from tests.vmm.codegen.descriptions import PROJECT
+from tests.vmm.codegen.shapes import all_shapes, spec_file
 
 
 @dataclass(frozen=True)

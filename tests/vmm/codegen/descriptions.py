@@ -1,5 +1,4 @@
-"""Descriptions to generate from: the committed one, published files when they are at hand, and the
-shapes that other releases are known to have, made by editing the committed one in memory."""
+"""Descriptions to import: the committed one, and published files when they are at hand."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from codegen.document import METHODS, read_yaml
+from codegen.document import read_yaml
 from codegen.pipeline import Project
 
 ROOT = Path(__file__).parents[3]
@@ -86,129 +85,11 @@ def _swagger_operation(facts: dict[str, Any]) -> dict[str, Any]:
     return {**operation, "parameters": parameters, "responses": responses}
 
 
-def openapi_3_1() -> dict[str, Any]:
-    """The committed description in OpenAPI 3.1's own terms for what may be null."""
-    facts = committed()
-    facts["openapi"] = "3.1.0"
-    schemas = facts["components"]["schemas"]
-    schemas["Drive"]["properties"]["partuuid"] = {"type": ["string", "null"]}
-    schemas["Drive"]["properties"]["rate_limiter"] = {
-        "oneOf": [{"$ref": "#/components/schemas/RateLimiter"}, {"type": "null"}]
-    }
-    return facts
-
-
-def release_1_17() -> dict[str, Any]:
-    """What the next release is known to add: a property named `properties`, a wider enum."""
-    document = swagger("1.17.0")
-    schemas = document["definitions"]
-    schemas["MachineConfiguration"]["properties"]["huge_pages"] |= {
-        "enum": ["None", "Transparent", "2M"],
-        "default": "None",
-    }
-    schemas["Metrics"]["properties"] |= {
-        "emit_id": {"type": "boolean", "default": False},
-        "properties": {"type": "object", "additionalProperties": {"type": "string"}},
-    }
-    schemas["SnapshotLoadParams"]["properties"]["huge_pages"] = {
-        "type": "string",
-        "enum": ["Snapshot", "None", "Transparent", "2M"],
-    }
-    for member in schemas["MemoryHotplugConfig"]["properties"].values():
-        member["maximum"] = 4294967295
-    return document
-
-
-def release_1_14() -> dict[str, Any]:
-    """1.14.0: the wrong success status for hinting, and nothing of 1.16."""
-    document = swagger("1.14.0")
-    del document["paths"]["/pmem/{id}"]["patch"]
-    for name in ("PartialPmem", "VsockOverride"):
-        del document["definitions"][name]
-    del document["definitions"]["SnapshotLoadParams"]["properties"]["vsock_override"]
-    del document["definitions"]["NetworkInterface"]["properties"]["mtu"]
-    for step in ("start", "stop"):
-        responses = document["paths"][f"/balloon/hinting/{step}"]["patch"]["responses"]
-        responses["200"] = responses.pop("204")
-    return document
-
-
-def release_1_13() -> dict[str, Any]:
-    """1.13.0: a misspelt field, untyped CPU templates and metadata, 29 operations."""
-    document = release_1_14()
-    document["info"]["version"] = "1.13.0"
-    for path in ("/pmem/{id}", "/serial", "/hotplug/memory", "/balloon/hinting/start",
-                 "/balloon/hinting/status", "/balloon/hinting/stop"):  # fmt: skip
-        del document["paths"][path]
-    schemas = document["definitions"]
-    for name in ("Pmem", "SerialDevice", "BalloonStartCmd", "BalloonHintingStatus",
-                 "MemoryHotplugConfig", "MemoryHotplugSizeUpdate", "MemoryHotplugStatus",
-                 "CpuidLeafModifier", "CpuidRegisterModifier", "MsrModifier",
-                 "ArmRegisterModifier", "VcpuFeatures"):  # fmt: skip
-        del schemas[name]
-    for name in ("pmem", "memory-hotplug"):
-        del schemas["FullVmConfiguration"]["properties"][name]
-    mmds = schemas["MmdsConfig"]["properties"]
-    mmds["imds_comat"] = mmds.pop("imds_compat")
-    del schemas["MmdsContentsObject"]["additionalProperties"]
-    del document["paths"]["/mmds"]["get"]["responses"]["200"]["schema"]["additionalProperties"]
-    schemas["CpuConfig"]["properties"] = {
-        name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]
-    }
-    return document
-
-
-def release_1_7() -> dict[str, Any]:
-    """1.7.0: a CPU template that is a string with members, no overrides."""
-    document = release_1_13()
-    document["info"]["version"] = "1.7.0"
-    schemas = document["definitions"]
-    del schemas["NetworkOverride"], schemas["MmdsConfig"]["properties"]["imds_comat"]
-    for name in ("network_overrides", "track_dirty_pages", "clock_realtime"):
-        del schemas["SnapshotLoadParams"]["properties"][name]
-    schemas["CpuConfig"]["type"] = "string"
-    for name in ("cpu-config", "entropy"):
-        del schemas["FullVmConfiguration"]["properties"][name]
-    return document
-
-
-SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
-    "openapi_3_0": committed,
-    "openapi_3_1": openapi_3_1,
-    "swagger": swagger,
-    "release_1_7": release_1_7,
-    "release_1_13": release_1_13,
-    "release_1_14": release_1_14,
-    "release_1_17": release_1_17,
-}
-
-
 def write(document: dict[str, Any], folder: Path, name: str = "description") -> Path:
     """The document in a file, as JSON, which is YAML too."""
     path = folder / f"{name}.yaml"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-def spec_file(shape: str, folder: Path) -> Path:
-    """The file of a shape: one of `SHAPES`, or the name of a published file."""
-    found = [path for path in published() if path.stem == shape]
-    return found[0] if found else write(SHAPES[shape](), folder, shape)
-
-
-def all_shapes() -> list[str]:
-    """Every shape that there is something to generate from."""
-    return [*SHAPES, *(path.stem for path in published())]
-
-
-def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every operation of a document by its operationId."""
-    return {
-        item[method]["operationId"]: item[method]
-        for item in document["paths"].values()
-        for method in METHODS
-        if method in item
-    }
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from codegen.absent import add_absent
 from tests.vmm.codegen.conftest import Workshop
-from tests.vmm.codegen.descriptions import ROOT, release_1_7, write
+from tests.vmm.codegen.descriptions import ROOT, write
+from tests.vmm.codegen.releases import release_1_7
 
 WRITTEN = """
 from generated_vmm._generated.models import Drive, Pmem, PmemFields

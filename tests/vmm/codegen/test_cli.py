@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from codegen.__main__ import main
-from tests.vmm.codegen.descriptions import (
-    ROOT,
-    committed,
-    release_1_7,
-    release_1_17,
-    swagger,
-    write,
-)
+from tests.vmm.codegen.descriptions import ROOT, committed, swagger, write
+from tests.vmm.codegen.releases import release_1_7, release_1_17
 
 
 @pytest.fixture

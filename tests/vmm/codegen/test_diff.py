@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from codegen.__main__ import main
-from tests.vmm.codegen.descriptions import (
-    committed,
-    edited,
-    release_1_13,
-    release_1_17,
-    swagger,
-    write,
-)
+from tests.vmm.codegen.descriptions import committed, edited, swagger, write
+from tests.vmm.codegen.releases import release_1_13, release_1_17
 
 
 @pytest.fixture

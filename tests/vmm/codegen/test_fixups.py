@@ -11,13 +11,8 @@ from codegen import fixups
 from codegen.document import Node, answer_of, body_of, schemas_of
 from codegen.fixups import FIX_UPS, FixUp, repair
 from codegen.import_spec import facts_of_description
-from tests.vmm.codegen.descriptions import (
-    committed,
-    release_1_7,
-    release_1_13,
-    release_1_14,
-    swagger,
-)
+from tests.vmm.codegen.descriptions import committed, swagger
+from tests.vmm.codegen.releases import release_1_7, release_1_13, release_1_14
 
 Documents = Callable[[], dict[str, Any]]
 

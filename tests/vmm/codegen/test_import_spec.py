@@ -15,11 +15,11 @@ from tests.vmm.codegen.descriptions import (
     PROSE,
     committed,
     edited,
-    openapi_3_1,
     published,
     swagger,
     write,
 )
+from tests.vmm.codegen.releases import openapi_3_1
 
 
 def imported(document: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -57,6 +57,15 @@ def test_words_beside_a_reference_do_not_hide_it(tmp_path: Path) -> None:
 
     drive = imported(edited(describe), tmp_path)["components"]["schemas"]["Drive"]
     assert drive["properties"]["rate_limiter"] == {"$ref": "#/components/schemas/RateLimiter"}
+
+
+def test_what_a_release_says_about_groups_and_age_is_kept(tmp_path: Path) -> None:
+    def group(document: dict[str, Any]) -> None:
+        document["paths"]["/vsock"]["put"] |= {"tags": ["devices"], "deprecated": True}
+
+    vsock = imported(edited(group), tmp_path)["paths"]["/vsock"]["put"]
+    assert vsock["tags"] == ["devices"]
+    assert vsock["deprecated"] is True
 
 
 def test_yaml_is_read_as_version_1_2(tmp_path: Path) -> None:

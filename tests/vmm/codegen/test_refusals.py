@@ -10,7 +10,7 @@ import pytest
 from codegen.describe import describe, for_generator
 from codegen.document import Unusable
 from codegen.import_spec import import_spec
-from tests.vmm.codegen.descriptions import edited, write
+from tests.vmm.codegen.descriptions import committed, edited, write
 
 SCHEMAS = "#/definitions"
 VSOCK = f"{SCHEMAS}/Vsock"
@@ -20,6 +20,8 @@ ACTIONS = "#/paths/~1actions/put"
 
 UNKNOWN = [
     ("#", {"webhooks": {}}, "#/webhooks", "is not a construct this importer knows"),
+    ("#", {"basePath": "/v1"}, "#/basePath", "only the base path '/' is known"),
+    ("#", {"servers": []}, "#/servers", "is not a construct this importer knows"),
     ("#", {"consumes": ["application/xml"]}, "#/consumes", "only application/json is known"),
     ("#/info", {"version": "latest"}, "#/info", "version 'latest' is not of the form"),
     (ACTIONS, {"security": []}, f"{ACTIONS}/security", "is not a construct"),
@@ -33,6 +35,15 @@ UNKNOWN = [
     ("#/paths", {"/a b": {}}, "#/paths/~1a b", "path '/a b'"),
     ("#/paths", {"/a/{id}": {"get": {"operationId": "a", "responses": {}}}},
      "#/paths/~1a~1{id}/get", "parameters do not match"),
+    ("#/paths/~1actions", {"post": {}}, "#/paths/~1actions/post", "is not a construct"),
+    (ACTIONS, {"tags": ["<tag>"]}, f"{ACTIONS}/tags/0", "cannot become a name in Python"),
+    (UDS, {"uniqueItems": True}, f"{UDS}/uniqueItems", "is not a construct"),
+    (UDS, {"minimum": 1}, UDS, "'minimum' does not suit the type"),
+    (f"{VSOCK}/properties/guest_cid", {"enum": ["3"]}, f"{VSOCK}/properties/guest_cid",
+     "'enum' does not suit the type"),
+    (UDS, {"$ref": "#/definitions/Drive"}, UDS, "a reference and a type of its own"),
+    (f"{SCHEMAS}/MmdsConfig/properties/network_interfaces/items", {"minLength": 1},
+     f"{SCHEMAS}/MmdsConfig/properties/network_interfaces/items", "'minLength' of an element"),
     (SCHEMAS, {"Two Words": {"type": "object"}}, f"{SCHEMAS}/Two Words", "cannot become a name"),
     (SCHEMAS, {"VSock": {"type": "object"}}, f"{SCHEMAS}/VSock", "the same name in Python"),
     (f"{VSOCK}/properties", {"uds-path": {"type": "string"}}, f"{VSOCK}/properties/uds-path",
@@ -103,6 +114,29 @@ def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: 
     described, _ = describe(import_spec(write(document, tmp_path)), [])
     with pytest.raises(Unusable, match=f"{name}: generated code has this name already"):
         for_generator(described)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object", "nullable": True},
+    ],
+)
+def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any], tmp_path: Path) -> None:
+    document = edited(lambda document: _change(document, SCHEMAS, {"Port": schema}))
+    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    with pytest.raises(Unusable, match="Port: neither an object nor an enum"):
+        for_generator(described)
+
+
+def test_a_server_with_a_path_is_refused(tmp_path: Path) -> None:
+    document = committed() | {"servers": [{"url": "http://localhost/"}]}
+    import_spec(write(document, tmp_path))
+    document["servers"][0]["url"] = "http://localhost/v1"
+    with pytest.raises(Unusable, match="#/servers/0/url: only a server without a path is known"):
+        import_spec(write(document, tmp_path))
 
 
 def test_a_body_that_is_no_object_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.vmm.codegen.conftest import Workshop
-from tests.vmm.codegen.descriptions import PROJECT, ROOT, all_shapes
+from tests.vmm.codegen.descriptions import PROJECT, ROOT
+from tests.vmm.codegen.shapes import all_shapes
 
 COMMITTED = {"openapi_3_0", "openapi_3_1", "swagger", PROJECT.description().stem}
 

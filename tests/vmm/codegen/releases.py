@@ -1,0 +1,151 @@
+"""The shapes that other releases are known to have, made by editing the committed one in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.vmm.codegen.descriptions import committed, swagger
+
+
+def openapi_3_1() -> dict[str, Any]:
+    """The committed description in OpenAPI 3.1's own terms for what may be null."""
+    facts = committed()
+    facts["openapi"] = "3.1.0"
+    schemas = facts["components"]["schemas"]
+    schemas["Drive"]["properties"]["partuuid"] = {"type": ["string", "null"]}
+    schemas["Drive"]["properties"]["rate_limiter"] = {
+        "oneOf": [{"$ref": "#/components/schemas/RateLimiter"}, {"type": "null"}]
+    }
+    return facts
+
+
+def release_1_17() -> dict[str, Any]:
+    """What the next release is known to add: a property named `properties`, a wider enum."""
+    document = swagger("1.17.0")
+    schemas = document["definitions"]
+    schemas["MachineConfiguration"]["properties"]["huge_pages"] |= {
+        "enum": ["None", "Transparent", "2M"],
+        "default": "None",
+    }
+    schemas["Metrics"]["properties"] |= {
+        "emit_id": {"type": "boolean", "default": False},
+        "properties": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+    schemas["SnapshotLoadParams"]["properties"]["huge_pages"] = {
+        "type": "string",
+        "enum": ["Snapshot", "None", "Transparent", "2M"],
+    }
+    for member in schemas["MemoryHotplugConfig"]["properties"].values():
+        member["maximum"] = 4294967295
+    return document
+
+
+def release_1_14() -> dict[str, Any]:
+    """1.14.0: the wrong success status for hinting, and nothing of 1.16."""
+    document = swagger("1.14.0")
+    del document["paths"]["/pmem/{id}"]["patch"]
+    for name in ("PartialPmem", "VsockOverride"):
+        del document["definitions"][name]
+    del document["definitions"]["SnapshotLoadParams"]["properties"]["vsock_override"]
+    del document["definitions"]["NetworkInterface"]["properties"]["mtu"]
+    for step in ("start", "stop"):
+        responses = document["paths"][f"/balloon/hinting/{step}"]["patch"]["responses"]
+        responses["200"] = responses.pop("204")
+    return document
+
+
+def release_1_13() -> dict[str, Any]:
+    """1.13.0: a misspelt field, untyped CPU templates and metadata, 29 operations."""
+    document = release_1_14()
+    document["info"]["version"] = "1.13.0"
+    for path in ("/pmem/{id}", "/serial", "/hotplug/memory", "/balloon/hinting/start",
+                 "/balloon/hinting/status", "/balloon/hinting/stop"):  # fmt: skip
+        del document["paths"][path]
+    schemas = document["definitions"]
+    for name in ("Pmem", "SerialDevice", "BalloonStartCmd", "BalloonHintingStatus",
+                 "MemoryHotplugConfig", "MemoryHotplugSizeUpdate", "MemoryHotplugStatus",
+                 "CpuidLeafModifier", "CpuidRegisterModifier", "MsrModifier",
+                 "ArmRegisterModifier", "VcpuFeatures"):  # fmt: skip
+        del schemas[name]
+    for name in ("pmem", "memory-hotplug"):
+        del schemas["FullVmConfiguration"]["properties"][name]
+    mmds = schemas["MmdsConfig"]["properties"]
+    mmds["imds_comat"] = mmds.pop("imds_compat")
+    del schemas["MmdsContentsObject"]["additionalProperties"]
+    del document["paths"]["/mmds"]["get"]["responses"]["200"]["schema"]["additionalProperties"]
+    schemas["CpuConfig"]["properties"] = {
+        name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]
+    }
+    return document
+
+
+def release_1_7() -> dict[str, Any]:
+    """1.7.0: a CPU template that is a string with members, no overrides."""
+    document = release_1_13()
+    document["info"]["version"] = "1.7.0"
+    schemas = document["definitions"]
+    del schemas["NetworkOverride"], schemas["MmdsConfig"]["properties"]["imds_comat"]
+    for name in ("network_overrides", "track_dirty_pages", "clock_realtime"):
+        del schemas["SnapshotLoadParams"]["properties"][name]
+    schemas["CpuConfig"]["type"] = "string"
+    for name in ("cpu-config", "entropy"):
+        del schemas["FullVmConfiguration"]["properties"][name]
+    return document
+
+
+def unlike_any_release() -> dict[str, Any]:
+    """Everything that the importer knows and no release has used so far."""
+    text = {"type": "string"}
+    members = {
+        "class": text,
+        "copy": text,
+        "model_dump": text,
+        "to_json": text,
+        "type": text,
+        "kebab-case": {"type": "integer", "minimum": -1, "maximum": 2**40},
+        "share": {"type": "number", "minimum": 0.5, "maximum": 1.5},
+        "code": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": r'^[a-z"\d]+$'},
+        "when": {"type": "string", "format": "date-time"},
+        "names": {"type": "array", "items": text, "minItems": 1, "maxItems": 3},
+        "grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+        "modes": {"type": "array", "items": {"type": "string", "enum": ["a b", "2M", "None"]}},
+        "inner": {"type": "object", "properties": {"deep": {"type": "object"}}},
+        "parts": {"type": "array", "items": {"type": "object", "properties": {"id": text}}},
+        "by_name": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "properties": {"id": text}},
+        },
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "needed": {"type": ["string", "null"]},
+    }
+    schemas = {
+        "Thing": {"type": "object", "required": ["needed", "names"], "properties": members},
+        "Empty": {"type": "object", "additionalProperties": False},
+    }
+
+    def schema(name: str) -> dict[str, Any]:
+        return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+    put = {
+        "operationId": "putThing",
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": text} for name in ("a", "id")
+        ],
+        "requestBody": {"required": True, "content": schema("Thing")},
+        "responses": {"204": {"description": "x"}},
+    }
+    get = {
+        "operationId": "getThing",
+        "responses": {"200": {"description": "x", "content": schema("Thing")}},
+    }
+    patch = {
+        "operationId": "patchEmpty",
+        "requestBody": {"content": schema("Empty")},
+        "responses": {"204": {"description": "x"}},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "x", "version": "9.0.0"},
+        "paths": {"/things/{a}/of/{id}": {"put": put}, "/things": {"get": get, "patch": patch}},
+        "components": {"schemas": schemas},
+    }
