@@ -24,9 +24,9 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One browser for the whole run."""
+    """One browser for a file: while Playwright runs, no asynchronous test can."""
     program = require_program("chromium", package="chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
