@@ -188,3 +188,14 @@ def test_without_storage_a_tab_counts_alone(page: Page, site: Site) -> None:
     assert site.asked(LOGOUT) == 0
     page.clock.fast_forward(101_000)
     expect(page).to_have_url(site.origin + "/signed-out")
+
+
+def test_without_locks_a_tab_decides_alone(page: Page, site: Site) -> None:
+    page.clock.install()
+    page.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })"
+    )
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(601_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+    assert site.asked(LOGOUT) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page
 
 from tests.browser.element import events, expect_status, member, opened, revalidate
@@ -72,3 +73,17 @@ def test_a_logout_in_another_tab_is_seen(page: Page, site: Site) -> None:
     site.end_session()
     opened(other, site, status="anonymous")
     expect_status(page, "revoked")
+
+
+@pytest.mark.parametrize(
+    ("listener", "path"), [("", "/bye"), ("event.preventDefault()", "/")], ids=["goes", "stays"]
+)
+def test_a_page_goes_where_the_attribute_says_unless_it_prevents_that(
+    page: Page, site: Site, listener: str, path: str
+) -> None:
+    page.add_init_script(f"document.addEventListener('oidc-revoked', event => {{ {listener} }})")
+    opened(page, site, 'redirect-on-revoked="/bye"')
+    site.end_session()
+    revalidate(page)
+    page.wait_for_timeout(300)
+    assert page.url == site.origin + path
