@@ -81,7 +81,7 @@ def secret_key(algorithm: Algorithm, client_secret: str | None) -> Key | None:
     It is too short (Core 16.19), or it looks like a public key (RFC 8725 2.1).
     """
     secret = (client_secret or "").encode()
-    if algorithm.key_type != "oct" or len(secret) < algorithm.min_secret_bytes:
+    if len(secret) < algorithm.min_secret_bytes:
         return None
     try:
         return algorithm.key(secret)
@@ -101,7 +101,7 @@ def require_secret(algorithm: Algorithm, client_secret: str | None) -> Key:
 
 
 def _known(names: object) -> list[Algorithm]:
-    # A text is a collection too, in which "RS256" would be found inside of "xRS256y".
+    # A text is a collection too, of characters.
     if isinstance(names, str) or not isinstance(names, Collection) or not names:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "signing algorithms are a list of at least one name"

@@ -133,7 +133,7 @@ def _rsa_key(jwk: _Members) -> RSAPublicKey:
 def _elliptic_curve_key(jwk: _Members, curve: EllipticCurve) -> EllipticCurvePublicKey:
     x, y = _octets(jwk, "x"), _octets(jwk, "y")
     # Coordinates are padded to the size of the field (RFC 7518 6.2.1.2).
-    if len(x) != len(y) or len(x) != (curve.key_size + 7) // 8:
+    if {len(x), len(y)} != {(curve.key_size + 7) // 8}:
         raise UnusableKey("a coordinate has the wrong length")
     return EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), curve).public_key()
 

@@ -48,6 +48,19 @@ def test_a_key_verifies_what_its_type_curve_and_owner_allow(
     assert list(key.verifiers) == algorithms
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"e": "Aw"},
+        {"e": number((1 << 63) + 1)},
+        {"n": number(1 << 2047 | 1)},
+        {"n": number(1 << 8191 | 1)},
+    ],
+)
+def test_the_smallest_and_largest_rsa_numbers_are_read(change: Changes) -> None:
+    JsonWebKey.parse(changed(RSA, change))
+
+
 @pytest.mark.parametrize("name", ["kid", "use", "alg", "key_ops"])
 def test_every_description_of_a_key_is_optional(name: str) -> None:
     JsonWebKey.parse(changed(RSA, {name: ABSENT}))
@@ -80,6 +93,7 @@ def test_every_description_of_a_key_is_optional(name: str) -> None:
         {"n": number(MODULUS) + "="},
         {"n": "not base64url!"},
         {"n": number(MODULUS + 1)},
+        {"n": number(1 << 2046 | 1)},
         {"n": number(1 << 8192 | 1)},
         {"e": ABSENT},
         {"e": 65537},
@@ -112,6 +126,8 @@ def test_a_short_rsa_key_is_unusable() -> None:
         {"x": ""},
         {"x": 1},
         {"x": number(POINT.x, 33)},
+        {"y": number(POINT.y, 33)},
+        {"x": number(POINT.x, 33), "y": number(POINT.y, 33)},
         {"x": number(POINT.x >> 8, 31)},
         {"x": base64url(bytes(32))},
         {"x": base64url(b"\xff" * 32)},
