@@ -136,8 +136,13 @@ class StoreKeeper(Generic[Identity]):
         return (session_cookie_change(self._names, None, max_age=0),)
 
     async def _found(self, reference: SessionReference) -> Kept[Identity] | None:
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            session = await settled(self._store.get(reference.store_id))
+        try:
+            with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+                session = await settled(self._store.get(reference.store_id))
+        except SessionError as error:
+            if error.code is Code.SESSION_MALFORMED:  # from before the identity's type changed
+                return None
+            raise
         return None if session is None else Kept(session, reference)
 
 

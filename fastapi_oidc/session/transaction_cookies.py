@@ -36,7 +36,7 @@ class TransactionCookies:
         """The pending login with this `state`; None when it is missing, broken or too old."""
         name = self._names.transaction(state)
         pending = self._opened(name, cookies.get(name, ""))
-        if pending is None or pending.state != state or now >= pending.created_at + LIFETIME:
+        if pending is None or now >= pending.created_at + LIFETIME:
             return None
         return pending
 

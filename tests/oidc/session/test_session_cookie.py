@@ -102,23 +102,28 @@ def test_a_session_that_deflates_well_is_still_bounded() -> None:
         a_cookie().seal(a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1)))
 
 
+def deflated(content: bytes) -> bytes:
+    return zlib.compress(content, wbits=-15)
+
+
 def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
-    bomb = zlib.compress(bytes(20_000_000), wbits=-15)
-    assert refused(sealed(b"d" + bomb)) is Code.SESSION_MALFORMED
+    larger = SessionCodec(User).encode(a_session_with("x" * MAXIMUM_PLAINTEXT_BYTES))
+    assert refused(sealed(b"d" + deflated(larger))) is Code.SESSION_MALFORMED
+    assert refused(sealed(b"d" + deflated(bytes(20_000_000)))) is Code.SESSION_MALFORMED
 
 
-@pytest.mark.parametrize(
-    "plaintext",
-    [
-        b"",
-        b"d",
-        b"x{}",
-        b"{}",
-        b"dnot deflate",
-        b"d" + zlib.compress(b"{}" * 50, wbits=-15)[:-1],
-        b"d" + zlib.compress(b"{}", wbits=-15) + b"rest",
-    ],
-)
+@pytest.mark.parametrize("kept", [-1, -2, -20])
+def test_a_deflate_stream_that_is_cut_off_is_refused(kept: int) -> None:
+    stream = deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
+    assert refused(sealed(b"d" + stream[:kept])) is Code.SESSION_MALFORMED
+
+
+def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:
+    stream = deflated(SessionCodec(User).encode(a_session()))
+    assert refused(sealed(b"d" + stream + b"rest")) is Code.SESSION_MALFORMED
+
+
+@pytest.mark.parametrize("plaintext", [b"", b"d", b"x{}", b"{}", b"dnot deflate"])
 def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
     assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED
 
