@@ -116,9 +116,7 @@ class OIDC(Generic[Identity, RequestData]):
 
     def clear_session(self, connection: HTTPConnection) -> None:
         """No session here after this answer; the provider is not asked, a store keeps its row."""
-        exchange = exchange_of(connection, self.settings.name)
-        exchange.record(self.site.party.keeper.clearing())
-        exchange.became(None)
+        exchange_of(connection, self.settings.name).clear()
 
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
         """The token-free session of locals that are loaded; asks no store, refreshes nothing."""

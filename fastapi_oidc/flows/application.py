@@ -7,11 +7,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias
 
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
 
 Reason: TypeAlias = Literal["login", "refresh"]
+
+_FIXED = (
+    "id",
+    "issuer",
+    "client_id",
+    "sub",
+    "sid",
+    "nonce",
+    "audiences",
+    "azp",
+    "auth_time",
+    "authenticated_at",
+    "created_at",
+    "refreshed_at",
+    "generation",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,10 @@ class IdentityContext:
 
 @dataclass(frozen=True, slots=True)
 class PersistContext(Generic[Identity]):
-    """The session that is about to be kept, and why."""
+    """The session that is about to be kept, and why.
+
+    A replacement may have another identity, claims, tokens, `session_state` and an earlier end.
+    """
 
     session: OIDCSession[Identity]
     reason: Reason
@@ -54,8 +74,29 @@ class Application(Generic[Identity]):
     async def approved(
         self, session: OIDCSession[Identity], reason: Reason
     ) -> OIDCSession[Identity]:
-        """The session to keep: the one the application returns, or else `session` itself."""
+        """The session to keep: the one the application returns, or else `session` itself.
+
+        Raises ConfigurationError when that is not the same login.
+        """
         if self.before_session_persist is None:
             return session
         replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
-        return session if replacement is None else replacement
+        if replacement is None:
+            return session
+        _require_same_login(replacement, session)
+        return replacement
+
+
+def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
+    """Refuse a session that the checks of later answers and logouts would be wrong about."""
+    if not isinstance(replacement, OIDCSession):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "before_session_persist returned something else"
+        )
+    changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
+    if replacement.expires_at > session.expires_at:
+        changed.append("expires_at")
+    if changed:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, f"before_session_persist changed {', '.join(changed)}"
+        )

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
-from fastapi_oidc.flows.events import EventName, refused
-from fastapi_oidc.flows.outcomes import Changes, Refused, SignedIn
+from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.outcomes import Changes, Failed, Refused, SignedIn
+from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, approved, begun, renewed
-from fastapi_oidc.flows.resume import living
+from fastapi_oidc.flows.resume import end_previous, forget, living
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
@@ -30,10 +31,11 @@ class _Answer:
 
 async def complete_login(
     party: RelyingParty[Identity],
+    refresher: Refresher[Identity],
     parameters: Mapping[str, Sequence[str]],
     cookies: Mapping[str, str],
-) -> SignedIn[Identity] | Refused:
-    """A session for a good answer, a refusal for any other; either uses the transaction up."""
+) -> SignedIn[Identity] | Refused | Failed:
+    """A session for a good answer, a refusal for any other; each uses the transaction up."""
     changes: Changes = ()
     silent = False
     try:
@@ -44,10 +46,14 @@ async def complete_login(
             return await _without_transaction(party, cookies, changes)
         silent = transaction.silent
         answer = _Answer(parameters, cookies, transaction)
-        return await (_confirm if silent else _sign_in)(party, answer, changes)
+        return await (_confirm if silent else _sign_in)(party, refresher, answer, changes)
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
         return Refused(error, silent, changes)
+    except Exception as error:
+        explanation = f"the application raised {type(error).__name__}"
+        party.announcer(Event(EventName.LOGIN_REFUSED, party.clock.now(), explanation=explanation))
+        return Failed(error, changes)
 
 
 async def _without_transaction(
@@ -65,7 +71,10 @@ async def _without_transaction(
 
 
 async def _sign_in(
-    party: RelyingParty[Identity], answer: _Answer, changes: Changes
+    party: RelyingParty[Identity],
+    refresher: Refresher[Identity],
+    answer: _Answer,
+    changes: Changes,
 ) -> SignedIn[Identity]:
     """A new session in a new place; the one that this browser had is no longer kept."""
     evidence, id_token = await _evidence(party, answer)
@@ -75,7 +84,7 @@ async def _sign_in(
     kept = party.keeper.placed(session)
     cookies = party.keeper.cookies(kept, party.clock.now())
     await party.keeper.save(kept)
-    await _replace(party, answer.cookies)
+    await end_previous(party, refresher, answer.cookies)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
@@ -85,7 +94,10 @@ async def _sign_in(
 
 
 async def _confirm(
-    party: RelyingParty[Identity], answer: _Answer, changes: Changes
+    party: RelyingParty[Identity],
+    refresher: Refresher[Identity],
+    answer: _Answer,
+    changes: Changes,
 ) -> SignedIn[Identity]:
     """The session with new tokens, when the same end user answered (Session Management 3.1)."""
     evidence, id_token = await _evidence(party, answer)
@@ -94,10 +106,15 @@ async def _confirm(
         raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
     if kept.session.sub != id_token.sub:
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
+    kept = refresher.newest(kept)
     successor = await approved(party, renewed(party, kept.session, evidence), evidence)
     kept = Kept(successor, kept.reference)
     cookies = party.keeper.cookies(kept, party.clock.now())
     await party.keeper.save(kept)
+    if refresher.has_ended(successor):
+        await forget(party, kept)
+        raise SessionError(Code.SESSION_SIGNED_OUT, "signed out while it was being confirmed")
+    party.announce(EventName.SESSION_REFRESHED, sub=successor.sub, session_id=successor.id)
     return SignedIn(successor, "/", silent=True, changes=(*cookies, *changes))
 
 
@@ -135,13 +152,3 @@ async def _accepted(
         max_age=transaction.max_age,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
-
-
-async def _replace(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> None:
-    """Keep the browser's previous session no longer; a row that cannot be removed will expire."""
-    try:
-        previous = await party.keeper.read(cookies)
-        if previous is not None:
-            await party.keeper.remove(previous)
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_ENDED, error, party.clock.now()))

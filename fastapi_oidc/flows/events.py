@@ -21,6 +21,7 @@ class EventName(StrEnum):
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
     SESSION_IDENTITY_KEPT = "session.identity_kept"
     SESSION_ENDED = "session.ended"
+    SESSION_NOT_REMOVED = "session.not_removed"
     LOGOUT_STARTED = "logout.started"
     LOGOUT_RETURNED = "logout.returned"
     LOGOUT_RETURN_REFUSED = "logout.return_refused"
@@ -54,6 +55,7 @@ _WARNINGS = frozenset(
         EventName.LOGIN_REFUSED,
         EventName.SESSION_REFRESH_POSTPONED,
         EventName.SESSION_IDENTITY_KEPT,
+        EventName.SESSION_NOT_REMOVED,
         EventName.LOGOUT_RETURN_REFUSED,
         EventName.LOGOUT_REVOCATION_FAILED,
         EventName.BACK_CHANNEL_LOGOUT_REFUSED,

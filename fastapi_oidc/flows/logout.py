@@ -8,11 +8,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fastapi_oidc.errors import OIDCError, SessionError
+from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import end_previous, is_ours
 from fastapi_oidc.protocol.end_session import EndSessionRequest
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.return_path import same_origin_path
@@ -48,9 +49,10 @@ async def begin_logout(
     here = Redirection(return_to, party.keeper.clearing())
     if options.local:
         return here
-    metadata = await _metadata(party)
+    ends = asyncio.get_running_loop().time() + PATIENCE
+    metadata = await _metadata(party, ends)
     if metadata is not None and session is not None:
-        await _revoke_at_provider(party, metadata, session)
+        await _revoke_at_provider(party, metadata, session, ends)
     if metadata is None or metadata.end_session_endpoint is None:
         return here
     pending = PendingLogout(
@@ -91,38 +93,37 @@ def complete_logout(
 async def _cleared(
     party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """The session that was here; a store that is down does not keep the user signed in."""
-    try:
-        kept = await party.keeper.read(cookies)
-        if kept is None:
-            return None
-        refresher.end(kept.session)
-        party.announce(EventName.LOGOUT_STARTED, sub=kept.session.sub, session_id=kept.session.id)
-        await party.keeper.remove(kept)
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_ENDED, error, party.clock.now()))
+    """The provider's session that was here; a store that is down keeps nobody signed in."""
+    kept = await end_previous(party, refresher, cookies)
+    if kept is None:
         return None
-    return kept.session
+    session = kept.session
+    party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
+    # Another provider's tokens, from before the settings changed, are none of this one's business.
+    return session if is_ours(party, session) else None
 
 
-async def _metadata(party: RelyingParty[Identity]) -> ProviderMetadata | None:
+async def _metadata(party: RelyingParty[Identity], ends: float) -> ProviderMetadata | None:
     """The provider's metadata, if it can be had soon."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout_at(ends):
             return await party.provider.metadata()
     except (OIDCError, TimeoutError):
         return None
 
 
 async def _revoke_at_provider(
-    party: RelyingParty[Identity], metadata: ProviderMetadata, session: OIDCSession[Identity]
+    party: RelyingParty[Identity],
+    metadata: ProviderMetadata,
+    session: OIDCSession[Identity],
+    ends: float,
 ) -> None:
     """Best effort: the refresh token is of no more use to anybody (RFC 7009)."""
     refresh_token = session.tokens.refresh_token
     if refresh_token is None or metadata.revocation_endpoint is None:
         return
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout_at(ends):
             await party.provider.revoke(refresh_token, "refresh_token")
     except TimeoutError:
         party.announce(EventName.LOGOUT_REVOCATION_FAILED, session_id=session.id)

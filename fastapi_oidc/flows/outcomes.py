@@ -45,6 +45,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """A callback of the application raised `error` during a login; it is for the application."""
+
+    error: Exception
+    changes: Changes = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed(Generic[Identity]):
     """The session of this request, or none; `ended` says why one that was there is over."""
 

@@ -15,7 +15,7 @@ from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.keeper import Keeper, Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.stores import RefreshLock
+from fastapi_oidc.session.stores import RefreshLock, unavailable_as
 
 REMEMBERED = 60
 """Seconds for which requests that still carry the old cookie get the outcome of its refresh."""
@@ -23,7 +23,14 @@ REMEMBERED = 60
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Seconds between two attempts while the provider cannot be asked; doubled each time."""
 
-_FINAL = frozenset({Code.TOKEN_INVALID_GRANT, Code.TOKEN_INVALID_CLIENT, Code.SESSION_SIGNED_OUT})
+_FINAL = frozenset({Code.TOKEN_INVALID_GRANT, Code.TOKEN_INVALID_CLIENT})
+_OUTAGES = frozenset(
+    {
+        Code.SESSION_STORE_UNAVAILABLE,
+        Code.SESSION_REVOCATION_UNAVAILABLE,
+        Code.SESSION_LOCK_UNAVAILABLE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +76,16 @@ class SharedSuccessors(Generic[Identity]):
         async def sealed() -> bytes:
             return self._sealer.seal(self._codec.encode(await renew()), name=name).encode()
 
-        successor = await self._lock.run_exclusive(name, sealed)
-        return self._codec.decode(self._sealer.open(successor.decode(), name=name))
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            successor = await self._lock.run_exclusive(name, sealed)
+            return self._opened(successor.decode(), name)
+
+    def _opened(self, successor: str, name: str) -> OIDCSession[Identity]:
+        try:
+            return self._codec.decode(self._sealer.open(successor, name=name))
+        except SessionError as error:
+            explanation = f"another process wrote what this one cannot read ({error.code})"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
 
 
 class Refresher(Generic[Identity]):
@@ -88,6 +103,7 @@ class Refresher(Generic[Identity]):
         self._clock, self._announcer = clock, announcer
         self._flights: dict[str, SingleFlight[Outcome[Identity]]] = {}
         self._outcomes: Recent[Outcome[Identity]] = Recent(clock, REMEMBERED)
+        self._successors: Recent[OIDCSession[Identity]] = Recent(clock, REMEMBERED)
         self._signed_out: Recent[bool] = Recent(clock, REMEMBERED)
 
     async def renew(self, kept: Kept[Identity]) -> Outcome[Identity]:
@@ -99,49 +115,62 @@ class Refresher(Generic[Identity]):
         outcome = self._outcomes.get(name)
         if outcome is None or self._may_retry(outcome):
             flight = self._flights.setdefault(name, SingleFlight())
-            try:
-                outcome = await flight.run(lambda: self._attempt(name, kept))
-            finally:
-                if not flight.is_under_way:
-                    self._flights.pop(name, None)
-        return Over(Code.SESSION_SIGNED_OUT) if self._signed_out.get(kept.session.id) else outcome
+            outcome = await flight.run(lambda: self._attempt(name, kept))
+        return Over(Code.SESSION_SIGNED_OUT) if self.has_ended(kept.session) else outcome
+
+    def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
+        """What a refresh lately made of `kept`, else `kept` itself."""
+        outcome = self._outcomes.get(_name(kept.session))
+        return outcome.kept if isinstance(outcome, Renewed) else kept
 
     def end(self, session: OIDCSession[Identity]) -> None:
         """The user signed out: no refresh, under way or remembered, brings the session back."""
         self._signed_out.put(session.id, True)
 
+    def has_ended(self, session: OIDCSession[Identity]) -> bool:
+        """Whether the user signed out of it lately."""
+        return self._signed_out.get(session.id) is not None
+
     def _may_retry(self, outcome: Outcome[Identity]) -> bool:
         return isinstance(outcome, Postponed) and self._clock.now() >= outcome.retry_at
 
     async def _attempt(self, name: str, kept: Kept[Identity]) -> Outcome[Identity]:
-        outcome: Outcome[Identity]
         try:
-            outcome = Renewed(Kept(await self._successor(name, kept), kept.reference))
-        except OIDCError as error:
-            if isinstance(error, ProtocolViolation) or error.code in _FINAL:
-                outcome = Over(error.code)
-            elif isinstance(error, ProviderError) or error.code is Code.SESSION_LOCK_UNAVAILABLE:
-                outcome = self._postponed(name, kept.session, error)
-            else:
-                raise
+            outcome = await self._outcome(name, kept)
+        finally:
+            self._flights.pop(name, None)
         self._outcomes.put(name, outcome)
         return outcome
 
+    async def _outcome(self, name: str, kept: Kept[Identity]) -> Outcome[Identity]:
+        try:
+            return Renewed(Kept(await self._successor(name, kept), kept.reference))
+        except OIDCError as error:
+            if _is_final(error):
+                return Over(error.code)
+            if isinstance(error, ProviderError) or error.code is Code.SESSION_LOCK_UNAVAILABLE:
+                return self._postponed(name, kept.session, error)
+            raise
+
     async def _successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
         async def renew() -> OIDCSession[Identity]:
-            return await self._saved_successor(kept)
+            return await self._saved_successor(name, kept)
 
         return await (renew() if self._shared is None else self._shared.once(name, renew))
 
-    async def _saved_successor(self, kept: Kept[Identity]) -> OIDCSession[Identity]:
+    async def _saved_successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
         """Refreshed and saved, unless another process has done it already."""
         current = await self._keeper.reread(kept)
         if current is None:
             raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
         if current.session.generation > kept.session.generation:
             return current.session
-        session = await self._refresh(kept.session)
-        if not self._signed_out.get(session.id):
+        session = self._successors.get(name)
+        if session is None:
+            session = await self._refresh(kept.session)
+            # The refresh token is used up: should keeping the session fail, that alone is repeated.
+            self._successors.put(name, session)
+        if not self.has_ended(session):
             await self._keeper.save(Kept(session, kept.reference))
             self._announce_refreshed(session)
         return session
@@ -165,6 +194,13 @@ class Refresher(Generic[Identity]):
             )
         )
         return Postponed(pause, now + pause)
+
+
+def _is_final(error: OIDCError) -> bool:
+    """Whether the provider, a rule or the application (by a SessionError) ended the session."""
+    if isinstance(error, SessionError):
+        return error.code not in _OUTAGES
+    return isinstance(error, ProtocolViolation) or error.code in _FINAL
 
 
 def _name(session: OIDCSession[Identity]) -> str:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fastapi_oidc.errors import OIDCError
+from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.id_token import IdToken
 from fastapi_oidc.protocol.json import JSON
@@ -75,13 +75,14 @@ async def approved(
     """`session` with the identity resolved anew, as the application wants it kept.
 
     The old refresh token may be used up by now, so a failing callback must not lose the new one:
-    the error is logged and the session goes on with the identity it had. An OIDCError is meant.
+    the error is logged and the session goes on with the identity it had. A SessionError is meant:
+    it ends the session.
     """
     try:
         identity = await party.application.identity_of(session.claims, evidence.user_info)
         resolved = session.model_copy(update={"identity": identity})
         return await party.application.approved(resolved, "refresh")
-    except OIDCError:
+    except SessionError:
         raise
     except Exception:
         _logger.exception("a callback raised during a refresh of session %s", session.id)

@@ -27,14 +27,16 @@ def decide(session: OIDCSession[Identity], *, now: int, refresh_margin: int) -> 
     """By the times of the session alone; `refresh_margin` in seconds.
 
     Without a refresh token a session lives to its own end: the access token's end is not the
-    user's.
+    user's. An access token is used for half of its life at least, however short that is.
     """
     if now >= session.expires_at:
         return Decision.END
     expires_at = session.tokens.expires_at
     if expires_at is None or session.tokens.refresh_token is None:
         return Decision.KEEP
-    return Decision.RENEW if now >= expires_at - refresh_margin else Decision.KEEP
+    issued_at = session.refreshed_at or session.created_at
+    margin = min(refresh_margin, (expires_at - issued_at) // 2)
+    return Decision.RENEW if now >= expires_at - margin else Decision.KEEP
 
 
 async def resume(
@@ -45,7 +47,7 @@ async def resume(
     Raises SessionError when a store cannot be asked: that is an outage and never a logout.
     """
     kept = await party.keeper.read(cookies)
-    if kept is None or not _is_ours(party, kept.session):
+    if kept is None or not is_ours(party, kept.session):
         return Resumed(None)
     now = party.clock.now()
     decision = decide(kept.session, now=now, refresh_margin=party.policy.refresh_margin)
@@ -63,7 +65,7 @@ async def living(
 ) -> Kept[Identity] | None:
     """The session of this request as it is: neither over nor revoked, and not refreshed."""
     kept = await party.keeper.read(cookies)
-    if kept is None or not _is_ours(party, kept.session):
+    if kept is None or not is_ours(party, kept.session):
         return None
     if party.clock.now() >= kept.session.expires_at or await is_revoked(party, kept.session):
         return None
@@ -78,8 +80,8 @@ async def is_revoked(party: RelyingParty[Identity], session: OIDCSession[Identit
         return await settled(party.revocations.is_revoked(session))
 
 
-def _is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """A session of another provider or client is none after the settings changed."""
+def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """Whether it is of this provider and client, which the settings may have changed since."""
     return (session.issuer, session.client_id) == (party.policy.issuer, party.policy.client_id)
 
 
@@ -100,14 +102,36 @@ async def _refreshed(
 async def _ended(
     party: RelyingParty[Identity], kept: Kept[Identity], code: Code
 ) -> Resumed[Identity]:
-    """No session any more; a row that cannot be removed now will expire."""
+    """No session any more."""
     session = kept.session
     now = party.clock.now()
     party.announcer(
         Event(EventName.SESSION_ENDED, now, sub=session.sub, session_id=session.id, code=code)
     )
+    await forget(party, kept)
+    # Who signed out has no cookie left of it, but maybe already that of the next session.
+    changes = () if code is Code.SESSION_SIGNED_OUT else party.keeper.clearing()
+    return Resumed(None, changes, ended=code)
+
+
+async def end_previous(
+    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+) -> Kept[Identity] | None:
+    """The session that the browser had, which is over now; None while its store is down."""
+    try:
+        previous = await party.keeper.read(cookies)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+        return None
+    if previous is not None:
+        refresher.end(previous.session)
+        await forget(party, previous)
+    return previous
+
+
+async def forget(party: RelyingParty[Identity], kept: Kept[Identity]) -> None:
+    """Keep the session no longer; a row that cannot be removed now will expire."""
     try:
         await party.keeper.remove(kept)
     except SessionError as error:
-        party.announcer(refused(EventName.SESSION_ENDED, error, now))
-    return Resumed(None, party.keeper.clearing(), ended=code)
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

@@ -15,7 +15,7 @@ from fastapi_oidc.flows.callback import complete_login
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
-from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.stores import settled
@@ -59,8 +59,12 @@ class Endpoints(Generic[Identity, RequestData]):
         """What the provider's answer led to; its cookies go out with the response."""
         exchange = self.exchange(request)
         parameters = await _callback_parameters(request)
-        outcome = await complete_login(self._site.party, parameters, exchange.cookies)
+        outcome = await complete_login(
+            self._site.party, self._site.refresher, parameters, exchange.cookies
+        )
         exchange.record(outcome.changes)
+        if isinstance(outcome, Failed):
+            raise outcome.error
         if isinstance(outcome, SignedIn):
             exchange.became(outcome.session)
         return outcome

@@ -93,6 +93,13 @@ class Exchange(Generic[Identity, RequestData]):
         """The request signed somebody in or out: what was loaded for it is stale."""
         self._locals = OIDCLocals(session)
 
+    def clear(self) -> None:
+        """No session after this answer, not even by a refresh that is under way."""
+        if self._locals is not None and self._locals.session is not None:
+            self.site.refresher.end(self._locals.session)
+        self.record(self.site.party.keeper.clearing())
+        self.became(None)
+
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
         self._changes.update((change.name, change) for change in changes)

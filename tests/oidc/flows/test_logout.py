@@ -112,6 +112,35 @@ async def test_revokes_the_refresh_token(world: World) -> None:
     assert world.op.record.of(TokenRevoked)[0].token_type_hint == "refresh_token"
 
 
+async def test_a_row_that_cannot_be_deleted_still_ends_at_the_provider() -> None:
+    class Undeletable(MemorySessionStore[Any]):
+        async def delete(self, id: str, /) -> None:
+            raise ConnectionError
+
+    world = make_world(session_store=Undeletable())
+    browser = await world.signed_in()
+    answer = await browser.post("/auth/logout", follow_redirects=False)
+    assert "id_token_hint=ey" in answer.headers["location"]
+    assert len(world.op.record.of(TokenRevoked)) == 1
+    assert "session.not_removed" in world.event_names()
+
+
+async def test_tokens_of_another_provider_are_not_given_to_this_one() -> None:
+    """The settings name another provider since; the cookie opens all the same."""
+    before = make_world()
+    browser = await before.signed_in()
+    after = make_world(
+        settings={"cookie_secret": before.oidc.settings.cookie_secret, "client_id": "successor"},
+        client={"client_id": "successor"},
+    )
+    async with after.browser() as same:
+        same.cookies.update(dict(browser.cookies))
+        answer = await same.post("/auth/logout", follow_redirects=False)
+    assert "id_token_hint" not in answer.headers["location"]
+    assert after.op.record.calls["revocation"] == 0
+    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
+
+
 async def test_a_stored_session_is_gone_for_a_copied_cookie() -> None:
     world = make_world(session_store="memory")
     browser = await world.signed_in()

@@ -213,6 +213,21 @@ async def test_a_callback_that_raises_does_not_lose_the_new_tokens() -> None:
         assert await generation(browser) == expected
 
 
+async def test_a_refresh_of_the_replaced_session_leaves_the_new_cookie_alone(world: World) -> None:
+    browser = await world.signed_in()
+    async with world.browser() as other_tab:
+        other_tab.cookies.update(dict(browser.cookies))
+        world.op.faults.put("token", Delay(0.2), times=1)
+        world.time.advance(LONG_AFTER)
+        refreshing = asyncio.create_task(other_tab.get("/me"))
+        await asyncio.sleep(0.05)
+        url = "/auth/login?return_to=/auth/session-management&login_hint=bob&prompt=login"
+        await browser.get(url)
+        late = await refreshing
+    assert late.status_code == 401
+    assert "set-cookie" not in late.headers, "it would come after the cookie of the new login"
+
+
 async def test_signing_out_during_a_refresh_stays_signed_out(world: World) -> None:
     browser = await world.signed_in()
     async with world.browser() as other_tab:

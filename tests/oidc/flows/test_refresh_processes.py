@@ -88,6 +88,7 @@ async def test_one_refresh_over_four_processes(mode: str, redis_url: str) -> Non
             await sign_in(browser, "/auth/login?return_to=/auth/session-management", user="alice")
             cookies = dict(browser.cookies)
         op.edits.clear()
+        await asyncio.sleep(1.1)  # the access token has expired
 
         async with httpx.AsyncClient(cookies=cookies, timeout=60) as browser:
             urls = [f"{addresses[turn % PROCESSES]}/me" for turn in range(REQUESTS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -9,7 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from fastapi_oidc.testing import AuthorizationRequested, ServerError
+from fastapi_oidc import Code
+from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
 from tests.oidc.world import World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
@@ -47,6 +49,7 @@ async def test_the_same_user_renews_the_session_in_place(world: World) -> None:
     after = await session(browser)
     assert (await me(browser))["generation"] == 1
     assert after["expires_at"] == before["expires_at"]
+    assert world.event_names()[-2:] == ["login.started", "session.refreshed"]
     sent = world.op.record.of(AuthorizationRequested)[-1].parameters
     assert sent["prompt"] == "none"
     assert sent["id_token_hint"].startswith("ey")
@@ -67,6 +70,20 @@ async def test_a_provider_that_says_no_changes_nothing_here() -> None:
     await world.op.log_out("alice")
     assert outcome(await check(browser)) == ("error", "authorization.refused")
     assert (await me(browser))["sub"] == "alice"
+
+
+async def test_signing_out_during_the_check_stays_signed_out(world: World) -> None:
+    browser = await world.signed_in()
+    async with world.browser() as other_tab:
+        other_tab.cookies.update(dict(browser.cookies))
+        world.op.faults.put("token", Delay(0.1))
+        checking = asyncio.create_task(check(other_tab))
+        await asyncio.sleep(0.05)
+        await browser.post("/auth/logout", data={"local": "1"})
+        answer = await checking
+    assert outcome(answer)[0] == "error"
+    assert "__Host-oidc_session=" not in str(answer.headers.get_list("set-cookie"))
+    assert world.events[-1].code in (Code.SESSION_SIGNED_OUT, Code.SESSION_REQUIRED)
 
 
 async def test_without_a_session_the_provider_is_not_asked(world: World) -> None:
