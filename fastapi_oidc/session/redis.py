@@ -110,7 +110,8 @@ class RedisRefreshLock:
     """One run per session over all processes that share this Redis.
 
     `ttl` seconds bound a run: a run that takes longer is stopped, so two never overlap, and when
-    its process dies another takes over after that time. `wait` seconds bound the waiting.
+    its process dies another takes over after that time. A refresh asks the provider up to four
+    times, so it is more than four times `provider_timeout`. `wait` seconds bound the waiting.
     """
 
     def __init__(
@@ -118,8 +119,8 @@ class RedisRefreshLock:
         client: Redis,
         *,
         prefix: str = DEFAULT_PREFIX,
-        ttl: float = 30.0,
-        wait: float = 35.0,
+        ttl: float = 45.0,
+        wait: float = 50.0,
     ) -> None:
         self._acquire = _binary(client).register_script(_ACQUIRE)
         self._release = client.register_script(_RELEASE)
