@@ -42,7 +42,9 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="console-")))
         names = () if settings.sockets else MACHINES
-        monitors = {name: SimulatedMonitor(folder / f"{name}.socket") for name in names}
+        monitors = {
+            name: SimulatedMonitor(folder / f"{name}.socket", instance_id=name) for name in names
+        }
         for monitor in monitors.values():
             monitor.guest.balloon_statistics = LivelyMemory(monitor)
             stack.enter_context(monitor)

@@ -1,4 +1,4 @@
-"""`python -m examples.console.screenshots FOLDER`: pictures of the running console, for the README."""
+"""`python -m examples.console.screenshots FOLDER`: pictures of the running console."""
 
 from __future__ import annotations
 

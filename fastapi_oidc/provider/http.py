@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 
 import httpx
@@ -89,6 +88,7 @@ class HTTPClient:
 
     async def _send(self, request: httpx.Request) -> Answer:
         # Compressed answers are neither asked for nor read: a few bytes could unfold to gigabytes.
+        # `send` adds none of the client's cookies: one user's answer sets nothing for another's.
         request.headers["Accept-Encoding"] = "identity"
         request.headers["User-Agent"] = "fastapi-oidc"
         response = await self._client_of_this_loop().send(request, stream=True)
@@ -123,11 +123,8 @@ class HTTPClient:
         return self._client
 
     def _new_client(self) -> httpx.AsyncClient:
-        # One user's answer must not set a cookie that travels with another user's request.
-        no_cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
         return httpx.AsyncClient(
             transport=self._transport,
-            cookies=no_cookies,
             follow_redirects=False,
             timeout=None,  # noqa: S113  (the deadline of the exchange holds for every part of it)
             limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE),

@@ -97,5 +97,4 @@ class Remembered(Generic[T]):
             self._failure = _Moment(error, self._clock.now())
             raise
         self._value = _Moment(value, self._clock.now())
-        self._failure = None
         return value

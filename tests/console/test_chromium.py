@@ -167,6 +167,16 @@ def test_long_work_shows_progress_and_is_not_begun_twice(
     assert console.changes().count("PUT /actions") == 1
 
 
+def test_shutting_down_is_asked_about_first(visit: Visit, console: RunningConsole) -> None:
+    page = visit()
+    set_up(page)
+    press(page, "Start")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    press(page, "Ctrl+Alt+Del")
+    expect(page.get_by_role("status")).to_have_text("The machine is running.")
+    assert console.changes().count("PUT /actions") == 1
+
+
 def test_the_chart_is_alive(visit: Visit) -> None:
     page = visit()
     page.goto("/machines/demo/devices")

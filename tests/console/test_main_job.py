@@ -42,6 +42,17 @@ def test_signing_out_of_the_console_alone_leaves_the_provider_signed_in(alice: B
     assert alice.path == "/machines/demo"
 
 
+def test_a_guest_that_is_shut_down_takes_its_monitor_along(
+    alice: Browser, console: RunningConsole
+) -> None:
+    for button in ("Save setup", "Start", "Ctrl+Alt+Del"):
+        alice.click(button)
+    assert "The guest was sent Ctrl+Alt+Del." in alice.text
+    assert console.changes()[-1] == "PUT /actions"
+    alice.home()
+    assert "No monitor answers at" in alice.text
+
+
 def test_the_page_comes_back_after_signing_in(console: RunningConsole) -> None:
     with Browser(console.url) as browser:
         browser.home()

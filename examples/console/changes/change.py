@@ -18,8 +18,8 @@ ANY_TIME: Final = BEFORE_START | AFTER_START
 class Change:
     """One thing an admin can do to a machine, in the states in `when`.
 
-    The sections are sent in order, then `act` is done. `verb` completes "Only an admin may …",
-    `working` stands on the button meanwhile, and `done` is told afterwards.
+    The sections are sent in order, then `act` is done. `confirm` is asked before, `working` stands
+    on the button meanwhile, `done` is told afterwards. `verb` completes "Only an admin may …".
     """
 
     name: str
@@ -30,6 +30,7 @@ class Change:
     verb: str
     when: frozenset[str]
     sections: tuple[Section, ...] = ()
+    confirm: str = ""
     act: Callable[[AsyncVmmClient], Awaitable[None]] | None = None
 
     def not_now(self, state: str) -> str:

@@ -40,9 +40,10 @@ POWER_CHANGES = (
         tab="overview",
         button="Ctrl+Alt+Del",
         working="Sending…",
-        done="The guest was sent Ctrl+Alt+Del. Most guests shut down, and their monitor ends.",
+        done="The guest was sent Ctrl+Alt+Del. When it shuts down, its monitor ends.",
         verb="shut a machine down",
         when=frozenset({"Running"}),
+        confirm="Send Ctrl+Alt+Del? Most guests shut down.",
         act=lambda vm: vm.action("SendCtrlAltDel"),
     ),
 )

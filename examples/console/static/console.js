@@ -18,6 +18,7 @@ document.addEventListener('submit', (event) => {
   const button = /** @type {SubmitEvent} */ (event).submitter
   if (!(button instanceof HTMLButtonElement) || !button.dataset.working) return
   if (button.ariaBusy === 'true') return event.preventDefault()
+  if (button.dataset.confirm && !confirm(button.dataset.confirm)) return event.preventDefault()
   button.ariaBusy = 'true'
   button.textContent = button.dataset.working
 })

@@ -74,17 +74,25 @@ async def test_an_abandoned_run_that_fails_disturbs_nobody() -> None:
 
 def test_a_run_left_behind_by_another_event_loop_is_not_joined() -> None:
     flight: SingleFlight[str] = SingleFlight()
+    left_behind = asyncio.new_event_loop()
 
     async def never() -> str:
         await asyncio.sleep(60)
         return "old"
 
-    async def abandon() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(flight.run(never), 0.01)
+    async def abandon() -> asyncio.Task[str]:
+        task = asyncio.create_task(flight.run(never))
+        await asyncio.sleep(0.01)
+        return task
 
     async def fresh() -> str:
         return "new"
 
-    asyncio.run(abandon())
+    abandoned = left_behind.run_until_complete(abandon())
     assert asyncio.run(flight.run(fresh)) == "new"
+    abandoned.cancel()
+    left_behind.run_until_complete(asyncio.wait([abandoned]))
+    for task in asyncio.all_tasks(left_behind):
+        task.cancel()
+        left_behind.run_until_complete(asyncio.wait([task]))
+    left_behind.close()
