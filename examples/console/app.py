@@ -35,7 +35,7 @@ def create_app(
         await monitors.close()
         await oidc.aclose()
 
-    app = FastAPI(title="microVM console", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=("/static", "/signed-out"))
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)

@@ -13,7 +13,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
 
-from tests.console.running import RunningConsole
+from generated_vmm.testing import SimulatedMonitor
+from tests.console.running import RunningConsole, running_console
 from tests.programs import require_program
 
 FLAGS = (
@@ -100,6 +101,28 @@ def test_every_page_is_accessible_and_fits(visit: Visit, width: int, scheme: Sch
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("summary")
     assert violations(page) == []
+
+
+def test_the_list_of_machines_is_accessible(chromium: Browser, tmp_path: Path) -> None:
+    sockets = {name: str(tmp_path / f"{name}.socket") for name in ("web", "gone")}
+    with SimulatedMonitor(sockets["web"]) as monitor, running_console(sockets) as console:
+        page = chromium.new_page(base_url=console.url)
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem")).to_have_count(2)
+        assert violations(page) == []
+        monitor.stop()
+        expect(page.get_by_role("listitem").first).to_contain_text("No answer")
+        page.context.close()
+
+
+def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:
+    page = visit()
+    press(page, "Start")
+    expect(page.get_by_text("Cannot start microvm")).to_have_count(2)
+    page.reload()
+    expect(page.get_by_role("button", name="Start")).to_be_visible()
+    assert console.changes() == ["PUT /actions"]
 
 
 def test_pages_with_faults_are_accessible(visit: Visit) -> None:

@@ -61,6 +61,8 @@ for (const part of document.querySelectorAll('[data-refresh]')) {
 
 for (const machine of document.querySelectorAll('[data-watch]')) {
   const { page = '/', watch = '', rendered = '' } = /** @type {HTMLElement} */ (machine).dataset
+  // A reload shows the machine, without the message of a change and without repeating it.
+  history.replaceState(null, '', page)
   let typed = false
   let told = false
   machine.addEventListener('input', () => (typed = true))
