@@ -148,3 +148,14 @@ class TestStoreKeeper(KeeperContract):
     async def test_a_session_from_a_cookie_has_no_place_in_the_store(self) -> None:
         with pytest.raises(ValueError, match="not kept in a store"):
             await a_store_keeper(PlainSessionStore()).reread(Kept(a_session()))
+
+
+async def test_a_row_of_another_time_is_no_session() -> None:
+    """As when the identity's type changed and the store decodes rows itself."""
+
+    class Outdated(PlainSessionStore):
+        def get(self, id: str, /) -> OIDCSession[User] | None:
+            raise SessionError(Code.SESSION_MALFORMED, "identity.name: missing")
+
+    keeper = a_store_keeper(Outdated())
+    assert await keeper.read(cookies_of(keeper, keeper.placed(a_session()))) is None
