@@ -23,6 +23,12 @@ def provider(site: Site) -> Iterator[None]:
         yield
 
 
+def wait_for_checks(page: Page, site: Site, count: int) -> None:
+    """Waits until so many silent logins are over."""
+    eventually(page, lambda: site.asked(SILENT_LOGIN) == count)
+    eventually(page, lambda: member(page, "monitoring") == "watching")
+
+
 def test_the_provider_is_asked_with_client_id_and_session_state(page: Page, site: Site) -> None:
     frame = monitored(page, site)
     assert frame.evaluate("received[0]") == ["app state.1", site.origin]
@@ -79,10 +85,10 @@ def test_a_silent_login_without_an_answer_is_given_up(page: Page, site: Site) ->
     site.silent = None
     say(monitored(page, site), "changed")
     page.clock.run_for(1000)
-    page.wait_for_timeout(500)
+    eventually(page, lambda: site.asked(SILENT_LOGIN) == 1)
     assert member(page, "monitoring") == "checking"
     page.clock.run_for(16_000)
-    assert member(page, "monitoring") == "watching"
+    eventually(page, lambda: member(page, "monitoring") == "watching")
     assert member(page, "isAuthenticated") is True
     assert len(page.frames) == 2
 
@@ -130,8 +136,7 @@ def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -
     for checks in range(1, 6):
         say(frame, "changed")
         page.clock.run_for(1000)
-        page.wait_for_timeout(300)
-        assert site.asked(SILENT_LOGIN) == checks
+        wait_for_checks(page, site, checks)
         say(frame, "unchanged")
         page.clock.run_for(2000)
 

@@ -106,7 +106,8 @@ def test_changed_with_the_same_user_keeps_the_session(page: Page, site: Site) ->
     [state] = [name for name in names if name.startswith("_state.") and name.count(".") == 1]
     page.context.add_cookies([{"name": state, "value": "x", "url": site.provider.issuer}])
     poll(page)
-    assert "login?silent=1" in logins
+    eventually(page, lambda: "login?silent=1" in logins)
+    eventually(page, lambda: member(page, "monitoring") == "watching")
     logins.clear()
     poll(page)
     assert "login?silent=1" not in logins
