@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, cast, get_type_hints
+from typing import Generic, Literal, TypedDict, cast, get_type_hints
 
 import httpx
 
@@ -53,6 +53,20 @@ class Parts(Generic[Identity]):
     on_event: EventListener | None
     transport: httpx.AsyncBaseTransport | None
     clock: Clock
+
+
+class Options(TypedDict, Generic[Identity, RequestData], total=False):
+    """The keywords of `OIDC` that have no async form of their own, for type checkers."""
+
+    identity_type: type[Identity] | None
+    before_session_persist: BeforeSessionPersist[Identity] | None
+    create_public_session: CreatePublicSession[Identity, RequestData] | None
+    session_store: SessionStore[Identity] | Literal["memory"] | None
+    back_channel_logout_store: RevocationStore | Literal["memory"] | None
+    refresh_lock: RefreshLock | None
+    on_event: EventListener | None
+    transport: httpx.AsyncBaseTransport | None
+    clock: Clock | None
 
 
 def assembled(

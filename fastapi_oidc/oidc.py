@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, Literal
+from typing import Generic, Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from typing_extensions import TypeVar
 
-from fastapi_oidc.assembly import Parts, assembled
+from fastapi_oidc.assembly import Options, Parts, assembled
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.flows.application import BeforeSessionPersist, ResolveIdentity
+from fastapi_oidc.flows.application import (
+    BeforeSessionPersist,
+    IdentityContext,
+    ResolveIdentity,
+)
 from fastapi_oidc.flows.events import EventListener
 from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
@@ -32,7 +36,7 @@ from fastapi_oidc.web.public_session import (
 )
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData
+from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestDataContext
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -54,6 +58,47 @@ class OIDC(Generic[Identity, RequestData]):
     Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
     process. `transport` and `clock` are for tests. Raises ConfigurationError.
     """
+
+    # A callback that may be sync or async has two readings; each overload leaves one.
+    @overload
+    def __init__(
+        self,
+        settings: OIDCSettings,
+        *,
+        resolve_identity: Callable[[IdentityContext], Awaitable[Identity]],
+        load_request_data: Callable[[RequestDataContext[Identity]], Awaitable[RequestData]],
+        **options: Unpack[Options[Identity, RequestData]],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        settings: OIDCSettings,
+        *,
+        resolve_identity: Callable[[IdentityContext], Awaitable[Identity]],
+        load_request_data: Callable[[RequestDataContext[Identity]], RequestData] | None = None,
+        **options: Unpack[Options[Identity, RequestData]],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        settings: OIDCSettings,
+        *,
+        resolve_identity: Callable[[IdentityContext], Identity] | None = None,
+        load_request_data: Callable[[RequestDataContext[Identity]], Awaitable[RequestData]],
+        **options: Unpack[Options[Identity, RequestData]],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        settings: OIDCSettings,
+        *,
+        resolve_identity: Callable[[IdentityContext], Identity] | None = None,
+        load_request_data: Callable[[RequestDataContext[Identity]], RequestData] | None = None,
+        **options: Unpack[Options[Identity, RequestData]],
+    ) -> None: ...
 
     def __init__(
         self,

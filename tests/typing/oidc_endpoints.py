@@ -1,0 +1,117 @@
+"""What type checkers say of endpoints with dependencies, and of stores. Checked, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, assert_type
+
+from fastapi import Depends, FastAPI, WebSocket
+from pydantic import BaseModel
+
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    OIDCError,
+    OIDCLocals,
+    OIDCMiddleware,
+    OIDCSession,
+    RefreshLock,
+    RevocationRecord,
+    RevocationStore,
+    SessionStore,
+    StandardIdentity,
+    oidc_locals,
+    require_auth,
+)
+
+
+class User(BaseModel):
+    sub: str
+
+
+app = FastAPI()
+
+
+def mounted(oidc: OIDC[User, int]) -> None:
+    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=["/static"])
+    app.add_middleware(OIDCMiddleware, oidc=oidc.settings)  # type: ignore[arg-type]
+    app.add_middleware(OIDCMiddleware)  # type: ignore[call-arg]
+    app.include_router(oidc.router, prefix="/auth")
+    app.get("/in")(oidc.login_handler())
+    app.get("/back")(oidc.callback_handler())
+
+    @app.get("/own")
+    async def own(session: Annotated[OIDCSession[User], Depends(oidc.require_auth)]) -> str:
+        return session.identity.sub
+
+    @app.get("/locals")
+    async def own_locals(locals: Annotated[OIDCLocals[User, int], Depends(oidc.locals)]) -> None:
+        assert_type(locals.identity, User | None)
+        assert_type(locals.data, int | None)
+        assert_type(locals.is_authenticated, bool)
+        print(locals.session.sub)  # type: ignore[union-attr]
+
+
+@app.get("/me")
+async def me(session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)]) -> None:
+    assert_type(session.identity.email, str | None)
+    assert_type(session.tokens.expires_at, int | None)
+
+
+@app.get("/")
+async def home(locals: Annotated[OIDCLocals[User, None], Depends(oidc_locals)]) -> None:
+    assert_type(locals.session, OIDCSession[User] | None)
+
+
+@app.websocket("/ws")
+async def ws(socket: WebSocket, session: OIDCSession[User] = Depends(require_auth)) -> None:
+    assert_type(session.identity, User)
+
+
+class AsyncStore:
+    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
+    async def set(self, id: str, session: OIDCSession[User], /) -> None: ...
+    async def delete(self, id: str, /) -> None: ...
+
+
+class PlainStore:
+    def get(self, id: str) -> OIDCSession[User] | None: ...
+    def set(self, id: str, session: OIDCSession[User]) -> None: ...
+    def delete(self, id: str) -> None: ...
+
+
+class HalfStore:
+    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
+
+
+class Revocations:
+    def revoke(self, record: RevocationRecord, /) -> None: ...
+    async def is_revoked(self, session: OIDCSession[User], /) -> bool:
+        return session.sub == "mallory"
+
+
+class Lock:
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
+    ) -> bytes:
+        return await operation()
+
+
+def stores() -> None:
+    takes(AsyncStore())
+    takes(PlainStore())
+    takes(HalfStore())  # type: ignore[arg-type]
+    revokes: RevocationStore = Revocations()  # type: ignore[assignment]
+    locks: RefreshLock = Lock()
+    print(revokes, locks)
+
+
+def takes(store: SessionStore[User]) -> None:
+    """What `OIDC[User]` takes."""
+
+
+def errors(error: OIDCError) -> None:
+    assert_type(error.code, Code)
+    assert_type(error.status, HTTPStatus)
+    assert_type(error.public_text, str)
