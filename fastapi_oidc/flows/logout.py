@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.events import EventName, refused
@@ -49,23 +49,8 @@ async def begin_logout(
     here = Redirection(return_to, party.keeper.clearing())
     if options.local:
         return here
-    ends = asyncio.get_running_loop().time() + PATIENCE
-    metadata = await _metadata(party, ends)
-    if metadata is not None and session is not None:
-        await _revoke_at_provider(party, metadata, session, ends)
-    if metadata is None or metadata.end_session_endpoint is None:
-        return here
-    pending = PendingLogout(
-        state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
-    )
-    request = EndSessionRequest(
-        client_id=party.policy.client_id,
-        id_token_hint=session.tokens.id_token if session else None,
-        post_logout_redirect_uri=post_logout_redirect_uri,
-        state=pending.state,
-    )
-    location = request.url(metadata.end_session_endpoint)
-    return Redirection(location, (*here.changes, party.logouts.begun(pending)))
+    there = await _at_provider(party, session, return_to, post_logout_redirect_uri)
+    return replace(there, changes=(*here.changes, *there.changes)) if there else here
 
 
 def complete_logout(
@@ -101,6 +86,31 @@ async def _cleared(
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Another provider's tokens, from before the settings changed, are none of this one's business.
     return session if is_ours(party, session) else None
+
+
+async def _at_provider(
+    party: RelyingParty[Identity],
+    session: OIDCSession[Identity] | None,
+    return_to: str,
+    post_logout_redirect_uri: str,
+) -> Redirection | None:
+    """On to the provider, when it has a page to sign out and says so in time."""
+    ends = asyncio.get_running_loop().time() + PATIENCE
+    metadata = await _metadata(party, ends)
+    if metadata is not None and session is not None:
+        await _revoke_at_provider(party, metadata, session, ends)
+    if metadata is None or metadata.end_session_endpoint is None:
+        return None
+    pending = PendingLogout(
+        state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
+    )
+    request = EndSessionRequest(
+        client_id=party.policy.client_id,
+        id_token_hint=session.tokens.id_token if session else None,
+        post_logout_redirect_uri=post_logout_redirect_uri,
+        state=pending.state,
+    )
+    return Redirection(request.url(metadata.end_session_endpoint), (party.logouts.begun(pending),))
 
 
 async def _metadata(party: RelyingParty[Identity], ends: float) -> ProviderMetadata | None:

@@ -22,6 +22,7 @@ from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web import answers
 from fastapi_oidc.web.exchange import Exchange, exchange_of
 from fastapi_oidc.web.public_session import session_document, session_management
+from fastapi_oidc.web.refusal import announce_refusal
 from fastapi_oidc.web.requests import (
     form_parameters,
     query_parameters,
@@ -206,6 +207,7 @@ class Endpoints(Generic[Identity, RequestData]):
         try:
             return await self.begin_login(request, LoginOptions(silent=True))
         except OIDCError as error:
+            announce_refusal(self.exchange(request), error)
             return answers.silent_refusal(error.code)
 
     def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:

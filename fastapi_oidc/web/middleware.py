@@ -98,6 +98,11 @@ class OIDCMiddleware:
         return path in exchange.paths or f"{path}/".startswith(self._excluded)
 
     def _paths_for(self, scope: Scope) -> RoutePaths:
+        if "app" not in scope:
+            raise ConfigurationError(
+                Code.CONFIGURATION_MIDDLEWARE_MISSING,
+                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
+            )
         if self._paths is None:
             self._paths = mounted_paths(scope["app"], self._site.name)
         return RoutePaths(self._paths, scope.get("root_path", ""))

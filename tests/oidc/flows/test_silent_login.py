@@ -97,6 +97,7 @@ async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
     world.time.advance(4000)
     world.op.faults.put("metadata", ServerError(), times=9)
     assert outcome(await check(browser)) == ("error", "provider.status")
+    assert world.events[-1].code is Code.PROVIDER_STATUS
 
 
 @pytest.mark.parametrize("signed_in", [False, True])

@@ -105,6 +105,11 @@ async def test_two_instances_of_one_name_are_refused() -> None:
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")
 
 
+async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigurationError, match="add_middleware"):
+        await begin(OIDCMiddleware(FastAPI(), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
+
+
 def test_a_text_is_no_list_of_excluded_prefixes() -> None:
     with pytest.raises(ConfigurationError, match="list of path prefixes"):
         OIDCMiddleware(FastAPI(), make_world().oidc, exclude="/static")
