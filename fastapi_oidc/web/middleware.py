@@ -45,7 +45,7 @@ class OIDCMiddleware:
         self._app = app
         self._site = oidc.site
         self._excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
-        self._paths: Mapping[Role, str] | None = None
+        self._paths: RoutePaths | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
@@ -53,7 +53,7 @@ class OIDCMiddleware:
             await self._app(scope, receive, send)
             return
         exchange = Exchange(self._site, HTTPConnection(scope), self._paths_for(scope))
-        scope.setdefault(SCOPE_KEY, {})[self._site.name] = exchange
+        scope[SCOPE_KEY][self._site.name] = exchange
         answer = _Answer(exchange, send)
         try:
             await self._load(exchange)
@@ -85,27 +85,35 @@ class OIDCMiddleware:
 
     def _is_inside_itself(self, scope: Scope) -> bool:
         """Whether an outer app serves this instance already; then it writes the cookies."""
-        outer = scope.get(SCOPE_KEY, {}).get(self._site.name)
-        if outer is not None and outer.site is not self._site:
+        outer = scope.setdefault(SCOPE_KEY, {}).get(self._site.name)
+        if outer is None:
+            return False
+        if outer.site is not self._site:
             raise ConfigurationError(
                 Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
                 f"two OIDC instances are named {self._site.name!r}; give each a name of its own",
             )
-        return outer is not None
+        return True
 
     def _is_left_alone(self, exchange: Exchange[Any, Any]) -> bool:
         path = route_path(exchange.connection.scope)
         return path in exchange.paths or f"{path}/".startswith(self._excluded)
 
     def _paths_for(self, scope: Scope) -> RoutePaths:
+        root_path = scope.get("root_path", "")
+        if self._paths is None or self._paths.root_path != root_path:
+            self._paths = RoutePaths(self._mounted_paths(scope), root_path)
+        return self._paths
+
+    def _mounted_paths(self, scope: Scope) -> Mapping[Role, str]:
+        if self._paths is not None:
+            return self._paths.paths
         if "app" not in scope:
             raise ConfigurationError(
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
             )
-        if self._paths is None:
-            self._paths = mounted_paths(scope["app"], self._site.name)
-        return RoutePaths(self._paths, scope.get("root_path", ""))
+        return mounted_paths(scope["app"], self._site.name)
 
 
 class _Answer:
@@ -125,14 +133,13 @@ class _Answer:
         await self._send(message)
 
     def _add_headers(self, message: Message) -> None:
-        message["headers"] = list(message.get("headers", ()))
         if self._exchange.is_loaded:
-            message["headers"].append((b"vary", b"Cookie"))
-        changes = self._exchange.taken_changes()
-        if not changes:
+            message["headers"] = [*message.get("headers", ()), (b"vary", b"Cookie")]
+        if not self._exchange.has_changes:
             return
+        message.setdefault("headers", ())
         headers = MutableHeaders(scope=message)
-        for change in changes:
+        for change in self._exchange.taken_changes():
             headers.append("Set-Cookie", change.header_value())
         # A cache that kept this answer would hand the cookies to somebody else.
         headers["Cache-Control"] = "no-store"

@@ -24,7 +24,9 @@ def query_parameters(connection: HTTPConnection) -> Parameters:
 
 def route_path(scope: Scope) -> str:
     """The path below `root_path`, which a proxy may have taken away already."""
-    root_path, path = scope.get("root_path", ""), str(scope["path"])
+    root_path, path = scope.get("root_path"), str(scope["path"])
+    if not root_path:
+        return path
     below = path.removeprefix(root_path)
     return below if below.startswith("/") or not below else path
 
