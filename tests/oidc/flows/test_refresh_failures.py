@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, Request
 
 from fastapi_oidc import (
+    OIDC,
     Code,
     MemoryRefreshLock,
     MemorySessionStore,
@@ -118,6 +120,27 @@ async def test_a_short_lived_access_token_is_not_refreshed_by_every_request() ->
     assert [await generation(browser) for _ in range(3)] == [0, 0, 0]
     world.time.advance(10)
     assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
+
+
+async def test_a_session_cleared_during_a_refresh_stays_cleared() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/clear")
+        async def clear(request: Request) -> None:
+            await asyncio.sleep(0.05)
+            oidc.clear_session(request)
+
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    clearing = asyncio.create_task(browser.get("/clear"))
+    await asyncio.sleep(0.01)
+    async with world.browser() as other_tab:
+        other_tab.cookies.update(dict(browser.cookies))
+        world.op.faults.put("token", Delay(0.1))
+        world.time.advance(LONG_AFTER)
+        late = await other_tab.get("/me")
+    assert "session=; Max-Age=0" in (await clearing).headers["set-cookie"]
+    assert late.status_code == 401
+    assert "set-cookie" not in late.headers
 
 
 async def test_a_refresh_that_everybody_left_leaves_nothing_behind() -> None:

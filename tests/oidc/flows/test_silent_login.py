@@ -72,6 +72,18 @@ async def test_a_provider_that_says_no_changes_nothing_here() -> None:
     assert (await me(browser))["sub"] == "alice"
 
 
+async def test_a_check_with_the_cookie_from_before_a_refresh_goes_on_from_its_successor(
+    world: World,
+) -> None:
+    browser = await world.signed_in()
+    async with world.browser() as other_tab:
+        other_tab.cookies.update(dict(browser.cookies))
+        world.time.advance(280)
+        assert (await me(browser))["generation"] == 1
+        assert outcome(await check(other_tab)) == ("same_user", "")
+        assert (await me(other_tab))["generation"] == 2
+
+
 async def test_signing_out_during_the_check_stays_signed_out(world: World) -> None:
     browser = await world.signed_in()
     async with world.browser() as other_tab:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, quote_plus, urlsplit
 import httpx
 import pytest
 from fastapi import Depends, FastAPI
+from starlette.types import Message
 
 from fastapi_oidc import (
     OIDC,
@@ -130,6 +131,22 @@ async def test_an_odd_host_is_no_crash(host: str) -> None:
         headers = {b"host": host.encode("latin-1"), b"accept": b"text/html"}
         for path in ("/me", "/auth/login", "/auth/session", "/auth/session-management"):
             assert (await browser.get(path, headers=headers)).status_code < 500
+
+
+async def test_a_request_without_host_or_server_is_refused() -> None:
+    """HTTP/1.0 over a unix socket: nothing says where the application is."""
+    world = make_world(settings={"base_url": None, "allow_insecure_http": True})
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": "1.0", "method": "GET", "path": "/auth/login"}
+    await world.app({**scope, "query_string": b"", "headers": []}, receive, send)
+    assert sent[0]["status"] == 400
 
 
 async def test_a_route_that_is_not_mounted_is_named() -> None:
