@@ -36,11 +36,11 @@ def refresh_token_grant(refresh_token: str) -> dict[str, str]:
 
 
 class TokenRefused(ProviderError):
-    """The token endpoint answered with an error (RFC 6749 5.2); `error` is cleaned."""
+    """An endpoint answered with an OAuth error (RFC 6749 5.2); `error` is cleaned."""
 
     def __init__(self, code: Code, error: str) -> None:
         self.error = cleaned(error)
-        super().__init__(code, f"the token endpoint answered {self.error}", error=self.error)
+        super().__init__(code, f"the provider answered {self.error}", error=self.error)
 
 
 def refusal(document: object, status: int) -> TokenRefused:

@@ -6,11 +6,14 @@ import gzip
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import fastapi_oidc.web.browser.script as module
 from fastapi_oidc.web.browser.script import SCRIPT, Script
 from tests.programs import require_npm_package, require_program
 
 PATH = Path(module.__file__).with_name("oidc-context.js")
+CONSOLE = Path(__file__).parents[2] / "examples/console/static/console.js"
 STRICT = ["--checkJs", "--allowJs", "--noEmit", "--strict", "--noImplicitReturns"]
 TARGET = ["--target", "es2022", "--module", "esnext", "--lib", "es2023,dom,dom.iterable"]
 
@@ -54,7 +57,8 @@ def test_its_decisions_hold_in_node() -> None:
     run(node, "--test", *sorted((Path(__file__).parent / "core").glob("*.test.mjs")))
 
 
-def test_its_types_are_sound() -> None:
+@pytest.mark.parametrize("script", [PATH, CONSOLE], ids=lambda path: path.name)
+def test_its_types_are_sound(script: Path) -> None:
     node = require_program("node", package="nodejs")
     compiler = require_npm_package("typescript") / "bin/tsc"
-    run(node, compiler, *STRICT, *TARGET, PATH)
+    run(node, compiler, *STRICT, *TARGET, script)
