@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias, cast
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -31,7 +31,7 @@ ClientAuthMethod = Literal[
 if TYPE_CHECKING:
     # What a caller may write; it is kept as the types below.
     Secret: TypeAlias = str | SecretStr
-    Secrets: TypeAlias = str | Sequence[Secret]
+    Secrets: TypeAlias = Secret | Sequence[Secret]
     Names: TypeAlias = Sequence[str]
     Words: TypeAlias = Sequence[str]
 else:
@@ -155,7 +155,8 @@ class OIDCSettings(BaseSettings):
 
     def key_ring(self) -> KeyRing:
         """The keys made of `cookie_secret`."""
-        return KeyRing([revealed(secret) or "" for secret in self.cookie_secret])
+        secrets = cast("tuple[SecretStr, ...]", self.cookie_secret)
+        return KeyRing([secret.get_secret_value() for secret in secrets])
 
     def cookie_names(self) -> CookieNames:
         """Secure names, unless browsers reach the application over plain http."""

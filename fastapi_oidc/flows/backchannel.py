@@ -45,7 +45,7 @@ def required_store(party: RelyingParty[Identity]) -> RevocationStore:
 async def _accepted(
     party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
 ) -> LogoutToken:
-    verified = await party.provider.verify(logout_token_parameter(form))
+    verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
     policy = party.policy
     expected = ExpectedLogout(policy.issuer, policy.client_id, policy.trusted_audiences)
     return accept_logout_token(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
@@ -14,6 +14,9 @@ from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.remembered import Remembered
+
+Sender: TypeAlias = Literal["provider", "anybody"]
+"""Who handed a token over: the provider in an answer to us, or whoever can reach a public route."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 
@@ -45,7 +48,7 @@ class TokenVerifier:
         self._client_secret = client_secret
         self._keys = Remembered(self._fetch, clock)
 
-    async def verify(self, token: str) -> VerifiedToken:
+    async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims under a good signature by one of the pinned algorithms.
 
         A key the OP has published since is found by reading its keys again (OpenID Connect Core
@@ -58,7 +61,7 @@ class TokenVerifier:
         try:
             return self._verified(jws, keys)
         except KeyMissing:
-            return self._verified(jws, await self._keys.newer_than(keys))
+            return self._verified(jws, await self._keys.newer_than(keys, asker=sender))
 
     def _verified(self, jws: CompactJWS, keys: JsonWebKeySet) -> VerifiedToken:
         claims = verified_claims(

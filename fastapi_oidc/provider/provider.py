@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userin
 from fastapi_oidc.provider.client_endpoints import AssertionAudience, ClientEndpoints
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.keys import TokenVerifier, VerifiedToken
+from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.remembered import Remembered
 
 
@@ -92,14 +92,14 @@ class Provider:
             endpoint = (await self._metadata.get()).userinfo_endpoint
             return await self._userinfo(endpoint, access_token, sub) if endpoint else None
 
-    async def verify(self, token: str) -> VerifiedToken:
+    async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims of a JWT that the OP signed with a pinned algorithm.
 
         Raises ProtocolViolation (`jws` codes). An unknown key id makes the keys be read again, at
-        once the first time and then once a minute at the most.
+        once the first time and then once a minute at the most for each kind of sender.
         """
         async with deadline(self._timeout):
-            return await self._verifier.verify(token)
+            return await self._verifier.verify(token, sender=sender)
 
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""

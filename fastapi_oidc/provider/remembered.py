@@ -39,7 +39,7 @@ class Remembered(Generic[T]):
         self._flight: SingleFlight[T] = SingleFlight()
         self._value: _Moment[T] | None = None
         self._failure: _Moment[ProviderError] | None = None
-        self._renewed: _Moment[None] | None = None
+        self._renewed: dict[str, _Moment[None]] = {}
 
     def known(self) -> T | None:
         """The last value fetched, however old; no I/O."""
@@ -55,26 +55,27 @@ class Remembered(Generic[T]):
             return value.of
         return await self._fetched()
 
-    async def newer_than(self, seen: T) -> T:
+    async def newer_than(self, seen: T, *, asker: str) -> T:
         """A value fetched after `seen`, or `seen` itself when it is too early to fetch again.
 
-        The first miss fetches at once. After that one fetch a minute, so that a stream of tokens
-        with invented key ids is no stream of requests; one that failed may be tried again sooner.
+        The first miss fetches at once. After that one fetch a minute for each kind of asker, so
+        that a stream of tokens with invented key ids is no stream of requests, and strangers cannot
+        use up the fetch of others; one that failed may be tried again sooner.
         """
         value = self._value
         if value and value.of is not seen:
             return value.of
-        if not self._flight.is_under_way and self._was_renewed_recently():
+        if not self._flight.is_under_way and self._was_renewed_recently(asker):
             return seen
-        self._renewed = _Moment(None, self._clock.now())
+        self._renewed[asker] = _Moment(None, self._clock.now())
         try:
             return await self._fetched()
         except ProviderError:
-            self._renewed = None
+            self._renewed.pop(asker, None)
             raise
 
-    def _was_renewed_recently(self) -> bool:
-        renewed = self._renewed
+    def _was_renewed_recently(self, asker: str) -> bool:
+        renewed = self._renewed.get(asker)
         return renewed is not None and renewed.is_within(MISS_INTERVAL, self._clock.now())
 
     async def _fetched(self) -> T:

@@ -37,10 +37,7 @@ const CHECK_PAUSES = [30 * SECOND, 120 * SECOND]
 const CHECK_LIMIT = CHECK_PAUSES.length + 1
 
 /** Failures that say nothing about the user: the check is repeated later, the session stays. */
-const INCONCLUSIVE = new Set([
-  'timeout', 'authorization.transaction_missing', 'provider.unreachable', 'provider.unavailable', 'provider.timeout',
-  'session.store_unavailable', 'session.revocation_unavailable', 'session.lock_unavailable',
-])
+const INCONCLUSIVE = /^(timeout|authorization\.transaction_missing|provider\..*|session\..*_unavailable)$/
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -247,7 +244,7 @@ export function silentAnswer(message) {
  */
 export function verdictOf({ outcome, code }) {
   if (outcome === 'same_user') return 'keep'
-  return outcome === 'error' && INCONCLUSIVE.has(code) ? 'retry' : 'end'
+  return outcome === 'error' && INCONCLUSIVE.test(code) ? 'retry' : 'end'
 }
 
 /**

@@ -176,3 +176,13 @@ async def test_revocations_that_cannot_be_read_are_503_and_never_a_sign_in() -> 
             503,
             "session.revocation_unavailable",
         )
+
+
+async def test_forged_logout_tokens_do_not_keep_a_login_from_the_newest_keys() -> None:
+    world = make_world()
+    await world.signed_in()
+    world.op.edits.put("logout_token_header", lambda said: said | {"kid": "invented"})
+    await world.op.log_out("alice")
+    assert statuses(world) == [400]
+    world.op.rotate_keys()
+    assert await is_signed_in(await world.signed_in())

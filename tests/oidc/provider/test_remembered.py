@@ -108,15 +108,15 @@ async def test_the_last_value_stays_known_while_the_provider_is_down(
 
 async def test_the_first_miss_fetches_at_once(remembered: Remembered[str]) -> None:
     seen = await remembered.get()
-    assert await remembered.newer_than(seen) == "value 2"
+    assert await remembered.newer_than(seen, asker="provider") == "value 2"
 
 
 async def test_a_value_somebody_else_renewed_is_used(
     remembered: Remembered[str], source: Source
 ) -> None:
     seen = await remembered.get()
-    await remembered.newer_than(seen)
-    assert await remembered.newer_than(seen) == "value 2"
+    await remembered.newer_than(seen, asker="provider")
+    assert await remembered.newer_than(seen, asker="provider") == "value 2"
     assert source.fetches == 2
 
 
@@ -124,18 +124,30 @@ async def test_a_flood_of_misses_makes_no_flood_of_fetches(
     remembered: Remembered[str], source: Source, time: Time
 ) -> None:
     seen = await remembered.get()
-    await asyncio.gather(*(remembered.newer_than(seen) for _ in range(100)))
+    await asyncio.gather(*(remembered.newer_than(seen, asker="provider") for _ in range(100)))
     for _ in range(100):
-        await remembered.newer_than(await remembered.get())
+        await remembered.newer_than(await remembered.get(), asker="provider")
     assert source.fetches == 2
     time.now += 60
-    await remembered.newer_than(await remembered.get())
+    await remembered.newer_than(await remembered.get(), asker="provider")
+    assert source.fetches == 3
+
+
+async def test_strangers_cannot_use_up_the_fetch_of_others(
+    remembered: Remembered[str], source: Source
+) -> None:
+    await remembered.newer_than(await remembered.get(), asker="anybody")
+    await remembered.newer_than(await remembered.get(), asker="anybody")
+    assert source.fetches == 2
+    await remembered.newer_than(await remembered.get(), asker="provider")
     assert source.fetches == 3
 
 
 async def test_misses_while_the_renewal_runs_wait_for_it(remembered: Remembered[str]) -> None:
     seen = await remembered.get()
-    values = await asyncio.gather(*(remembered.newer_than(seen) for _ in range(10)))
+    values = await asyncio.gather(
+        *(remembered.newer_than(seen, asker="provider") for _ in range(10))
+    )
     assert set(values) == {"value 2"}
 
 
@@ -145,11 +157,11 @@ async def test_a_failed_renewal_may_be_repeated_after_five_seconds(
     seen = await remembered.get()
     source.error = down()
     with pytest.raises(ProviderError):
-        await remembered.newer_than(seen)
+        await remembered.newer_than(seen, asker="provider")
     source.error = None
     time.now += 4
     with pytest.raises(ProviderError) as caught:
-        await remembered.newer_than(seen)
+        await remembered.newer_than(seen, asker="provider")
     assert caught.value.code == Code.PROVIDER_UNAVAILABLE
     time.now += 1
-    assert await remembered.newer_than(seen) == "value 3"
+    assert await remembered.newer_than(seen, asker="provider") == "value 3"
