@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from fastapi_oidc.errors import Code, ConfigurationError
@@ -47,7 +48,7 @@ class CookieChange:
         return "; ".join(attributes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CookieNames:
     """The cookie names of one OIDC instance; two instances need two prefixes.
 
@@ -65,7 +66,7 @@ class CookieNames:
                 "a cookie prefix has 1 to 20 letters, digits, hyphens or underscores",
             )
 
-    @property
+    @cached_property
     def session(self) -> str:
         """The cookie that holds the session, or the reference to it."""
         return self._named("session")
