@@ -25,5 +25,5 @@ def test_a_missing_program_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_npm_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="no-such-package.*npm ci --prefix tests"):
+    with pytest.raises(pytest.fail.Exception, match=r"no-such-package.*npm ci --prefix tests"):
         require_npm_package("no-such-package")
