@@ -1,4 +1,4 @@
-"""Pyright says of the files beside this one what mypy says: the right is accepted, the wrong not."""
+"""Pyright says of the files here what mypy says: the right is accepted, the wrong is not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,14 @@
-"""Every shape is generated once a run, side by side in one folder."""
+"""Every description is generated from once a test run, side by side in one folder."""
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
+import hashlib
 import importlib.util
+import json
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +18,8 @@ from types import ModuleType
 import pytest
 
 from codegen.document import Document
-from codegen.pipeline import Run, make
+from codegen.import_spec import import_spec
+from codegen.pipeline import Project, Run, make
 from tests.vmm.codegen.descriptions import PROJECT
 from tests.vmm.codegen.shapes import all_shapes, spec_file
 
@@ -22,7 +29,10 @@ class Generated:
     """A generated package that can be imported, and the run that made it."""
 
     run: Run
-    name: str
+
+    @property
+    def name(self) -> str:
+        return self.run.folder.name
 
     @property
     def document(self) -> Document:
@@ -37,23 +47,45 @@ class Generated:
 
 
 class Workshop:
-    """Makes each shape when it is first asked for; all of them stand in `folder`."""
+    """Keeps in `folder` what was made of each description; all processes of a test run share it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._made: dict[str, Generated] = {}
 
     def get(self, shape: str) -> Generated:
-        if shape not in self._made:
-            name = "generated_" + shape.replace("-", "_").replace(".", "_")
-            run = make(PROJECT, spec_file(shape, self.folder), self.folder / name)
-            self._made[shape] = Generated(run, name)
-        return self._made[shape]
+        return Generated(self._made(spec_file(shape, self.folder)))
+
+    def names(self) -> list[str]:
+        """The packages of all shapes; shapes that say the same have one."""
+        return sorted({self.get(shape).name for shape in all_shapes()})
+
+    def make(self, _: Project, spec: Path, folder: Path) -> Run:
+        """As `codegen.pipeline.make` for this project, by copying what was made before."""
+        run = self._made(spec)
+        ignored = shutil.ignore_patterns("__pycache__", "notes.json")
+        shutil.copytree(run.folder, folder, ignore=ignored, dirs_exist_ok=True)
+        return dataclasses.replace(run, folder=folder)
+
+    def _made(self, spec: Path) -> Run:
+        facts = import_spec(spec)
+        name = "generated_" + hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+        folder = self.folder / name
+        kept = folder / "notes.json"
+        with (self.folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                run = make(PROJECT, spec, folder)
+                kept.write_text(json.dumps([run.document, run.notes]), encoding="utf-8")
+        document, notes = json.loads(kept.read_text(encoding="utf-8"))
+        return Run(folder, facts, document, notes)
 
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    return Workshop(tmp_path_factory.mktemp("generated"))
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "workshop"
+    folder.mkdir(exist_ok=True)
+    return Workshop(folder)
 
 
 @pytest.fixture(scope="session", params=all_shapes())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -20,9 +20,13 @@ PROSE = "Some words that a release says about this and that must not get into th
 
 def committed() -> dict[str, Any]:
     """The committed description, OpenAPI 3.0."""
-    content = read_yaml(PROJECT.description()).value
-    assert isinstance(content, dict)
+    content: dict[str, Any] = json.loads(_committed_as_json())
     return content
+
+
+@functools.cache
+def _committed_as_json() -> str:
+    return json.dumps(read_yaml(PROJECT.description()).value)
 
 
 def published() -> list[Path]:
@@ -94,6 +98,6 @@ def write(document: dict[str, Any], folder: Path, name: str = "description") -> 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """The published form of the committed description with one thing changed."""
-    document = copy.deepcopy(swagger())
+    document = swagger()
     change(document)
     return document

@@ -117,6 +117,7 @@ def unlike_any_release() -> dict[str, Any]:
         },
         "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
         "needed": {"type": ["string", "null"]},
+        "absent": {"oneOf": [{"$ref": "#/components/schemas/Empty"}, {"type": "null"}]},
     }
     schemas = {
         "Thing": {"type": "object", "required": ["needed", "names"], "properties": members},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from codegen.absent import add_absent
 from tests.vmm.codegen.conftest import Workshop
-from tests.vmm.codegen.descriptions import ROOT, write
-from tests.vmm.codegen.releases import release_1_7
+from tests.vmm.codegen.descriptions import PROJECT
 
 WRITTEN = """
 from generated_vmm._generated.models import Drive, Pmem, PmemFields
@@ -68,21 +68,13 @@ print("nobody" if "No such file" in said(client.get_version) else "?")
 """
 
 
-def test_the_client_works_with_an_older_monitor(tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    copy = ["cp", "-r", *(str(ROOT / name) for name in ("codegen", "openapi", "generated_vmm"))]
-    root.mkdir()
-    subprocess.run([*copy, str(root)], check=True)
-    spec = write(release_1_7(), tmp_path)
-    subprocess.run(
-        [sys.executable, "-m", "codegen", "--spec", str(spec)],
-        cwd=root,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+def test_the_client_works_with_an_older_monitor(workshop: Workshop, tmp_path: Path) -> None:
+    package = tmp_path / "generated_vmm"
+    shutil.copytree(PROJECT.written, package, ignore=shutil.ignore_patterns("_generated"))
+    shutil.copytree(workshop.get("release_1_7").folder, package / "_generated")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT],
-        cwd=root,
+        cwd=tmp_path,
         check=True,
         capture_output=True,
         text=True,

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from codegen.__main__ import main
+from codegen.pipeline import make
+from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import ROOT, committed, swagger, write
 from tests.vmm.codegen.releases import release_1_7, release_1_17
 
@@ -19,6 +21,12 @@ def project(tmp_path: Path) -> Path:
     for name in ("openapi", "generated_vmm", "docs/vmm"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     return root
+
+
+@pytest.fixture(autouse=True)
+def _made_once(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these runs make is made once; whole runs are in `test_golden` and `test_recovery`."""
+    monkeypatch.setattr("codegen.__main__.make", workshop.make)
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -144,6 +152,7 @@ def test_a_generator_that_fails_is_an_error_of_one_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files(project)
+    monkeypatch.setattr("codegen.__main__.make", make)
     monkeypatch.setattr("codegen.generate.HERE", project / "nowhere")
     assert main([], root=project) == 2
     error = capsys.readouterr().err

@@ -20,7 +20,7 @@ def refuse(*_, **__):
     raise RuntimeError("no network")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 """
-SECONDS = 5
+SECONDS = 5  # of processor time
 
 
 def generate(out: Path, folder: Path, **environment: str) -> None:
@@ -37,16 +37,12 @@ def generate(out: Path, folder: Path, **environment: str) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
-def test_hash_seed_and_folder_change_nothing(seed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", ["0", "4294967295"])
+def test_hash_seed_and_folder_change_nothing_in_five_seconds(seed: str, tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     generate(tmp_path / "out", tmp_path, PYTHONHASHSEED=seed, LC_ALL="C", TZ="Asia/Tokyo")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
     assert list(differences(tmp_path / "out" / "_generated", PROJECT.package)) == []
     made = tmp_path / "out" / PROJECT.description().name
     assert made.read_bytes() == PROJECT.description().read_bytes()
-
-
-def test_a_run_takes_less_than_five_seconds_of_processor_time(tmp_path: Path) -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    generate(tmp_path / "out", tmp_path)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS

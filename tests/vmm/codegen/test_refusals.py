@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codegen.describe import describe, for_generator
-from codegen.document import Unusable
-from codegen.import_spec import import_spec
+from codegen.document import Node, Unusable
+from codegen.import_spec import facts_of_description, import_spec
 from tests.vmm.codegen.descriptions import committed, edited, write
 
 SCHEMAS = "#/definitions"
@@ -70,16 +71,23 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("changed", "change", "place", "reason"), UNKNOWN)
 def test_the_place_and_the_reason_are_named(
-    changed: str, change: dict[str, Any], place: str, reason: str, tmp_path: Path
+    changed: str, change: dict[str, Any], place: str, reason: str
 ) -> None:
     document = edited(lambda document: _change(document, changed, change))
-    path = write(document, tmp_path)
     with pytest.raises(Unusable) as caught:
-        import_spec(path)
+        facts_of_description(Node(document))
     message = str(caught.value)
-    assert message.startswith(f"{path}: {place}: ")
+    assert message.startswith(f"{place}: ")
     assert reason in message
     assert "\n" not in message
+
+
+def test_the_file_is_named_too(tmp_path: Path) -> None:
+    path = write(
+        edited(lambda document: _change(document, VSOCK, {"discriminator": "x"})), tmp_path
+    )
+    with pytest.raises(Unusable, match=re.escape(f"{path}: {VSOCK}/discriminator: ")):
+        import_spec(path)
 
 
 def _change(document: dict[str, Any], place: str, change: dict[str, Any]) -> None:
@@ -103,7 +111,7 @@ def test_schemas_in_a_circle_are_refused(tmp_path: Path) -> None:
             document, f"{SCHEMAS}/TokenBucket/properties", {"up": {"$ref": "#/definitions/Drive"}}
         )
     )
-    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    described, _ = describe(facts_of_description(Node(document)), [])
     with pytest.raises(Unusable, match="a circle of references"):
         for_generator(described)
 
@@ -111,7 +119,7 @@ def test_schemas_in_a_circle_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Field", "DriveFields"])
 def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: Path) -> None:
     document = edited(lambda document: _change(document, SCHEMAS, {name: {"type": "object"}}))
-    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    described, _ = describe(facts_of_description(Node(document)), [])
     with pytest.raises(Unusable, match=f"{name}: generated code has this name already"):
         for_generator(described)
 
@@ -126,17 +134,17 @@ def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: 
 )
 def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any], tmp_path: Path) -> None:
     document = edited(lambda document: _change(document, SCHEMAS, {"Port": schema}))
-    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    described, _ = describe(facts_of_description(Node(document)), [])
     with pytest.raises(Unusable, match="Port: neither an object nor an enum"):
         for_generator(described)
 
 
 def test_a_server_with_a_path_is_refused(tmp_path: Path) -> None:
     document = committed() | {"servers": [{"url": "http://localhost/"}]}
-    import_spec(write(document, tmp_path))
+    facts_of_description(Node(document))
     document["servers"][0]["url"] = "http://localhost/v1"
     with pytest.raises(Unusable, match="#/servers/0/url: only a server without a path is known"):
-        import_spec(write(document, tmp_path))
+        facts_of_description(Node(document))
 
 
 def test_a_body_that_is_no_object_is_refused(tmp_path: Path) -> None:
@@ -145,7 +153,7 @@ def test_a_body_that_is_no_object_is_refused(tmp_path: Path) -> None:
             document, f"{ACTIONS}/parameters/0", {"schema": {"type": "string"}}
         )
     )
-    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    described, _ = describe(facts_of_description(Node(document)), [])
     with pytest.raises(Unusable, match="PUT /actions: a body that is no named schema"):
         for_generator(described)
 
@@ -154,6 +162,6 @@ def test_two_successes_of_one_operation_are_refused(tmp_path: Path) -> None:
     document = edited(
         lambda document: _change(document, f"{ACTIONS}/responses", {"200": {"description": "x"}})
     )
-    described, _ = describe(import_spec(write(document, tmp_path)), [])
+    described, _ = describe(facts_of_description(Node(document)), [])
     with pytest.raises(Unusable, match="PUT /actions: expected one 2xx status"):
         for_generator(described)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 import types
 import typing
 from collections.abc import Iterator
@@ -82,18 +80,6 @@ def test_every_property_is_the_one_described(generated: Generated) -> None:
         for member, described in schema.get("properties", {}).items():
             required = member in schema.get("required", [])
             _same(fields[member], described, models, required=required)
-
-
-def test_every_module_imports_without_a_warning(generated: Generated) -> None:
-    modules = sorted(
-        ".".join(("_generated", *path.relative_to(generated.folder).with_suffix("").parts))
-        for path in generated.folder.rglob("*.py")
-    )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"import {', '.join(modules)}"],
-        check=True,
-        env={"PYTHONPATH": f"{generated.run.folder}:."},
-    )
 
 
 def test_nothing_in_it_depends_on_the_run(generated: Generated) -> None:

@@ -20,8 +20,8 @@ from tests.vmm.codegen.descriptions import PROJECT
 DOCUMENT: Document = described(PROJECT, PROJECT.description())
 SCHEMAS: Document = schemas_of(DOCUMENT)
 # Bounded in number, not in time: a busy machine is no fault of a model.
-FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-MANY = settings(FEW, max_examples=40)
+FEW = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(FEW, max_examples=25)
 TEXT = st.text(max_size=8)
 ANY_JSON = st.recursive(
     st.none()
