@@ -160,9 +160,7 @@ class Refresher(Generic[Identity]):
 
     async def _saved_successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
         """Refreshed and saved, unless another process has done it already."""
-        current = await self._keeper.reread(kept)
-        if current is None:
-            raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
+        current = await self._still_kept(kept)
         if current.session.generation > kept.session.generation:
             return current.session
         session = self._successors.get(name)
@@ -170,10 +168,18 @@ class Refresher(Generic[Identity]):
             session = await self._refresh(kept.session)
             # The refresh token is used up: should keeping the session fail, that alone is repeated.
             self._successors.put(name, session)
-        if not self.has_ended(session):
-            await self._keeper.save(Kept(session, kept.reference))
-            self._announce_refreshed(session)
+        # Another process may have signed the user out meanwhile: its deletion must not be undone.
+        await self._still_kept(kept)
+        await self._keeper.save(Kept(session, kept.reference))
+        self._announce_refreshed(session)
         return session
+
+    async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:
+        """What is kept now; raises SessionError (session.signed_out) when nothing is."""
+        current = None if self.has_ended(kept.session) else await self._keeper.reread(kept)
+        if current is None:
+            raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
+        return current
 
     def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
         now = self._clock.now()

@@ -8,7 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Code, IdentityContext, PersistContext, StandardIdentity
+from fastapi_oidc import (
+    Code,
+    IdentityContext,
+    PersistContext,
+    StandardIdentity,
+)
 from fastapi_oidc.testing import AnswerLost, Delay, OAuthError, ServerError, TokensIssued
 from tests.oidc.world import World, make_world
 
@@ -226,16 +231,3 @@ async def test_a_refresh_of_the_replaced_session_leaves_the_new_cookie_alone(wor
         late = await refreshing
     assert late.status_code == 401
     assert "set-cookie" not in late.headers, "it would come after the cookie of the new login"
-
-
-async def test_signing_out_during_a_refresh_stays_signed_out(world: World) -> None:
-    browser = await world.signed_in()
-    async with world.browser() as other_tab:
-        other_tab.cookies.update(dict(browser.cookies))
-        world.op.faults.put("token", Delay(0.1))
-        world.time.advance(LONG_AFTER)
-        refreshing = asyncio.create_task(other_tab.get("/me"))
-        await asyncio.sleep(0.03)
-        await browser.post("/auth/logout", data={"local": "1"})
-        assert (await refreshing).status_code == 401
-        assert await generation(other_tab) is None

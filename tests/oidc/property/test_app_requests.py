@@ -55,7 +55,7 @@ async def prepared(**options: Any) -> Target:
     sent = parse_qs(urlsplit(begun.headers["location"]).query)
     cookies = {name: value for name, value in browser.cookies.items() if "oidc" in name}
     parameters = {"state": sent["state"][0], "iss": world.op.issuer, "code": "x"}
-    chosen = world.oidc.settings
+    chosen: Any = world.oidc.settings
     tokens = sessions[0].tokens
     secrets = [
         revealed(chosen.client_secret),
