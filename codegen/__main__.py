@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--out", type=Path, metavar="DIR", help="generate into a new folder instead")
     goal.add_argument("--check", action="store_true", help="compare instead of writing")
-    commands = parser.add_subparsers(dest="command", metavar="")
+    commands = parser.add_subparsers(dest="command", metavar="diff")
     diff = commands.add_parser("diff", help="what changes for a user between two descriptions")
     diff.add_argument("old", type=Path, metavar="OLD", help="a published or committed description")
     diff.add_argument("new", type=Path, metavar="NEW", help="another one")

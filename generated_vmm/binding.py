@@ -14,9 +14,9 @@ Model = TypeVar("Model", bound=BaseModel)
 ID = re.compile(r"[A-Za-z0-9_]+")
 
 
-def require_id(name: str, value: str) -> str:
+def require_id(name: str, value: object) -> str:
     """The id when the monitor would take it (letters, digits, `_`), else ValueError."""
-    if ID.fullmatch(value) is None:
+    if not isinstance(value, str) or ID.fullmatch(value) is None:
         raise ValueError(f"{name} {value!r} may only have letters, digits and underscores")
     return value
 
@@ -28,7 +28,7 @@ def as_model(model: type[Model], body: Model | Fields | None, fields: Fields, **
     contradicts the path, TypeError for a body and keyword arguments at once.
     """
     if body is not None and fields:
-        raise TypeError(f"give a {model.__name__} or keyword arguments, not both")
+        raise TypeError(f"{model.__name__}: give the body or keyword arguments, not both")
     given = fields if body is None else body
     made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
     for name, value in ids.items():

@@ -154,5 +154,6 @@ class VmmClient(MonitorApi):
         operation = get_export_vm_config()
         vsock = self.send(operation).vsock
         if vsock is None:
-            raise VmmConnectionError("the microVM has no vsock device", operation)
+            message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
+            raise VmmConnectionError(message, operation)
         return vsock.uds_path

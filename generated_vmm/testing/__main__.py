@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -48,13 +49,30 @@ def _parser() -> argparse.ArgumentParser:
         "--socket", "--api-sock", required=True, metavar="PATH", help="must not exist yet"
     )
     parser.add_argument("--any-path", action="store_true", help="do not check host files")
-    parser.add_argument("--id", default="anonymous-instance", help="the instance id of GET /")
+    parser.add_argument(
+        "--id",
+        type=_instance_id,
+        default="anonymous-instance",
+        help="the instance id of GET /: 1 to 64 letters, digits and hyphens",
+    )
     parser.add_argument("--enable-pci", action="store_true", help="allow hotplug")
     parser.add_argument(
-        "--http-api-max-payload-size", type=int, default=PAYLOAD_LIMIT, metavar="BYTES"
+        "--http-api-max-payload-size",
+        type=int,
+        default=PAYLOAD_LIMIT,
+        metavar="BYTES",
+        help="the longest request body, 51200 by default",
     )
-    parser.add_argument("--mmds-size-limit", type=int, metavar="BYTES")
+    parser.add_argument(
+        "--mmds-size-limit", type=int, metavar="BYTES", help="the same number by default"
+    )
     return parser
+
+
+def _instance_id(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9-]{1,64}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 64 letters, digits and hyphens")
+    return text
 
 
 if __name__ == "__main__":

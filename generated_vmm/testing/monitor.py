@@ -136,7 +136,7 @@ class SimulatedMonitor:
             raise OSError(
                 error.errno,
                 f"Failed to open the API socket at: {self.socket_path}. "
-                f"Check that it is not already used. ({error.strerror})",
+                f"Check that it is not already used. ({error.strerror or error})",
             ) from error
         listener.listen(128)
         self._machine = Machine(self._options, self.guest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from threading import TIMEOUT_MAX
 
 import httpx
 from pydantic import ValidationError
@@ -21,6 +20,7 @@ from ..errors import (
 from ..operation import Answer, Operation
 from .deprecation import warn_of_deprecation
 from .faults import fault_message_in
+from .wire import require_seconds
 
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # what the monitor takes unless started with another limit
@@ -42,8 +42,8 @@ class CallSettings:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not 0 < self.timeout <= TIMEOUT_MAX:
-            raise ValueError(f"timeout is {self.timeout!r}; it must be more than 0 seconds")
+        if self.timeout is not None:
+            require_seconds(self.timeout)
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")
 

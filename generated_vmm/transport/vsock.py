@@ -13,6 +13,7 @@ import time
 from typing import TypeAlias
 
 from ..errors import VmmProtocolError, VmmTimeoutError
+from .wire import require_seconds
 
 VsockConnection: TypeAlias = socket.socket
 AsyncVsockConnection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -30,8 +31,7 @@ class Attempts:
     def __init__(self, uds_path: str, port: int, seconds: float) -> None:
         if not 0 <= port <= HIGHEST_PORT:
             raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
-        if not seconds > 0:
-            raise ValueError(f"timeout is {seconds!r}; it must be more than 0 seconds")
+        require_seconds(seconds)
         self.request = b"CONNECT %d\n" % port
         self._what = f"vsock port {port} on {uds_path}"
         self._seconds = seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from threading import TIMEOUT_MAX
 
 import httpx
 
@@ -12,6 +13,12 @@ from .parser import AnswerParser
 DEFAULT_MAX_ANSWER_BYTES = 1_048_576
 RECEIVE_BYTES = 65_536
 FAULT = b'{"fault_message"'
+
+
+def require_seconds(timeout: object) -> None:
+    """ValueError unless the value is a number of seconds that can be waited."""
+    if not isinstance(timeout, int | float) or not 0 < timeout <= TIMEOUT_MAX:
+        raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
 
 
 def allowed_seconds(request: httpx.Request) -> float | None:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -118,3 +118,19 @@ def _read(request: bytes) -> tuple[str, object]:
     head, _, body = request.partition(b"\r\n\r\n")
     line = head.split(b"\r\n")[0].decode().removesuffix(" HTTP/1.1")
     return line, json.loads(body) if body else None
+
+
+Serve: TypeAlias = Callable[[Play], ScriptedServer]
+
+
+def served(path: Path) -> Iterator[Serve]:
+    """Starts servers on the path, each playing what it is given, and stops them at last."""
+    servers: list[ScriptedServer] = []
+
+    def start(play: Play) -> ScriptedServer:
+        servers.append(ScriptedServer(path, play))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

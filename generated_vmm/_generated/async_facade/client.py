@@ -154,5 +154,6 @@ class AsyncVmmClient(AsyncMonitorApi):
         operation = get_export_vm_config()
         vsock = (await self.send(operation)).vsock
         if vsock is None:
-            raise VmmConnectionError("the microVM has no vsock device", operation)
+            message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
+            raise VmmConnectionError(message, operation)
         return vsock.uds_path

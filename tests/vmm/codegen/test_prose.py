@@ -13,7 +13,9 @@ from tests.vmm.codegen.descriptions import PROSE, ROOT, edited, published
 
 RUN = 6
 TEXTS = ("description", "summary", "title")
-FOLDERS = ("openapi", "codegen", "generated_vmm/_generated", "docs")
+FOLDERS = ("openapi", "codegen", "generated_vmm", "docs")
+# A fault of the monitor, word for word, that a description quotes as well.
+FAULT = "missing field: either `mem_backend` or `mem_file_path` is required"
 
 
 def words(text: str) -> list[str]:
@@ -59,6 +61,7 @@ def test_texts_are_found_wherever_they_stand() -> None:
 def test_no_six_words_in_a_row_are_a_releases(path: Path) -> None:
     theirs = {run for text in prose(read_yaml(path).value) for run in runs(text)}
     assert len(theirs) > 500
+    theirs -= runs(FAULT)
     for own in own_files():
         found = runs(own.read_text(encoding="utf-8")) & theirs
         assert not found, f"{own}: {sorted(found)[:3]}"

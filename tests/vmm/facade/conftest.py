@@ -4,15 +4,15 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
 from generated_vmm import AsyncVmmClient, VmmClient
-from tests.vmm.scripted import NO_CONTENT, Play, ScriptedServer
+from tests.vmm.scripted import NO_CONTENT, ScriptedServer, served
+from tests.vmm.scripted import Serve as Serve
 
 T = TypeVar("T")
-Serve: TypeAlias = Callable[[Play], ScriptedServer]
 
 
 class Run(Protocol):
@@ -63,15 +63,7 @@ def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
 @pytest.fixture
 def serve(socket_path: Path) -> Iterator[Serve]:
     """Starts a server that plays what the test says, on the path that `run` connects to."""
-    servers: list[ScriptedServer] = []
-
-    def start(play: Play) -> ScriptedServer:
-        servers.append(ScriptedServer(socket_path, play))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
+    yield from served(socket_path)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -117,6 +117,7 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "empty id": (lambda vm: vm.network_interface("").delete(), ValueError, "iface_id ''"),
     "id with a slash": (lambda vm: vm.pmem("a/../b").delete(), ValueError, "a/../b"),
     "id with a letter that is not ASCII": (lambda vm: vm.pmem("é").delete(), ValueError, "é"),
+    "id that is a number": (lambda vm: vm.drive(cast(str, 1)), ValueError, "drive_id 1 may only"),
     "id with a line break": (lambda vm: vm.drive("a\n").delete(), ValueError, "drive_id"),
     "oversize body": (
         lambda vm: vm.mmds.set({"a": "x" * 51_193}),

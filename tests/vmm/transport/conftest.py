@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import httpx
 import pytest
 
 from generated_vmm.transport import AsyncUnixTransport, UnixTransport
-from tests.vmm.scripted import Play, ScriptedServer
-
-Serve: TypeAlias = Callable[[Play], ScriptedServer]
+from tests.vmm.scripted import Serve as Serve
+from tests.vmm.scripted import served
 
 
 class Call(Protocol):
@@ -75,12 +74,4 @@ def call(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Call]:
 @pytest.fixture
 def serve(socket_path: Path) -> Iterator[Serve]:
     """Starts servers that play what the test says, on the path that `call` connects to."""
-    servers: list[ScriptedServer] = []
-
-    def start(play: Play) -> ScriptedServer:
-        servers.append(ScriptedServer(socket_path, play))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
+    yield from served(socket_path)

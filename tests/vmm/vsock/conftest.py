@@ -10,11 +10,11 @@ from typing import TypeAlias
 import pytest
 
 from generated_vmm.transport import async_connect_vsock, connect_vsock
-from tests.vmm.scripted import Play, ScriptedServer
+from tests.vmm.scripted import Serve as Serve
+from tests.vmm.scripted import served
 
 Talk: TypeAlias = Callable[[bytes, int], bytes]
 Connect: TypeAlias = Callable[[int, float], Talk]
-Serve: TypeAlias = Callable[[Play], ScriptedServer]
 
 
 def blocking(path: Path) -> Iterator[Connect]:
@@ -68,12 +68,4 @@ def connect(request: pytest.FixtureRequest, uds_path: Path) -> Iterator[Connect]
 @pytest.fixture
 def serve(uds_path: Path) -> Iterator[Serve]:
     """Plays the device on its unix socket."""
-    servers: list[ScriptedServer] = []
-
-    def start(play: Play) -> ScriptedServer:
-        servers.append(ScriptedServer(uds_path, play))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
+    yield from served(uds_path)
