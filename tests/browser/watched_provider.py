@@ -67,7 +67,7 @@ def provider_frame(page: Page, site: Site) -> Frame:
 
 def asked(frame: Frame) -> list[str]:
     """What the provider's frame was asked so far."""
-    questions: list[str] = frame.evaluate("received.map(([text]) => text)")
+    questions: list[str] = frame.evaluate("(window.received ?? []).map(([text]) => text)")
     return questions
 
 
