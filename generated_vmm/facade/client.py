@@ -97,17 +97,18 @@ class VmmClient(MonitorApi):
         listens. Raises `VmmTimeoutError` when nobody answers in time.
         """
         operation = describe_instance()
+        client = self.with_options(timeout=timeout)
         deadline = time.monotonic() + timeout
-        left = timeout
         while True:
             try:
-                return self.with_options(timeout=left).send(operation)
+                return client.send(operation)
             except VmmConnectionError as error:
                 left = deadline - time.monotonic() - POLL_SECONDS
                 if left <= 0:
                     message = f"not ready within {timeout} s, at last: {error}"
                     raise VmmTimeoutError(message, operation) from error
             time.sleep(POLL_SECONDS)
+            client = self.with_options(timeout=left)
 
     def boot(
         self,

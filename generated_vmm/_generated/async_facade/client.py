@@ -97,17 +97,18 @@ class AsyncVmmClient(AsyncMonitorApi):
         listens. Raises `VmmTimeoutError` when nobody answers in time.
         """
         operation = describe_instance()
+        client = self.with_options(timeout=timeout)
         deadline = time.monotonic() + timeout
-        left = timeout
         while True:
             try:
-                return await self.with_options(timeout=left).send(operation)
+                return await client.send(operation)
             except VmmConnectionError as error:
                 left = deadline - time.monotonic() - POLL_SECONDS
                 if left <= 0:
                     message = f"not ready within {timeout} s, at last: {error}"
                     raise VmmTimeoutError(message, operation) from error
             await asyncio.sleep(POLL_SECONDS)
+            client = self.with_options(timeout=left)
 
     async def boot(
         self,

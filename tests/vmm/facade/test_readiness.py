@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,4 +71,10 @@ def test_a_refusal_is_not_waited_out(run: Run, serve: Serve) -> None:
 @pytest.mark.parametrize("timeout", [0, -1])
 def test_no_time_is_an_error(run: Run, timeout: float) -> None:
     with pytest.raises(ValueError, match="seconds, more than 0"):
+        run(lambda vm: vm.wait_until_ready(timeout))
+
+
+@pytest.mark.parametrize("timeout", ["3", 0, -1, float("nan")])
+def test_what_is_no_time_is_refused(run: Run, timeout: Any) -> None:
+    with pytest.raises(ValueError, match="seconds"):
         run(lambda vm: vm.wait_until_ready(timeout))
