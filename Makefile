@@ -39,7 +39,7 @@ demo: setup ## serve the console with its own provider and monitor
 test: setup programs ## run every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
-check: setup programs ## format, lint, types, layers, generated code
+check: setup ## format, lint, types, layers, generated code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
