@@ -49,6 +49,9 @@ class OIDCMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+            return
         if scope["type"] not in ("http", "websocket") or self._is_inside_itself(scope):
             await self._app(scope, receive, send)
             return
@@ -76,6 +79,13 @@ class OIDCMiddleware:
                 # Starlette answers outside of every middleware, and the cookies would be lost.
                 await PlainTextResponse("Internal Server Error", 500)(scope, receive, answer.send)
             raise
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The app's life; at its end the connections to the provider are closed."""
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            await self._site.party.provider.aclose()
 
     async def _load(self, exchange: Exchange[Any, Any]) -> None:
         state = exchange.connection.scope.setdefault("state", {})

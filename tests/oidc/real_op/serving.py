@@ -25,7 +25,7 @@ def free_socket() -> Iterator[tuple[socket.socket, str]]:
 def serving(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     """Serves `app` from a thread while the block runs."""
     server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=1)
     )
     thread = Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
@@ -219,3 +220,24 @@ async def test_a_cookie_of_another_name_or_secret_opens_nothing() -> None:
     async with second.browser() as other:
         other.cookies.update(dict(browser.cookies))
         assert (await other.get("/")).json() == {"is_authenticated": False}
+
+
+async def test_the_connections_to_the_provider_close_with_the_application() -> None:
+    closed: list[bool] = []
+
+    class Watched(httpx.ASGITransport):
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    world = make_world(transport=Watched(make_world().op.app))
+    await world.oidc.site.party.provider.metadata()
+    received = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive() -> Message:
+        return next(received)
+
+    async def send(_message: Message) -> None:
+        assert not closed
+
+    await world.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    assert closed == [True]
