@@ -75,7 +75,8 @@ def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
     if name is None:
         return Failure(_status(error), at_button=told)
     at_fields = {f"{section.key}.{name}": told}
-    return Failure(_status(error), at_fields, "The monitor refused it: see the marked field.")
+    told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not sent"
+    return Failure(_status(error), at_fields, f"{told_by}: see the marked field.")
 
 
 def _status(error: Exception) -> int:

@@ -44,7 +44,8 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
     async def http_error(request: Request, error: Exception) -> HTMLResponse:
         assert isinstance(error, HTTPException)
-        return message_page(error.status_code, str(error.detail), "", "/", "All machines")
+        heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
+        return message_page(error.status_code, heading, "", "/", "All machines")
 
     app.add_exception_handler(OIDCError, oidc_error)
     app.add_exception_handler(HTTPException, http_error)

@@ -40,6 +40,7 @@ def test_a_name_the_monitor_would_refuse_is_told_at_its_field(
     devices.click("Save drive", {"drive.drive_id": "da ta", "drive.path_on_host": disk(console)})
     assert devices.status == 422
     assert "Name drive_id 'da ta' may only have letters, digits and underscores" in devices.text
+    assert "It was not sent: see the marked field." in devices.text
     assert console.changes() == []
 
 

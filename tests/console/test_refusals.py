@@ -134,6 +134,12 @@ def test_an_unknown_address_is_a_sentence(alice: Browser, path: str) -> None:
     assert "All machines" in alice.page.links
 
 
+def test_a_page_there_is_not_is_told_in_words(alice: Browser) -> None:
+    alice.open("/nothing")
+    assert alice.status == 404
+    assert "There is no such page." in alice.text
+
+
 def test_the_address_of_a_failed_change_leads_to_the_machine(alice: Browser) -> None:
     alice.open("/machines/demo/medium")
     assert alice.path == "/machines/demo/devices"
