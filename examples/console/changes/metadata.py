@@ -46,7 +46,7 @@ ACCESS = Section(
     title="Access",
     model=MmdsConfig,
     fields=(
-        Field("network_interfaces", "Interfaces", "words", hint="Names, with spaces between."),
+        Field("network_interfaces", "Interfaces", "words", hint="Names, separated by spaces."),
         Field("version", "Version", kind="choice", choices=("V2", "V1")),
         Field("ipv4_address", "Address"),
         Field("imds_compat", "Answer in plain text, as EC2 does", kind="flag"),

@@ -49,7 +49,7 @@ RESTORE = Section(
     fields=(
         Field("snapshot_path", "State file"),
         Field("mem_file_path", "Memory file"),
-        Field("resume_vm", "Let it run at once", kind="flag"),
+        Field("resume_vm", "Run it at once", kind="flag"),
     ),
     send=_restore,
     about={"guest memory": "mem_file_path", "snapshot state": "snapshot_path"},
