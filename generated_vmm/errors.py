@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from .operation import Operation
+from generated_vmm.operation import Operation
 
 LONGEST_QUOTE = 500
 

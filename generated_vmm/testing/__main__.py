@@ -8,8 +8,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from .machine import PAYLOAD_LIMIT
-from .monitor import SimulatedMonitor
+from generated_vmm.testing.machine import PAYLOAD_LIMIT
+from generated_vmm.testing.monitor import SimulatedMonitor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

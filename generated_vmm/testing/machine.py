@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from .guest import SimulatedGuest
-from .json.reader import Json
-from .resources import Resources
-from .wire.vsock import VsockBackend
+from generated_vmm.testing.guest import SimulatedGuest
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.resources import Resources
+from generated_vmm.testing.wire.vsock import VsockBackend
 
 PAYLOAD_LIMIT: Final = 51200
 """Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""

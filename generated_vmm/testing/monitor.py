@@ -12,14 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from .api.operations import answer
-from .api.table import OPERATIONS
-from .faults import Faults
-from .guest import SimulatedGuest
-from .json.reader import Json
-from .machine import PAYLOAD_LIMIT, Machine, MonitorOptions
-from .wire.http_layer import Answer, Request
-from .wire.server import ApiServer
+from generated_vmm.testing.api.operations import answer
+from generated_vmm.testing.api.table import OPERATIONS
+from generated_vmm.testing.faults import Faults
+from generated_vmm.testing.guest import SimulatedGuest
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
+from generated_vmm.testing.wire.http_layer import Answer, Request
+from generated_vmm.testing.wire.server import ApiServer
 
 
 @dataclass(frozen=True)

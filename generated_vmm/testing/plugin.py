@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .monitor import SimulatedMonitor
+from generated_vmm.testing.monitor import SimulatedMonitor
 
 
 @pytest.fixture

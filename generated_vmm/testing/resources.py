@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from .bodies import devices
-from .bodies import machine as bodies
-from .json.reader import Json
-from .json.structs import Struct
+from generated_vmm.testing.bodies import devices
+from generated_vmm.testing.bodies import machine as bodies
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.json.structs import Struct
 
 NO_BOOT_SOURCE: Final = bodies.BootSource(kernel_image_path="")
 SMALLEST_MACHINE: Final = bodies.MachineConfig(vcpu_count=1, mem_size_mib=128)

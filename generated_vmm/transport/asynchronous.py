@@ -9,9 +9,9 @@ import socket
 
 import httpx
 
-from .connection import is_quiet
-from .parser import AnswerParser
-from .wire import (
+from generated_vmm.transport.connection import is_quiet
+from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.transport.wire import (
     DEFAULT_MAX_ANSWER_BYTES,
     RECEIVE_BYTES,
     allowed_seconds,

@@ -8,9 +8,9 @@ from types import TracebackType
 
 import httpx
 
-from .connection import Connection
-from .parser import AnswerParser
-from .wire import (
+from generated_vmm.transport.connection import Connection
+from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.transport.wire import (
     DEFAULT_MAX_ANSWER_BYTES,
     allowed_seconds,
     deadline_after,

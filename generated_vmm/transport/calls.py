@@ -8,7 +8,7 @@ from functools import lru_cache
 import httpx
 from pydantic import ValidationError
 
-from ..errors import (
+from generated_vmm.errors import (
     VmmApiError,
     VmmConnectionError,
     VmmError,
@@ -17,10 +17,10 @@ from ..errors import (
     VmmTimeoutError,
     shorten,
 )
-from ..operation import Answer, Operation
-from .deprecation import warn_of_deprecation
-from .faults import fault_message_in
-from .wire import require_seconds
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport.deprecation import warn_of_deprecation
+from generated_vmm.transport.faults import fault_message_in
+from generated_vmm.transport.wire import require_seconds
 
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # what the monitor takes unless started with another limit
@@ -34,7 +34,7 @@ class CallSettings:
     """What the calls of one client have in common.
 
     `timeout` is for a whole call, in seconds, None for no limit. ValueError for a limit that is
-    no limit.
+    no limit and for an empty path.
     """
 
     socket_path: str
@@ -42,6 +42,8 @@ class CallSettings:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 
     def __post_init__(self) -> None:
+        if not self.socket_path:
+            raise ValueError("socket_path is empty; it names the monitor's unix socket")
         if self.timeout is not None:
             require_seconds(self.timeout)
         if self.max_body_bytes < 0:

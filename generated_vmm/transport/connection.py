@@ -10,7 +10,7 @@ import time
 
 import httpx
 
-from .wire import RECEIVE_BYTES
+from generated_vmm.transport.wire import RECEIVE_BYTES
 
 NO_LIMIT = struct.pack("@ll", 0, 0)
 NEAR_ENOUGH = 0.001  # seconds between the kernel's limit and the deadline that do not matter

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
-from ..errors import VmmDeprecationWarning
-from ..operation import Operation
+from generated_vmm.errors import VmmDeprecationWarning
+from generated_vmm.operation import Operation
 
 PACKAGE = __name__.partition(".")[0] + "."
 

@@ -12,8 +12,8 @@ import socket
 import time
 from typing import TypeAlias
 
-from ..errors import VmmProtocolError, VmmTimeoutError
-from .wire import require_seconds
+from generated_vmm.errors import VmmProtocolError, VmmTimeoutError
+from generated_vmm.transport.wire import require_seconds
 
 VsockConnection: TypeAlias = socket.socket
 AsyncVsockConnection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]

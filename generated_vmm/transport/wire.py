@@ -8,7 +8,7 @@ from threading import TIMEOUT_MAX
 
 import httpx
 
-from .parser import AnswerParser
+from generated_vmm.transport.parser import AnswerParser
 
 DEFAULT_MAX_ANSWER_BYTES = 1_048_576
 RECEIVE_BYTES = 65_536

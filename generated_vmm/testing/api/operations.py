@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from ..json.reader import Json, Misread
-from ..json.structs import Struct, read_body
-from ..json.values import read_json
-from ..json.writer import json_bytes
-from ..machine import Fault, Machine
-from ..rules import boot
-from ..wire.http_layer import Answer, Request
-from .routing import resource_of, unknown_operation
+from generated_vmm.testing.api.routing import resource_of, unknown_operation
+from generated_vmm.testing.json.reader import Json, Misread
+from generated_vmm.testing.json.structs import Struct, read_body
+from generated_vmm.testing.json.values import read_json
+from generated_vmm.testing.json.writer import json_bytes
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules import boot
+from generated_vmm.testing.wire.http_layer import Answer, Request
 
 Shape = TypeVar("Shape", bound=Struct)
 

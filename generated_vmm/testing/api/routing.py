@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..machine import Fault
-from ..wire.http_layer import Request
+from generated_vmm.testing.machine import Fault
+from generated_vmm.testing.wire.http_layer import Request
 
 NAMED_RESOURCES = frozenset({"drives", "pmem", "network-interfaces"})
 

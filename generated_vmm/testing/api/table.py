@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..bodies import devices
-from ..bodies import machine as bodies
-from ..machine import Fault
-from ..rules import balloon, boot, drives, memory_hotplug, mmds, network, outlets, pmem, snapshots
-from .operations import Operation, Operations, When, by_id, with_body, with_json, without_body
+from generated_vmm.testing.api.operations import (
+    Operation,
+    Operations,
+    When,
+    by_id,
+    with_body,
+    with_json,
+    without_body,
+)
+from generated_vmm.testing.bodies import devices
+from generated_vmm.testing.bodies import machine as bodies
+from generated_vmm.testing.machine import Fault
+from generated_vmm.testing.rules import (
+    balloon,
+    boot,
+    drives,
+    memory_hotplug,
+    mmds,
+    network,
+    outlets,
+    pmem,
+    snapshots,
+)
 
 
 def _has_template(body: bodies.MachineConfig | bodies.MachineConfigUpdate) -> bool:

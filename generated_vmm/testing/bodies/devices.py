@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from ..json.structs import U16, U32, U64, Parsed, Struct, Usize
-from .strings import check_ipv4, check_mac
+from generated_vmm.testing.bodies.strings import check_ipv4, check_mac
+from generated_vmm.testing.json.structs import U16, U32, U64, Parsed, Struct, Usize
 
 Ipv4: TypeAlias = Annotated[str, Parsed(check_ipv4, expected="IPv4 address", early=True)]
 Mac: TypeAlias = Annotated[str, Parsed(check_mac)]

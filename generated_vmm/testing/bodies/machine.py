@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from ..json.structs import U8, U32, HostPath, Parsed, Struct, Usize
-from .devices import TokenBucket
-from .strings import (
+from generated_vmm.testing.bodies.devices import TokenBucket
+from generated_vmm.testing.bodies.strings import (
     check_bitmap,
     check_kvm_capability,
     check_log_level,
     check_prefixed_number,
     check_register,
 )
+from generated_vmm.testing.json.structs import U8, U32, HostPath, Parsed, Struct, Usize
 
 CpuTemplate: TypeAlias = Literal["C3", "T2", "T2S", "T2CL", "T2A", "None"]
 HugePages: TypeAlias = Literal["None", "2M"]

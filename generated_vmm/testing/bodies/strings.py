@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ..json.reader import Misfit
+from generated_vmm.testing.json.reader import Misfit
 
 
 def check_ipv4(text: str) -> str:

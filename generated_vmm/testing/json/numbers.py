@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .reader import Reader
+    from generated_vmm.testing.json.reader import Reader
 
 DIGITS: Final = b"0123456789"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn, TypeAlias
 
-from .numbers import read_number
+from generated_vmm.testing.json.numbers import read_number
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

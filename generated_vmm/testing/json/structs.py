@@ -22,8 +22,15 @@ from typing import (
     get_type_hints,
 )
 
-from .reader import Misfit, Reader
-from .values import any_value, colon, items, keys, number_text, refuse_type
+from generated_vmm.testing.json.reader import Misfit, Reader
+from generated_vmm.testing.json.values import (
+    any_value,
+    colon,
+    items,
+    keys,
+    number_text,
+    refuse_type,
+)
 
 Read = Callable[[Reader], object]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeVar
 
-from .reader import WORDS, Json, Reader
+from generated_vmm.testing.json.reader import WORDS, Json, Reader
 
 Value = TypeVar("Value")
 

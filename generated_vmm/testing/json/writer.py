@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .reader import Json
+from generated_vmm.testing.json.reader import Json
 
 
 def json_bytes(value: Json) -> bytes:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Final
 
-from ..bodies.devices import Balloon, BalloonHinting, BalloonStatsUpdate, BalloonUpdate
-from ..json.reader import Json
-from ..machine import Fault, Machine
-from .hotplug import NOT_FOUND
+from generated_vmm.testing.bodies.devices import (
+    Balloon,
+    BalloonHinting,
+    BalloonStatsUpdate,
+    BalloonUpdate,
+)
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.hotplug import NOT_FOUND
 
 PAGES_PER_MIB: Final = 256
 HINTING_DONE: Final = 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Final
 
-from ..bodies import machine as bodies
-from ..json.reader import Json
-from ..machine import Fault, Machine, Phase
-from ..resources import full_config_json, machine_config_json
-from .host_files import require_file
+from generated_vmm.testing.bodies import machine as bodies
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.machine import Fault, Machine, Phase
+from generated_vmm.testing.resources import full_config_json, machine_config_json
+from generated_vmm.testing.rules.host_files import require_file
 
 MAX_VCPUS: Final = 32
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."

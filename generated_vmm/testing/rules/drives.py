@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..bodies.devices import Drive, DriveUpdate
-from ..machine import Fault, Machine
-from .host_files import literal, require_file
-from .hotplug import NOT_FOUND, refuse_root, require_new, require_removable
-from .rate_limits import effective, merged
+from generated_vmm.testing.bodies.devices import Drive, DriveUpdate
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.host_files import literal, require_file
+from generated_vmm.testing.rules.hotplug import (
+    NOT_FOUND,
+    refuse_root,
+    require_new,
+    require_removable,
+)
+from generated_vmm.testing.rules.rate_limits import effective, merged
 
 NO_DEVICE: Final = "Drive config error: Unable to create the virtio block device: "
 NO_PATCH: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..machine import Fault, MonitorOptions
+from generated_vmm.testing.machine import Fault, MonitorOptions
 
 
 def require_file(

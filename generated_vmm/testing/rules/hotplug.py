@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..machine import Fault, Machine
+from generated_vmm.testing.machine import Fault, Machine
 
 NOT_FOUND: Final = "Failed perform action on device: Device not found"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..bodies.devices import MemoryHotplug, MemoryHotplugUpdate
-from ..json.reader import Json
-from ..machine import Fault, Machine
-from .hotplug import NOT_FOUND
+from generated_vmm.testing.bodies.devices import MemoryHotplug, MemoryHotplugUpdate
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.hotplug import NOT_FOUND
 
 MIN_BLOCK_MIB: Final = 2
 MIN_SLOT_MIB: Final = 128

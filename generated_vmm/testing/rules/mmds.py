@@ -6,10 +6,10 @@ import ipaddress
 from dataclasses import replace
 from typing import Final
 
-from ..bodies.devices import MmdsConfig
-from ..json.reader import Json
-from ..json.writer import json_bytes, sorted_json
-from ..machine import Fault, Machine
+from generated_vmm.testing.bodies.devices import MmdsConfig
+from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.json.writer import json_bytes, sorted_json
+from generated_vmm.testing.machine import Fault, Machine
 
 DEFAULT_ADDRESS: Final = "169.254.169.254"
 NOT_INITIALIZED: Final = "MMDS error: The MMDS data store is not initialized."

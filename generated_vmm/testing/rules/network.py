@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..bodies.devices import NetworkInterface, NetworkInterfaceUpdate
-from ..machine import Fault, Machine
-from .hotplug import NOT_FOUND, require_new, require_removable
-from .rate_limits import effective, merged
+from generated_vmm.testing.bodies.devices import NetworkInterface, NetworkInterfaceUpdate
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.hotplug import NOT_FOUND, require_new, require_removable
+from generated_vmm.testing.rules.rate_limits import effective, merged
 
 MTU_RANGE: Final = range(68, 65536)
 NO_DEVICE: Final = "Network config error: Could not create the network device: "

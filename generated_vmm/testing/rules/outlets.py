@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..bodies import machine as bodies
-from ..bodies.devices import Entropy, Vsock
-from ..machine import Fault, Machine
-from ..wire.vsock import VsockBackend
-from .host_files import create_file, system_reason
-from .rate_limits import effective
+from generated_vmm.testing.bodies import machine as bodies
+from generated_vmm.testing.bodies.devices import Entropy, Vsock
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.host_files import create_file, system_reason
+from generated_vmm.testing.rules.rate_limits import effective
+from generated_vmm.testing.wire.vsock import VsockBackend
 
 
 def put_logger(machine: Machine, body: bodies.Logger) -> None:

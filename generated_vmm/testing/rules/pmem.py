@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..bodies.devices import Pmem, PmemUpdate
-from ..machine import Fault, Machine
-from .host_files import require_file
-from .hotplug import NOT_FOUND, refuse_root, require_new, require_removable
-from .rate_limits import merged
+from generated_vmm.testing.bodies.devices import Pmem, PmemUpdate
+from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rules.host_files import require_file
+from generated_vmm.testing.rules.hotplug import (
+    NOT_FOUND,
+    refuse_root,
+    require_new,
+    require_removable,
+)
+from generated_vmm.testing.rules.rate_limits import merged
 
 
 def put_pmem(machine: Machine, body: Pmem) -> None:

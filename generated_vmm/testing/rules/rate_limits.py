@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..bodies.devices import RateLimiter, TokenBucket
+from generated_vmm.testing.bodies.devices import RateLimiter, TokenBucket
 
 
 def effective(limiter: RateLimiter | None) -> RateLimiter | None:

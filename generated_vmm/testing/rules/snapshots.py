@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
-from ..bodies import machine as bodies
-from ..json.reader import Misread
-from ..json.structs import read_body
-from ..json.writer import json_bytes
-from ..machine import Fault, Machine, Phase
-from ..resources import Resources
-from .host_files import system_reason
-from .outlets import bind_vsock
+from generated_vmm.testing.bodies import machine as bodies
+from generated_vmm.testing.json.reader import Misread
+from generated_vmm.testing.json.structs import read_body
+from generated_vmm.testing.json.writer import json_bytes
+from generated_vmm.testing.machine import Fault, Machine, Phase
+from generated_vmm.testing.resources import Resources
+from generated_vmm.testing.rules.host_files import system_reason
+from generated_vmm.testing.rules.outlets import bind_vsock
 
 BYTES_PER_MIB: Final = 1 << 20
 MAGIC: Final = b"generated_vmm simulated snapshot 1\n"

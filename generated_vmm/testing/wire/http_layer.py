@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .http_headers import Headers, HttpRefusal
+from generated_vmm.testing.wire.http_headers import Headers, HttpRefusal
 
 BUFFER_SIZE: Final = 1024
 CRLF: Final = b"\r\n"

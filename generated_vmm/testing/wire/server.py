@@ -10,9 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..faults import Delivery, Faults
-from .http_headers import HttpRefusal
-from .http_layer import CONTINUE, SERVER_FULL, Answer, Request, RequestParser, refusal
+from generated_vmm.testing.faults import Delivery, Faults
+from generated_vmm.testing.wire.http_headers import HttpRefusal
+from generated_vmm.testing.wire.http_layer import (
+    CONTINUE,
+    SERVER_FULL,
+    Answer,
+    Request,
+    RequestParser,
+    refusal,
+)
 
 MAX_CONNECTIONS: Final = 10
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..guest import Serve
+from generated_vmm.testing.guest import Serve
 
 LONGEST_COMMAND: Final = 32
 FIRST_HOST_PORT: Final = 1 << 30

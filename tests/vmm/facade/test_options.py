@@ -157,3 +157,9 @@ async def test_a_cancelled_call_leaves_a_client_that_works(serve: Serve, socket_
         with pytest.raises(asyncio.CancelledError):
             await call
         await vm.resume()
+
+
+@pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
+def test_an_empty_path_is_refused_before_anything_else(client: type[Any]) -> None:
+    with pytest.raises(ValueError, match="socket_path is empty"):
+        client("")
