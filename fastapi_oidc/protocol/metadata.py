@@ -27,8 +27,6 @@ class ProviderMetadata:
     check_session_iframe: str | None
     requires_pushed_authorization_requests: bool
     promises_authorization_response_issuer: bool
-    supports_back_channel_logout: bool
-    supports_back_channel_logout_session: bool
 
     @classmethod
     def parse(cls, document: object, *, issuer: str, allow_insecure_http: bool = False) -> Self:
@@ -56,10 +54,6 @@ class ProviderMetadata:
             ),
             promises_authorization_response_issuer=source.flag(
                 "authorization_response_iss_parameter_supported"
-            ),
-            supports_back_channel_logout=source.flag("backchannel_logout_supported"),
-            supports_back_channel_logout_session=source.flag(
-                "backchannel_logout_session_supported"
             ),
         )
 

@@ -69,10 +69,6 @@ class Provider:
         async with deadline(self._timeout):
             return await self._metadata.get()
 
-    def known_metadata(self) -> ProviderMetadata | None:
-        """The last discovery document fetched, however old; no I/O."""
-        return self._metadata.known()
-
     async def exchange_code(
         self, code: AuthorizationCode, redirect_uri: str, code_verifier: str
     ) -> TokenResponse:

@@ -41,10 +41,6 @@ class Remembered(Generic[T]):
         self._failure: _Moment[ProviderError] | None = None
         self._renewed: dict[str, _Moment[None]] = {}
 
-    def known(self) -> T | None:
-        """The last value fetched, however old; no I/O."""
-        return self._value.of if self._value else None
-
     async def get(self) -> T:
         """The value, at most an hour old.
 

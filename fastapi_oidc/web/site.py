@@ -14,8 +14,6 @@ from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 
 RequestData = TypeVar("RequestData")
-Identity_co = TypeVar("Identity_co", covariant=True)
-RequestData_co = TypeVar("RequestData_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import httpx
@@ -48,10 +48,6 @@ class CallSettings:
             require_seconds(self.timeout)
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")
-
-    def with_timeout(self, timeout: float | None) -> CallSettings:
-        """The same settings with another timeout."""
-        return replace(self, timeout=timeout)
 
     def request_for(self, operation: Operation[object]) -> httpx.Request:
         """The request that asks for the operation; VmmRequestTooLarge when its body is."""

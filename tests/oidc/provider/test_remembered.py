@@ -56,8 +56,9 @@ def down() -> ProviderError:
 async def test_nothing_is_fetched_before_it_is_needed(
     remembered: Remembered[str], source: Source
 ) -> None:
-    assert remembered.known() is None
     assert source.fetches == 0
+    await remembered.get()
+    assert source.fetches == 1
 
 
 @pytest.mark.parametrize(("seconds", "fetches"), [(3599, 1), (3600, 2), (-1, 2)])
@@ -93,17 +94,6 @@ async def test_a_failure_is_not_tried_again_for_five_seconds(
     time.now += 1
     source.error = None
     assert await remembered.get() == "value 2"
-
-
-async def test_the_last_value_stays_known_while_the_provider_is_down(
-    remembered: Remembered[str], source: Source, time: Time
-) -> None:
-    await remembered.get()
-    time.now += 3600
-    source.error = down()
-    with pytest.raises(ProviderError):
-        await remembered.get()
-    assert remembered.known() == "value 1"
 
 
 async def test_the_first_miss_fetches_at_once(remembered: Remembered[str]) -> None:
