@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing Python packages into .venv"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[redis,testing,demo]' --group dev --group bench
+	@$(BIN)/python -m pip install --quiet --editable '.[redis,testing]' --group dev --group bench
 	@touch $@
 
 # Programs that are no Python packages: Node, Redis, Chromium. Says what is missing; with CI=true that is an error.

@@ -1,5 +1,7 @@
 """Sign people in to FastAPI apps with any OpenID Provider, and keep the session."""
 
+from importlib.metadata import version as _version
+
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import (
     Code,
@@ -32,6 +34,8 @@ from fastapi_oidc.web.exchange import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.site import PublicSessionContext, RequestDataContext
+
+__version__ = _version("fastapi-oidc-vmm")
 
 __all__ = [
     "OIDC",

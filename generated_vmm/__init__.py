@@ -7,6 +7,8 @@
 description, of the version in `API_VERSION`; `XFields` are the keyword arguments of model `X`.
 """
 
+from importlib.metadata import version as _version
+
 from generated_vmm._generated import API_VERSION
 from generated_vmm._generated import models as _models
 from generated_vmm._generated.async_facade import AsyncVmmClient
@@ -23,6 +25,8 @@ from generated_vmm.errors import (
 from generated_vmm.facade import VmmClient
 from generated_vmm.facade.config_file import to_config_file
 from generated_vmm.operation import Operation
+
+__version__ = _version("fastapi-oidc-vmm")
 
 __all__ = [
     "API_VERSION",

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
+import tomllib
 import zipfile
-from email.parser import Parser
-from pathlib import Path
+from email.message import Message
 
 import pytest
 
 import fastapi_oidc
 import fastapi_oidc.testing
 import generated_vmm
+from tests.packaging.built import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-    (path,) = folder.glob("*.whl")
-    return zipfile.ZipFile(path)
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+LINK = re.compile(r"\]\(([^)]*)\)")
 
 
 def test_the_wheel_has_both_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
@@ -49,12 +41,33 @@ def test_the_wheel_has(wheel: zipfile.ZipFile, name: str) -> None:
     assert name in wheel.namelist()
 
 
-def test_the_metadata_names_the_licence_and_the_extras(wheel: zipfile.ZipFile) -> None:
-    (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
-    metadata = Parser().parsestr(wheel.read(name).decode())
+def test_the_metadata_names_licence_authors_and_extras(metadata: Message) -> None:
     assert metadata["Name"] == "fastapi-oidc-vmm"
     assert metadata["License-Expression"] == "MIT"
-    assert metadata.get_all("Provides-Extra") == ["demo", "redis", "testing"]
+    assert metadata["Author"] == "The fastapi-oidc-vmm authors"
+    assert metadata.get_all("Provides-Extra") == ["redis", "testing"]
+
+
+def test_the_project_urls_lie_in_one_repository(metadata: Message) -> None:
+    urls = dict(entry.split(", ") for entry in metadata.get_all("Project-URL") or ())
+    assert set(urls) == {"Repository", "Documentation", "Changelog", "Issues"}
+    assert all(url.startswith(urls["Repository"]) for url in urls.values())
+
+
+def test_the_description_has_links_that_work_on_a_package_index(metadata: Message) -> None:
+    repository = PROJECT["urls"]["Repository"]
+    ours = re.compile(rf"{re.escape(repository)}/(?:blob|raw)/main/([^#]*)(?:#.*)?")
+    description = str(metadata.get_payload())
+    found = [ours.fullmatch(link) for link in LINK.findall(description) if "/main/" in link]
+    assert "![The console with a running microVM](" + repository + "/raw/" in description
+    assert all(link.startswith("https://") for link in LINK.findall(description))
+    assert all(match is not None and (REPOSITORY / match[1]).exists() for match in found)
+    assert len(found) > 10
+
+
+@pytest.mark.parametrize("package", [fastapi_oidc, generated_vmm])
+def test_the_packages_know_their_version(package: object) -> None:
+    assert package.__version__ == PROJECT["version"]  # type: ignore[attr-defined]  # both have it
 
 
 @pytest.mark.parametrize("package", [fastapi_oidc, fastapi_oidc.testing, generated_vmm])

@@ -1,0 +1,34 @@
+"""The archives that a release would upload, built once a test run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def build(target: str, folder: Path, source: Path = REPOSITORY) -> Path:
+    """The path of the `wheel` or `sdist` of `source`, made in `folder`."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (path,) = (path for path in folder.iterdir() if path.suffix in {".whl", ".gz"})
+    return path
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """The one folder in a source archive, unpacked in `folder`."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (top,) = folder.iterdir()
+    return top
+
+
+def metadata_of(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return Parser().parsestr(wheel.read(name).decode())

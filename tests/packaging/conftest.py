@@ -1,0 +1,28 @@
+"""What a release consists of, built once for all tests here."""
+
+from __future__ import annotations
+
+import zipfile
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.built import build, metadata_of, unpacked
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    return zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="session")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return metadata_of(wheel)
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source archive."""
+    archive = build("sdist", tmp_path_factory.mktemp("sdist"))
+    return unpacked(archive, tmp_path_factory.mktemp("unpacked"))

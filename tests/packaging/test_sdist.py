@@ -1,0 +1,31 @@
+"""What somebody gets who builds from source."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from tests.packaging.built import build
+
+
+def test_it_has_the_sources_the_documents_and_nothing_else(source: Path) -> None:
+    assert {path.name for path in source.iterdir()} == {
+        "fastapi_oidc",
+        "generated_vmm",
+        "codegen",
+        "openapi",
+        "docs",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "LICENSE",
+        "pyproject.toml",
+        ".gitignore",
+        "PKG-INFO",
+    }
+
+
+def test_the_same_wheel_comes_of_it(source: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    rebuilt = zipfile.ZipFile(build("wheel", tmp_path, source))
+    assert set(rebuilt.namelist()) == set(wheel.namelist())
