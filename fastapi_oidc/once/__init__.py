@@ -1,0 +1,6 @@
+"""What is done once for many callers, and what is remembered for a while."""
+
+from fastapi_oidc.once.expiring import Expiring
+from fastapi_oidc.once.flights import Flights
+
+__all__ = ["Expiring", "Flights"]

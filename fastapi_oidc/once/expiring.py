@@ -1,0 +1,93 @@
+"""A dictionary whose entries end; no call pays for more than a few entries that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from typing import Final, Generic, TypeVar, overload
+
+from fastapi_oidc.clock import Clock
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+_PER_WRITE: Final = 4
+"""How many ended entries a write removes: more than one, so that a write never falls behind."""
+
+
+class Expiring(Generic[Key, Value]):
+    """Keeps each value until the second it was given, by `clock`.
+
+    With `max_entries` the entry that would end first makes room for a new one; without, there is no
+    limit. Reading costs as much as a dictionary, writing as much as a heap.
+    """
+
+    def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
+        self._clock, self._max_entries = clock, max_entries
+        self._entries: dict[Key, tuple[int, Value]] = {}
+        # Every write leaves an entry here; one that the dictionary contradicts is out of date.
+        self._queue: list[tuple[int, int, Key]] = []
+        self._written = 0
+
+    def __len__(self) -> int:
+        """How many entries there are, with those that ended and were not removed yet."""
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return self._clock.now() < self.ends(key)
+
+    @overload
+    def get(self, key: Key) -> Value | None: ...
+
+    @overload
+    def get(self, key: Key, default: Default) -> Value | Default: ...
+
+    def get(self, key: Key, default: Default | None = None) -> Value | Default | None:
+        """The value, unless it has ended."""
+        entry = self._entries.get(key)
+        return default if entry is None or self._clock.now() >= entry[0] else entry[1]
+
+    def ends(self, key: Key) -> int:
+        """The second in which the entry ends; 0 when there is none."""
+        entry = self._entries.get(key)
+        return 0 if entry is None else entry[0]
+
+    def set(self, key: Key, value: Value, *, ends: int) -> None:
+        """Keeps `value` until the second `ends`, in place of what was there."""
+        if self.ends(key) != ends:
+            self._written += 1
+            heappush(self._queue, (ends, self._written, key))
+        self._entries[key] = (ends, value)
+        self.prune(_PER_WRITE)
+        if self._max_entries is not None and len(self._entries) > self._max_entries:
+            self._remove_first()
+
+    def pop(self, key: Key) -> Value | None:
+        """Forgets the entry; its value, unless it has ended."""
+        value = self.get(key)
+        self._entries.pop(key, None)
+        return value
+
+    def prune(self, at_most: int) -> None:
+        """Removes entries that have ended, and what the queue has of replaced ones; `at_most`."""
+        now = self._clock.now()
+        for _ in range(at_most):
+            if not self._queue or (now < self._queue[0][0] and self._is_current(self._queue[0])):
+                return
+            self._drop_first()
+
+    def _remove_first(self) -> None:
+        while not self._drop_first():
+            pass
+
+    def _drop_first(self) -> bool:
+        """Whether the head of the queue was an entry, and not out of date."""
+        head = heappop(self._queue)
+        if not self._is_current(head):
+            return False
+        del self._entries[head[2]]
+        return True
+
+    def _is_current(self, queued: tuple[int, int, Key]) -> bool:
+        return self.ends(queued[2]) == queued[0]

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.once import Expiring
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000
+
+    def clock(self) -> Clock:
+        return Clock(read=lambda: self.now)
+
+
+def test_a_value_is_there_until_its_second() -> None:
+    time = Time()
+    kept: Expiring[str, int] = Expiring(time.clock())
+    kept.set("one", 1, ends=1010)
+    time.now = 1009
+    assert kept.get("one") == 1
+    assert "one" in kept
+    time.now = 1010
+    assert kept.get("one") is None
+    assert "one" not in kept
+
+
+def test_a_value_that_is_none_is_told_from_no_value() -> None:
+    kept: Expiring[str, None] = Expiring(Time().clock())
+    kept.set("one", None, ends=2000)
+    assert kept.get("one", "absent") is None
+    assert kept.get("other", "absent") == "absent"
+
+
+def test_a_later_end_replaces_an_earlier_one_and_the_other_way_round() -> None:
+    time = Time()
+    kept: Expiring[str, int] = Expiring(time.clock())
+    kept.set("longer", 1, ends=1010)
+    kept.set("longer", 2, ends=1100)
+    kept.set("shorter", 1, ends=1100)
+    kept.set("shorter", 2, ends=1010)
+    time.now = 1050
+    assert (kept.get("longer"), kept.get("shorter")) == (2, None)
+
+
+def test_what_has_ended_leaves_with_later_writes_and_never_all_at_once() -> None:
+    time = Time()
+    kept: Expiring[int, int] = Expiring(time.clock())
+    for number in range(1000):
+        kept.set(number, number, ends=1010)
+    time.now = 1010
+    kept.set(-1, 0, ends=2000)
+    assert len(kept) > 990
+    for number in range(-300, -1):
+        kept.set(number, 0, ends=2000)
+    assert len(kept) == 300
+
+
+def test_beyond_the_limit_the_entry_that_ends_first_goes() -> None:
+    kept: Expiring[str, int] = Expiring(Time().clock(), max_entries=2)
+    kept.set("long", 1, ends=1200)
+    kept.set("short", 1, ends=1100)
+    kept.set("longer", 1, ends=1300)
+    assert [name for name in ("long", "short", "longer") if name in kept] == ["long", "longer"]
+
+
+def test_a_popped_value_is_gone() -> None:
+    kept: Expiring[str, int] = Expiring(Time().clock())
+    kept.set("one", 1, ends=2000)
+    assert (kept.pop("one"), kept.pop("one"), kept.get("one")) == (1, None, None)
+
+
+writes = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(990, 1030), st.sampled_from(["set", "pop", "wait"])),
+    max_size=60,
+)
+
+
+@given(writes)
+def test_it_is_a_dictionary_of_what_has_not_ended(operations: list[tuple[int, int, str]]) -> None:
+    time = Time()
+    kept: Expiring[int, int] = Expiring(time.clock())
+    plain: dict[int, tuple[int, int]] = {}
+    for count, (key, ends, operation) in enumerate(operations):
+        if operation == "set":
+            kept.set(key, count, ends=ends)
+            plain[key] = (ends, count)
+        elif operation == "pop":
+            kept.pop(key)
+            plain.pop(key, None)
+        else:
+            time.now += 3
+        expected = {name: value for name, (end, value) in plain.items() if time.now < end}
+        assert {name: kept.get(name) for name in range(6) if name in kept} == expected
