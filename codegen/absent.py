@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-GENERATED = "generated_vmm._generated."
 FIELDS = "Fields"
 
 MODELS = """
@@ -45,13 +44,13 @@ def {name}(*_: object) -> NoReturn:
 
 
 def add_absent(package: Path, version: str, written: Path) -> list[str]:
-    """Add a name for everything that the `written` code imports from `package` and that is missing.
+    """Add a name for everything that the `written` code uses of `package` and that is missing.
 
     The notes name what was added; a monitor as new as the written code gets nothing.
     """
     models, operations = package / "models" / "__init__.py", package / "operations.py"
-    no_models = sorted(_imported(written, "models") - _defined(models))
-    no_operations = sorted(_imported(written, "operations") - _defined(operations))
+    no_models = sorted(_used(written, "models") - _defined(models))
+    no_operations = sorted(_used(written, "operations") - _defined(operations))
     if no_models:
         _append(models, MODELS, [(_model(name), name) for name in no_models], version)
     if no_operations:
@@ -68,17 +67,24 @@ def _append(module: Path, imports: str, added: list[tuple[str, str]], version: s
     module.write_text(module.read_text(encoding="utf-8") + imports + text, encoding="utf-8")
 
 
-def _imported(written: Path, module: str) -> set[str]:
-    """What the modules of a package, but the generated ones, import from a generated module."""
+def _used(written: Path, module: str) -> set[str]:
+    """What the modules of a package, but the generated ones, use of a generated module."""
+    paths = [p for p in written.rglob("*.py") if "_generated" not in p.relative_to(written).parts]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     return {
-        alias.name
-        for path in written.rglob("*.py")
-        if "_generated" not in path.relative_to(written).parts
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == GENERATED + module
-        for alias in node.names
-        if alias.name != "*"
+        node.attr
+        for tree in trees
+        if module in _generated_modules(tree)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == module
     }
+
+
+def _generated_modules(tree: ast.Module) -> Iterator[str]:
+    """The modules that a module imports from the generated package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "generated_vmm._generated":
+            yield from (alias.name for alias in node.names)
 
 
 def _defined(module: Path) -> set[str]:
@@ -86,7 +92,7 @@ def _defined(module: Path) -> set[str]:
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
-    for node in tree.body:
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.ImportFrom):

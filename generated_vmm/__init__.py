@@ -7,12 +7,10 @@
 description, of the version in `API_VERSION`; `XFields` are the keyword arguments of model `X`.
 """
 
-from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
 
 from generated_vmm._generated import API_VERSION
 from generated_vmm._generated import models as _models
-from generated_vmm._generated.async_facade import AsyncVmmClient
-from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
 from generated_vmm.errors import (
     VmmApiError,
     VmmConnectionError,
@@ -26,7 +24,11 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.facade.config_file import to_config_file
 from generated_vmm.operation import Operation
 
-__version__ = _version("fastapi-oidc-vmm")
+if TYPE_CHECKING:
+    from generated_vmm._generated.async_facade import AsyncVmmClient
+    from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
+
+    __version__: str
 
 __all__ = [
     "API_VERSION",
@@ -43,3 +45,24 @@ __all__ = [
     "to_config_file",
 ]
 __all__ += _models.__all__
+
+if not TYPE_CHECKING:
+    # What many programs do not use is imported when it is first asked for.
+    def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version
+
+            found = version("fastapi-oidc-vmm")
+        elif name == "AsyncVmmClient":
+            from generated_vmm._generated import async_facade
+
+            found = async_facade.AsyncVmmClient
+        elif name in _models.__all__:
+            found = getattr(_models, name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

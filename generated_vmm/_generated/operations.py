@@ -10,52 +10,24 @@ from urllib.parse import quote
 from generated_vmm.model import no_answer
 from generated_vmm.operation import Operation
 
-from .models.balloon import Balloon
-from .models.balloon_hinting_status import BalloonHintingStatus
-from .models.balloon_start_cmd import BalloonStartCmd
-from .models.balloon_stats import BalloonStats
-from .models.balloon_stats_update import BalloonStatsUpdate
-from .models.balloon_update import BalloonUpdate
-from .models.boot_source import BootSource
-from .models.cpu_config import CpuConfig
-from .models.drive import Drive
-from .models.entropy_device import EntropyDevice
-from .models.firecracker_version import FirecrackerVersion
-from .models.full_vm_configuration import FullVmConfiguration
-from .models.instance_action_info import InstanceActionInfo
-from .models.instance_info import InstanceInfo
-from .models.logger import Logger
-from .models.machine_configuration import MachineConfiguration
-from .models.memory_hotplug_config import MemoryHotplugConfig
-from .models.memory_hotplug_size_update import MemoryHotplugSizeUpdate
-from .models.memory_hotplug_status import MemoryHotplugStatus
-from .models.metrics import Metrics
-from .models.mmds_config import MmdsConfig
-from .models.mmds_contents_object import MmdsContentsObject
-from .models.network_interface import NetworkInterface
-from .models.partial_drive import PartialDrive
-from .models.partial_machine_configuration import PartialMachineConfiguration
-from .models.partial_network_interface import PartialNetworkInterface
-from .models.partial_pmem import PartialPmem
-from .models.pmem import Pmem
-from .models.serial_device import SerialDevice
-from .models.snapshot_create_params import SnapshotCreateParams
-from .models.snapshot_load_params import SnapshotLoadParams
-from .models.vm import Vm
-from .models.vsock import Vsock
+from . import models
 
 
-def describe_instance() -> Operation[InstanceInfo]:
+def describe_instance() -> Operation[models.InstanceInfo]:
     """Tell which process this is and whether its machine runs.
 
     GET /. Phase: any.
     """
     return Operation(
-        id="describeInstance", method="GET", path="/", body=None, read=InstanceInfo.from_answer
+        id="describeInstance",
+        method="GET",
+        path="/",
+        body=None,
+        read=models.InstanceInfo.from_answer,
     )
 
 
-def create_sync_action(body: InstanceActionInfo) -> Operation[None]:
+def create_sync_action(body: models.InstanceActionInfo) -> Operation[None]:
     """Start the machine, flush the metrics or send Ctrl+Alt+Del.
 
     PUT /actions. Phase: any.
@@ -65,7 +37,7 @@ def create_sync_action(body: InstanceActionInfo) -> Operation[None]:
     )
 
 
-def describe_balloon_config() -> Operation[Balloon]:
+def describe_balloon_config() -> Operation[models.Balloon]:
     """Read the settings of the balloon.
 
     GET /balloon. Phase: any.
@@ -75,11 +47,11 @@ def describe_balloon_config() -> Operation[Balloon]:
         method="GET",
         path="/balloon",
         body=None,
-        read=Balloon.from_answer,
+        read=models.Balloon.from_answer,
     )
 
 
-def put_balloon(body: Balloon) -> Operation[None]:
+def put_balloon(body: models.Balloon) -> Operation[None]:
     """Set up the balloon, or replace it.
 
     PUT /balloon. Phase: before start.
@@ -89,7 +61,7 @@ def put_balloon(body: Balloon) -> Operation[None]:
     )
 
 
-def patch_balloon(body: BalloonUpdate) -> Operation[None]:
+def patch_balloon(body: models.BalloonUpdate) -> Operation[None]:
     """Give the balloon another size.
 
     PATCH /balloon. Phase: after start.
@@ -99,7 +71,7 @@ def patch_balloon(body: BalloonUpdate) -> Operation[None]:
     )
 
 
-def describe_balloon_stats() -> Operation[BalloonStats]:
+def describe_balloon_stats() -> Operation[models.BalloonStats]:
     """Read what the guest last said about its memory.
 
     GET /balloon/statistics. Phase: after start.
@@ -109,11 +81,11 @@ def describe_balloon_stats() -> Operation[BalloonStats]:
         method="GET",
         path="/balloon/statistics",
         body=None,
-        read=BalloonStats.from_answer,
+        read=models.BalloonStats.from_answer,
     )
 
 
-def patch_balloon_stats_interval(body: BalloonStatsUpdate) -> Operation[None]:
+def patch_balloon_stats_interval(body: models.BalloonStatsUpdate) -> Operation[None]:
     """Change the pace of the balloon's statistics.
 
     PATCH /balloon/statistics. Phase: after start.
@@ -127,7 +99,7 @@ def patch_balloon_stats_interval(body: BalloonStatsUpdate) -> Operation[None]:
     )
 
 
-def start_balloon_hinting(body: BalloonStartCmd | None = None) -> Operation[None]:
+def start_balloon_hinting(body: models.BalloonStartCmd | None = None) -> Operation[None]:
     """Begin a run of free page hinting.
 
     PATCH /balloon/hinting/start. Phase: after start.
@@ -141,7 +113,7 @@ def start_balloon_hinting(body: BalloonStartCmd | None = None) -> Operation[None
     )
 
 
-def describe_balloon_hinting() -> Operation[BalloonHintingStatus]:
+def describe_balloon_hinting() -> Operation[models.BalloonHintingStatus]:
     """Tell how far the run of free page hinting is.
 
     GET /balloon/hinting/status. Phase: after start.
@@ -151,7 +123,7 @@ def describe_balloon_hinting() -> Operation[BalloonHintingStatus]:
         method="GET",
         path="/balloon/hinting/status",
         body=None,
-        read=BalloonHintingStatus.from_answer,
+        read=models.BalloonHintingStatus.from_answer,
     )
 
 
@@ -169,7 +141,7 @@ def stop_balloon_hinting() -> Operation[None]:
     )
 
 
-def put_guest_boot_source(body: BootSource) -> Operation[None]:
+def put_guest_boot_source(body: models.BootSource) -> Operation[None]:
     """Set what the guest boots, or replace it.
 
     PUT /boot-source. Phase: before start.
@@ -183,7 +155,7 @@ def put_guest_boot_source(body: BootSource) -> Operation[None]:
     )
 
 
-def put_cpu_configuration(body: CpuConfig) -> Operation[None]:
+def put_cpu_configuration(body: models.CpuConfig) -> Operation[None]:
     """Set a CPU template of one's own.
 
     PUT /cpu-config. Phase: before start.
@@ -197,7 +169,7 @@ def put_cpu_configuration(body: CpuConfig) -> Operation[None]:
     )
 
 
-def put_guest_drive_by_id(drive_id: str, body: Drive) -> Operation[None]:
+def put_guest_drive_by_id(drive_id: str, body: models.Drive) -> Operation[None]:
     """Set up a drive, or replace it.
 
     PUT /drives/{drive_id}. Phase: any, with PCI after start.
@@ -225,7 +197,7 @@ def delete_guest_drive_by_id(drive_id: str) -> Operation[None]:
     )
 
 
-def patch_guest_drive_by_id(drive_id: str, body: PartialDrive) -> Operation[None]:
+def patch_guest_drive_by_id(drive_id: str, body: models.PartialDrive) -> Operation[None]:
     """Change the file behind a drive, or its limits.
 
     PATCH /drives/{drive_id}. Phase: after start.
@@ -239,7 +211,7 @@ def patch_guest_drive_by_id(drive_id: str, body: PartialDrive) -> Operation[None
     )
 
 
-def put_guest_pmem_by_id(id: str, body: Pmem) -> Operation[None]:
+def put_guest_pmem_by_id(id: str, body: models.Pmem) -> Operation[None]:
     """Set up a persistent memory device, or replace it.
 
     PUT /pmem/{id}. Phase: any, with PCI after start.
@@ -267,7 +239,7 @@ def delete_guest_pmem_by_id(id: str) -> Operation[None]:
     )
 
 
-def patch_guest_pmem_by_id(id: str, body: PartialPmem) -> Operation[None]:
+def patch_guest_pmem_by_id(id: str, body: models.PartialPmem) -> Operation[None]:
     """Change the limits of a persistent memory device.
 
     PATCH /pmem/{id}. Phase: after start.
@@ -281,7 +253,7 @@ def patch_guest_pmem_by_id(id: str, body: PartialPmem) -> Operation[None]:
     )
 
 
-def put_logger(body: Logger) -> Operation[None]:
+def put_logger(body: models.Logger) -> Operation[None]:
     """Say where the log goes; may be repeated.
 
     PUT /logger. Phase: before start.
@@ -291,7 +263,7 @@ def put_logger(body: Logger) -> Operation[None]:
     )
 
 
-def get_machine_configuration() -> Operation[MachineConfiguration]:
+def get_machine_configuration() -> Operation[models.MachineConfiguration]:
     """Read the settings of processors and memory; before any were made, 1 processor and 128 MiB.
 
     GET /machine-config. Phase: any.
@@ -301,11 +273,11 @@ def get_machine_configuration() -> Operation[MachineConfiguration]:
         method="GET",
         path="/machine-config",
         body=None,
-        read=MachineConfiguration.from_answer,
+        read=models.MachineConfiguration.from_answer,
     )
 
 
-def put_machine_configuration(body: MachineConfiguration) -> Operation[None]:
+def put_machine_configuration(body: models.MachineConfiguration) -> Operation[None]:
     """Set processors and memory.
 
     PUT /machine-config. Phase: before start.
@@ -319,7 +291,7 @@ def put_machine_configuration(body: MachineConfiguration) -> Operation[None]:
     )
 
 
-def patch_machine_configuration(body: PartialMachineConfiguration) -> Operation[None]:
+def patch_machine_configuration(body: models.PartialMachineConfiguration) -> Operation[None]:
     """Change some settings of processors and memory.
 
     PATCH /machine-config. Phase: before start.
@@ -333,7 +305,7 @@ def patch_machine_configuration(body: PartialMachineConfiguration) -> Operation[
     )
 
 
-def put_metrics(body: Metrics) -> Operation[None]:
+def put_metrics(body: models.Metrics) -> Operation[None]:
     """Say where the metrics go, once per process.
 
     PUT /metrics. Phase: before start.
@@ -343,17 +315,21 @@ def put_metrics(body: Metrics) -> Operation[None]:
     )
 
 
-def get_mmds() -> Operation[MmdsContentsObject]:
+def get_mmds() -> Operation[models.MmdsContentsObject]:
     """Read the guest's metadata.
 
     GET /mmds. Phase: any.
     """
     return Operation(
-        id="getMmds", method="GET", path="/mmds", body=None, read=MmdsContentsObject.from_answer
+        id="getMmds",
+        method="GET",
+        path="/mmds",
+        body=None,
+        read=models.MmdsContentsObject.from_answer,
     )
 
 
-def put_mmds(body: MmdsContentsObject) -> Operation[None]:
+def put_mmds(body: models.MmdsContentsObject) -> Operation[None]:
     """Replace the guest's metadata.
 
     PUT /mmds. Phase: any.
@@ -361,7 +337,7 @@ def put_mmds(body: MmdsContentsObject) -> Operation[None]:
     return Operation(id="putMmds", method="PUT", path="/mmds", body=body.to_json(), read=no_answer)
 
 
-def patch_mmds(body: MmdsContentsObject) -> Operation[None]:
+def patch_mmds(body: models.MmdsContentsObject) -> Operation[None]:
     """Merge a change into the guest's metadata.
 
     PATCH /mmds. Phase: any.
@@ -371,7 +347,7 @@ def patch_mmds(body: MmdsContentsObject) -> Operation[None]:
     )
 
 
-def put_mmds_config(body: MmdsConfig) -> Operation[None]:
+def put_mmds_config(body: models.MmdsConfig) -> Operation[None]:
     """Say how the guest reaches its metadata.
 
     PUT /mmds/config. Phase: before start.
@@ -381,7 +357,7 @@ def put_mmds_config(body: MmdsConfig) -> Operation[None]:
     )
 
 
-def put_entropy_device(body: EntropyDevice) -> Operation[None]:
+def put_entropy_device(body: models.EntropyDevice) -> Operation[None]:
     """Give the guest a source of random numbers.
 
     PUT /entropy. Phase: before start.
@@ -391,7 +367,7 @@ def put_entropy_device(body: EntropyDevice) -> Operation[None]:
     )
 
 
-def put_serial_device(body: SerialDevice) -> Operation[None]:
+def put_serial_device(body: models.SerialDevice) -> Operation[None]:
     """Say where the guest's serial console goes.
 
     PUT /serial. Phase: before start.
@@ -401,7 +377,7 @@ def put_serial_device(body: SerialDevice) -> Operation[None]:
     )
 
 
-def get_memory_hotplug() -> Operation[MemoryHotplugStatus]:
+def get_memory_hotplug() -> Operation[models.MemoryHotplugStatus]:
     """Tell how much memory was asked for and has been taken.
 
     GET /hotplug/memory. Phase: after start.
@@ -411,11 +387,11 @@ def get_memory_hotplug() -> Operation[MemoryHotplugStatus]:
         method="GET",
         path="/hotplug/memory",
         body=None,
-        read=MemoryHotplugStatus.from_answer,
+        read=models.MemoryHotplugStatus.from_answer,
     )
 
 
-def put_memory_hotplug(body: MemoryHotplugConfig) -> Operation[None]:
+def put_memory_hotplug(body: models.MemoryHotplugConfig) -> Operation[None]:
     """Set up memory that can be added later.
 
     PUT /hotplug/memory. Phase: before start.
@@ -429,7 +405,7 @@ def put_memory_hotplug(body: MemoryHotplugConfig) -> Operation[None]:
     )
 
 
-def patch_memory_hotplug(body: MemoryHotplugSizeUpdate) -> Operation[None]:
+def patch_memory_hotplug(body: models.MemoryHotplugSizeUpdate) -> Operation[None]:
     """Ask the guest to take or give back added memory.
 
     PATCH /hotplug/memory. Phase: after start.
@@ -443,7 +419,9 @@ def patch_memory_hotplug(body: MemoryHotplugSizeUpdate) -> Operation[None]:
     )
 
 
-def put_guest_network_interface_by_id(iface_id: str, body: NetworkInterface) -> Operation[None]:
+def put_guest_network_interface_by_id(
+    iface_id: str, body: models.NetworkInterface
+) -> Operation[None]:
     """Set up a network interface, or replace it.
 
     PUT /network-interfaces/{iface_id}. Phase: any, with PCI after start.
@@ -472,7 +450,7 @@ def delete_guest_network_interface_by_id(iface_id: str) -> Operation[None]:
 
 
 def patch_guest_network_interface_by_id(
-    iface_id: str, body: PartialNetworkInterface
+    iface_id: str, body: models.PartialNetworkInterface
 ) -> Operation[None]:
     """Change the limits of a network interface.
 
@@ -487,7 +465,7 @@ def patch_guest_network_interface_by_id(
     )
 
 
-def create_snapshot(body: SnapshotCreateParams) -> Operation[None]:
+def create_snapshot(body: models.SnapshotCreateParams) -> Operation[None]:
     """Write a snapshot of the machine to files.
 
     PUT /snapshot/create. Phase: paused.
@@ -501,7 +479,7 @@ def create_snapshot(body: SnapshotCreateParams) -> Operation[None]:
     )
 
 
-def load_snapshot(body: SnapshotLoadParams) -> Operation[None]:
+def load_snapshot(body: models.SnapshotLoadParams) -> Operation[None]:
     """Restore a machine from a snapshot.
 
     PUT /snapshot/load. Phase: fresh.
@@ -511,7 +489,7 @@ def load_snapshot(body: SnapshotLoadParams) -> Operation[None]:
     )
 
 
-def get_firecracker_version() -> Operation[FirecrackerVersion]:
+def get_firecracker_version() -> Operation[models.FirecrackerVersion]:
     """Tell the version of the monitor.
 
     GET /version. Phase: any.
@@ -521,11 +499,11 @@ def get_firecracker_version() -> Operation[FirecrackerVersion]:
         method="GET",
         path="/version",
         body=None,
-        read=FirecrackerVersion.from_answer,
+        read=models.FirecrackerVersion.from_answer,
     )
 
 
-def patch_vm(body: Vm) -> Operation[None]:
+def patch_vm(body: models.Vm) -> Operation[None]:
     """Pause the machine, or let it run on.
 
     PATCH /vm. Phase: after start.
@@ -533,7 +511,7 @@ def patch_vm(body: Vm) -> Operation[None]:
     return Operation(id="patchVm", method="PATCH", path="/vm", body=body.to_json(), read=no_answer)
 
 
-def get_export_vm_config() -> Operation[FullVmConfiguration]:
+def get_export_vm_config() -> Operation[models.FullVmConfiguration]:
     """Read all that was configured.
 
     GET /vm/config. Phase: any.
@@ -543,11 +521,11 @@ def get_export_vm_config() -> Operation[FullVmConfiguration]:
         method="GET",
         path="/vm/config",
         body=None,
-        read=FullVmConfiguration.from_answer,
+        read=models.FullVmConfiguration.from_answer,
     )
 
 
-def put_guest_vsock(body: Vsock) -> Operation[None]:
+def put_guest_vsock(body: models.Vsock) -> Operation[None]:
     """Set up the socket device, or replace it.
 
     PUT /vsock. Phase: before start.

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack, overload
 
-from generated_vmm._generated.models import (
-    FirecrackerVersion,
-    InstanceActionInfo,
-    InstanceActionInfoActionType,
-    InstanceActionInfoFields,
-    InstanceInfo,
-)
-from generated_vmm._generated.operations import (
-    create_sync_action,
-    describe_instance,
-    get_firecracker_version,
-)
+from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model
 from generated_vmm.facade.devices import (
     DriveResource,
@@ -70,24 +59,24 @@ class MonitorApi(Resource):
         """The pmem device with this id; ValueError for an id the monitor would refuse."""
         return PmemResource(self._sender, id)
 
-    def get_instance_info(self) -> InstanceInfo:
+    def get_instance_info(self) -> models.InstanceInfo:
         """Id, state and version of the instance, at any time (GET /)."""
-        return self._send(describe_instance())
+        return self._send(operations.describe_instance())
 
-    def get_version(self) -> FirecrackerVersion:
+    def get_version(self) -> models.FirecrackerVersion:
         """The monitor's version, at any time (GET /version)."""
-        return self._send(get_firecracker_version())
+        return self._send(operations.get_firecracker_version())
 
     @overload
-    def create_sync_action(self, body: InstanceActionInfo | Fields, /) -> None: ...
+    def create_sync_action(self, body: models.InstanceActionInfo | Fields, /) -> None: ...
     @overload
-    def create_sync_action(self, /, **fields: Unpack[InstanceActionInfoFields]) -> None: ...
+    def create_sync_action(self, /, **fields: Unpack[models.InstanceActionInfoFields]) -> None: ...
     def create_sync_action(
-        self, body: InstanceActionInfo | Fields | None = None, /, **fields: object
+        self, body: models.InstanceActionInfo | Fields | None = None, /, **fields: object
     ) -> None:
         """Starts the microVM, flushes metrics or sends Ctrl+Alt+Del (PUT /actions)."""
-        self._send(create_sync_action(as_model(InstanceActionInfo, body, fields)))
+        self._send(operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields)))
 
-    def action(self, action_type: InstanceActionInfoActionType) -> None:
+    def action(self, action_type: models.InstanceActionInfoActionType) -> None:
         """`create_sync_action` for an action by name (PUT /actions)."""
         self.create_sync_action(action_type=action_type)

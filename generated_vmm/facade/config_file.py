@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from generated_vmm._generated.models import FullVmConfiguration
+from generated_vmm._generated import models
 
 
-def to_config_file(configuration: FullVmConfiguration) -> str:
+def to_config_file(configuration: models.FullVmConfiguration) -> str:
     """The JSON document with which a monitor boots the same machine (`--config-file`).
 
     It has what `GET /vm/config` shows: no CPU template, no logger, metrics, serial console or

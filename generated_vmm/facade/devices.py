@@ -8,40 +8,7 @@ from __future__ import annotations
 
 from typing import Unpack, overload
 
-from generated_vmm._generated.models import (
-    Drive,
-    DriveFields,
-    EntropyDevice,
-    EntropyDeviceFields,
-    NetworkInterface,
-    NetworkInterfaceFields,
-    PartialDrive,
-    PartialDriveFields,
-    PartialNetworkInterface,
-    PartialNetworkInterfaceFields,
-    PartialPmem,
-    PartialPmemFields,
-    Pmem,
-    PmemFields,
-    SerialDevice,
-    SerialDeviceFields,
-    Vsock,
-    VsockFields,
-)
-from generated_vmm._generated.operations import (
-    delete_guest_drive_by_id,
-    delete_guest_network_interface_by_id,
-    delete_guest_pmem_by_id,
-    patch_guest_drive_by_id,
-    patch_guest_network_interface_by_id,
-    patch_guest_pmem_by_id,
-    put_entropy_device,
-    put_guest_drive_by_id,
-    put_guest_network_interface_by_id,
-    put_guest_pmem_by_id,
-    put_guest_vsock,
-    put_serial_device,
-)
+from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model, require_id
 from generated_vmm.facade.sender import Resource, Sender
 
@@ -54,35 +21,35 @@ class DriveResource(Resource):
         self._drive_id = require_id("drive_id", drive_id)
 
     @overload
-    def set(self, body: Drive | Fields, /) -> None: ...
+    def set(self, body: models.Drive | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[DriveFields]) -> None: ...
-    def set(self, body: Drive | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
+    def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
         """Sets the drive up, before the start (PUT /drives/{drive_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
         self._send(
-            put_guest_drive_by_id(
-                self._drive_id, as_model(Drive, body, fields, drive_id=self._drive_id)
+            operations.put_guest_drive_by_id(
+                self._drive_id, as_model(models.Drive, body, fields, drive_id=self._drive_id)
             )
         )
 
     @overload
-    def update(self, body: PartialDrive | Fields, /) -> None: ...
+    def update(self, body: models.PartialDrive | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[PartialDriveFields]) -> None: ...
-    def update(self, body: PartialDrive | Fields | None = None, /, **fields: object) -> None:
+    def update(self, /, **fields: Unpack[models.PartialDriveFields]) -> None: ...
+    def update(self, body: models.PartialDrive | Fields | None = None, /, **fields: object) -> None:
         """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
         self._send(
-            patch_guest_drive_by_id(
-                self._drive_id, as_model(PartialDrive, body, fields, drive_id=self._drive_id)
+            operations.patch_guest_drive_by_id(
+                self._drive_id, as_model(models.PartialDrive, body, fields, drive_id=self._drive_id)
             )
         )
 
     def delete(self) -> None:
         """Unplugs the drive, after the start (DELETE /drives/{drive_id}); needs --enable-pci."""
-        self._send(delete_guest_drive_by_id(self._drive_id))
+        self._send(operations.delete_guest_drive_by_id(self._drive_id))
 
 
 class NetworkInterfaceResource(Resource):
@@ -93,32 +60,35 @@ class NetworkInterfaceResource(Resource):
         self._iface_id = require_id("iface_id", iface_id)
 
     @overload
-    def set(self, body: NetworkInterface | Fields, /) -> None: ...
+    def set(self, body: models.NetworkInterface | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[NetworkInterfaceFields]) -> None: ...
-    def set(self, body: NetworkInterface | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.NetworkInterfaceFields]) -> None: ...
+    def set(
+        self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
+    ) -> None:
         """Sets the interface up, before the start (PUT /network-interfaces/{iface_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
         self._send(
-            put_guest_network_interface_by_id(
-                self._iface_id, as_model(NetworkInterface, body, fields, iface_id=self._iface_id)
+            operations.put_guest_network_interface_by_id(
+                self._iface_id,
+                as_model(models.NetworkInterface, body, fields, iface_id=self._iface_id),
             )
         )
 
     @overload
-    def update(self, body: PartialNetworkInterface | Fields, /) -> None: ...
+    def update(self, body: models.PartialNetworkInterface | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[PartialNetworkInterfaceFields]) -> None: ...
+    def update(self, /, **fields: Unpack[models.PartialNetworkInterfaceFields]) -> None: ...
     def update(
-        self, body: PartialNetworkInterface | Fields | None = None, /, **fields: object
+        self, body: models.PartialNetworkInterface | Fields | None = None, /, **fields: object
     ) -> None:
         """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
         self._send(
-            patch_guest_network_interface_by_id(
+            operations.patch_guest_network_interface_by_id(
                 self._iface_id,
-                as_model(PartialNetworkInterface, body, fields, iface_id=self._iface_id),
+                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._iface_id),
             )
         )
 
@@ -127,7 +97,7 @@ class NetworkInterfaceResource(Resource):
 
         Needs a monitor started with --enable-pci.
         """
-        self._send(delete_guest_network_interface_by_id(self._iface_id))
+        self._send(operations.delete_guest_network_interface_by_id(self._iface_id))
 
 
 class PmemResource(Resource):
@@ -138,62 +108,68 @@ class PmemResource(Resource):
         self._id = require_id("id", id)
 
     @overload
-    def set(self, body: Pmem | Fields, /) -> None: ...
+    def set(self, body: models.Pmem | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[PmemFields]) -> None: ...
-    def set(self, body: Pmem | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
+    def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
         """Sets the device up, before the start (PUT /pmem/{id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
-        self._send(put_guest_pmem_by_id(self._id, as_model(Pmem, body, fields, id=self._id)))
+        self._send(
+            operations.put_guest_pmem_by_id(
+                self._id, as_model(models.Pmem, body, fields, id=self._id)
+            )
+        )
 
     @overload
-    def update(self, body: PartialPmem | Fields, /) -> None: ...
+    def update(self, body: models.PartialPmem | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[PartialPmemFields]) -> None: ...
-    def update(self, body: PartialPmem | Fields | None = None, /, **fields: object) -> None:
+    def update(self, /, **fields: Unpack[models.PartialPmemFields]) -> None: ...
+    def update(self, body: models.PartialPmem | Fields | None = None, /, **fields: object) -> None:
         """Changes the rate limiter, after the start (PATCH /pmem/{id})."""
         self._send(
-            patch_guest_pmem_by_id(self._id, as_model(PartialPmem, body, fields, id=self._id))
+            operations.patch_guest_pmem_by_id(
+                self._id, as_model(models.PartialPmem, body, fields, id=self._id)
+            )
         )
 
     def delete(self) -> None:
         """Unplugs the device, after the start (DELETE /pmem/{id}); needs --enable-pci."""
-        self._send(delete_guest_pmem_by_id(self._id))
+        self._send(operations.delete_guest_pmem_by_id(self._id))
 
 
 class VsockResource(Resource):
     """The socket device between host and guest."""
 
     @overload
-    def set(self, body: Vsock | Fields, /) -> None: ...
+    def set(self, body: models.Vsock | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[VsockFields]) -> None: ...
-    def set(self, body: Vsock | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
+    def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
         """Sets the device up and binds its unix socket, before the start (PUT /vsock)."""
-        self._send(put_guest_vsock(as_model(Vsock, body, fields)))
+        self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
 
 
 class EntropyResource(Resource):
     """The entropy device."""
 
     @overload
-    def set(self, body: EntropyDevice | Fields, /) -> None: ...
+    def set(self, body: models.EntropyDevice | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[EntropyDeviceFields]) -> None: ...
-    def set(self, body: EntropyDevice | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.EntropyDeviceFields]) -> None: ...
+    def set(self, body: models.EntropyDevice | Fields | None = None, /, **fields: object) -> None:
         """Sets the device up, before the start (PUT /entropy); every field may be left out."""
-        self._send(put_entropy_device(as_model(EntropyDevice, body, fields)))
+        self._send(operations.put_entropy_device(as_model(models.EntropyDevice, body, fields)))
 
 
 class SerialResource(Resource):
     """Where the guest's serial console goes."""
 
     @overload
-    def set(self, body: SerialDevice | Fields, /) -> None: ...
+    def set(self, body: models.SerialDevice | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[SerialDeviceFields]) -> None: ...
-    def set(self, body: SerialDevice | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.SerialDeviceFields]) -> None: ...
+    def set(self, body: models.SerialDevice | Fields | None = None, /, **fields: object) -> None:
         """Sends the console to a file of the host, before the start (PUT /serial)."""
-        self._send(put_serial_device(as_model(SerialDevice, body, fields)))
+        self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))

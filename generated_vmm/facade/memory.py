@@ -8,36 +8,7 @@ from __future__ import annotations
 
 from typing import Unpack, overload
 
-from generated_vmm._generated.models import (
-    Balloon,
-    BalloonFields,
-    BalloonHintingStatus,
-    BalloonStartCmd,
-    BalloonStartCmdFields,
-    BalloonStats,
-    BalloonStatsUpdate,
-    BalloonStatsUpdateFields,
-    BalloonUpdate,
-    BalloonUpdateFields,
-    MemoryHotplugConfig,
-    MemoryHotplugConfigFields,
-    MemoryHotplugSizeUpdate,
-    MemoryHotplugSizeUpdateFields,
-    MemoryHotplugStatus,
-)
-from generated_vmm._generated.operations import (
-    describe_balloon_config,
-    describe_balloon_hinting,
-    describe_balloon_stats,
-    get_memory_hotplug,
-    patch_balloon,
-    patch_balloon_stats_interval,
-    patch_memory_hotplug,
-    put_balloon,
-    put_memory_hotplug,
-    start_balloon_hinting,
-    stop_balloon_hinting,
-)
+from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model
 from generated_vmm.facade.sender import Resource, Sender
 
@@ -45,17 +16,23 @@ from generated_vmm.facade.sender import Resource, Sender
 class BalloonStatsResource(Resource):
     """Statistics that the guest reports."""
 
-    def get(self) -> BalloonStats:
+    def get(self) -> models.BalloonStats:
         """The newest statistics, after the start (GET /balloon/statistics)."""
-        return self._send(describe_balloon_stats())
+        return self._send(operations.describe_balloon_stats())
 
     @overload
-    def update(self, body: BalloonStatsUpdate | Fields, /) -> None: ...
+    def update(self, body: models.BalloonStatsUpdate | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[BalloonStatsUpdateFields]) -> None: ...
-    def update(self, body: BalloonStatsUpdate | Fields | None = None, /, **fields: object) -> None:
+    def update(self, /, **fields: Unpack[models.BalloonStatsUpdateFields]) -> None: ...
+    def update(
+        self, body: models.BalloonStatsUpdate | Fields | None = None, /, **fields: object
+    ) -> None:
         """Changes the polling interval in seconds, after the start (PATCH /balloon/statistics)."""
-        self._send(patch_balloon_stats_interval(as_model(BalloonStatsUpdate, body, fields)))
+        self._send(
+            operations.patch_balloon_stats_interval(
+                as_model(models.BalloonStatsUpdate, body, fields)
+            )
+        )
 
 
 class BalloonHintingResource(Resource):
@@ -63,21 +40,25 @@ class BalloonHintingResource(Resource):
 
     def start(
         self,
-        cmd: BalloonStartCmd | Fields | None = None,
+        cmd: models.BalloonStartCmd | Fields | None = None,
         /,
-        **fields: Unpack[BalloonStartCmdFields],
+        **fields: Unpack[models.BalloonStartCmdFields],
     ) -> None:
         """Starts a run, after the start (PATCH /balloon/hinting/start)."""
         given = cmd is not None or fields
-        self._send(start_balloon_hinting(as_model(BalloonStartCmd, cmd, fields) if given else None))
+        self._send(
+            operations.start_balloon_hinting(
+                as_model(models.BalloonStartCmd, cmd, fields) if given else None
+            )
+        )
 
-    def status(self) -> BalloonHintingStatus:
+    def status(self) -> models.BalloonHintingStatus:
         """How far the run is, after the start (GET /balloon/hinting/status)."""
-        return self._send(describe_balloon_hinting())
+        return self._send(operations.describe_balloon_hinting())
 
     def stop(self) -> None:
         """Stops the run, after the start (PATCH /balloon/hinting/stop)."""
-        self._send(stop_balloon_hinting())
+        self._send(operations.stop_balloon_hinting())
 
 
 class BalloonResource(Resource):
@@ -88,48 +69,56 @@ class BalloonResource(Resource):
         self.stats = BalloonStatsResource(sender)
         self.hinting = BalloonHintingResource(sender)
 
-    def get(self) -> Balloon:
+    def get(self) -> models.Balloon:
         """The device's configuration, at any time (GET /balloon)."""
-        return self._send(describe_balloon_config())
+        return self._send(operations.describe_balloon_config())
 
     @overload
-    def set(self, body: Balloon | Fields, /) -> None: ...
+    def set(self, body: models.Balloon | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[BalloonFields]) -> None: ...
-    def set(self, body: Balloon | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.BalloonFields]) -> None: ...
+    def set(self, body: models.Balloon | Fields | None = None, /, **fields: object) -> None:
         """Sets the device up, before the start (PUT /balloon)."""
-        self._send(put_balloon(as_model(Balloon, body, fields)))
+        self._send(operations.put_balloon(as_model(models.Balloon, body, fields)))
 
     @overload
-    def update(self, body: BalloonUpdate | Fields, /) -> None: ...
+    def update(self, body: models.BalloonUpdate | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[BalloonUpdateFields]) -> None: ...
-    def update(self, body: BalloonUpdate | Fields | None = None, /, **fields: object) -> None:
+    def update(self, /, **fields: Unpack[models.BalloonUpdateFields]) -> None: ...
+    def update(
+        self, body: models.BalloonUpdate | Fields | None = None, /, **fields: object
+    ) -> None:
         """Changes the size of the balloon in MiB, after the start (PATCH /balloon)."""
-        self._send(patch_balloon(as_model(BalloonUpdate, body, fields)))
+        self._send(operations.patch_balloon(as_model(models.BalloonUpdate, body, fields)))
 
 
 class HotplugMemoryResource(Resource):
     """Memory that can be plugged after the start."""
 
-    def get(self) -> MemoryHotplugStatus:
+    def get(self) -> models.MemoryHotplugStatus:
         """Sizes in MiB, after the start (GET /hotplug/memory)."""
-        return self._send(get_memory_hotplug())
+        return self._send(operations.get_memory_hotplug())
 
     @overload
-    def set(self, body: MemoryHotplugConfig | Fields, /) -> None: ...
+    def set(self, body: models.MemoryHotplugConfig | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[MemoryHotplugConfigFields]) -> None: ...
-    def set(self, body: MemoryHotplugConfig | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.MemoryHotplugConfigFields]) -> None: ...
+    def set(
+        self, body: models.MemoryHotplugConfig | Fields | None = None, /, **fields: object
+    ) -> None:
         """Sets the device up, before the start (PUT /hotplug/memory)."""
-        self._send(put_memory_hotplug(as_model(MemoryHotplugConfig, body, fields)))
+        self._send(
+            operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields))
+        )
 
     @overload
-    def update(self, body: MemoryHotplugSizeUpdate | Fields, /) -> None: ...
+    def update(self, body: models.MemoryHotplugSizeUpdate | Fields, /) -> None: ...
     @overload
-    def update(self, /, **fields: Unpack[MemoryHotplugSizeUpdateFields]) -> None: ...
+    def update(self, /, **fields: Unpack[models.MemoryHotplugSizeUpdateFields]) -> None: ...
     def update(
-        self, body: MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
+        self, body: models.MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
     ) -> None:
         """Asks for a size in MiB, after the start (PATCH /hotplug/memory)."""
-        self._send(patch_memory_hotplug(as_model(MemoryHotplugSizeUpdate, body, fields)))
+        self._send(
+            operations.patch_memory_hotplug(as_model(models.MemoryHotplugSizeUpdate, body, fields))
+        )

@@ -11,23 +11,7 @@ from typing import Unpack, overload
 
 from pydantic import JsonValue
 
-from generated_vmm._generated.models import (
-    Logger,
-    LoggerFields,
-    Metrics,
-    MetricsFields,
-    MmdsConfig,
-    MmdsConfigFields,
-    MmdsContentsObject,
-)
-from generated_vmm._generated.operations import (
-    get_mmds,
-    patch_mmds,
-    put_logger,
-    put_metrics,
-    put_mmds,
-    put_mmds_config,
-)
+from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model
 from generated_vmm.facade.sender import Resource, Sender
 
@@ -36,39 +20,39 @@ class LoggerResource(Resource):
     """The monitor's log."""
 
     @overload
-    def set(self, body: Logger | Fields, /) -> None: ...
+    def set(self, body: models.Logger | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[LoggerFields]) -> None: ...
-    def set(self, body: Logger | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
+    def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
         """Sets the log up, before the start (PUT /logger).
 
         Fields left out stay as they are, except `level`, which becomes Info.
         """
-        self._send(put_logger(as_model(Logger, body, fields)))
+        self._send(operations.put_logger(as_model(models.Logger, body, fields)))
 
 
 class MetricsResource(Resource):
     """The monitor's metrics."""
 
     @overload
-    def set(self, body: Metrics | Fields, /) -> None: ...
+    def set(self, body: models.Metrics | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[MetricsFields]) -> None: ...
-    def set(self, body: Metrics | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
+    def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
         """Says where metrics go, once, before the start (PUT /metrics)."""
-        self._send(put_metrics(as_model(Metrics, body, fields)))
+        self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
 
 
 class MmdsConfigResource(Resource):
     """How the guest reaches the metadata service."""
 
     @overload
-    def set(self, body: MmdsConfig | Fields, /) -> None: ...
+    def set(self, body: models.MmdsConfig | Fields, /) -> None: ...
     @overload
-    def set(self, /, **fields: Unpack[MmdsConfigFields]) -> None: ...
-    def set(self, body: MmdsConfig | Fields | None = None, /, **fields: object) -> None:
+    def set(self, /, **fields: Unpack[models.MmdsConfigFields]) -> None: ...
+    def set(self, body: models.MmdsConfig | Fields | None = None, /, **fields: object) -> None:
         """Sets the service up, before the start (PUT /mmds/config)."""
-        self._send(put_mmds_config(as_model(MmdsConfig, body, fields)))
+        self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
 
 
 class MmdsResource(Resource):
@@ -80,12 +64,12 @@ class MmdsResource(Resource):
 
     def get(self) -> dict[str, JsonValue]:
         """The metadata, at any time; empty when there is none (GET /mmds)."""
-        return self._send(get_mmds()).root
+        return self._send(operations.get_mmds()).root
 
-    def set(self, contents: MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
+    def set(self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
         """Replaces the metadata, at any time (PUT /mmds)."""
-        self._send(put_mmds(as_model(MmdsContentsObject, contents, {})))
+        self._send(operations.put_mmds(as_model(models.MmdsContentsObject, contents, {})))
 
-    def update(self, contents: MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
+    def update(self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
         """Merges into the metadata, at any time; None removes a key (PATCH /mmds, RFC 7396)."""
-        self._send(patch_mmds(as_model(MmdsContentsObject, contents, {})))
+        self._send(operations.patch_mmds(as_model(models.MmdsContentsObject, contents, {})))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Unpack, overload
 
+from generated_vmm._generated import models, operations
 from generated_vmm._generated.async_facade.devices import (
     AsyncDriveResource,
     AsyncEntropyResource,
@@ -33,18 +34,6 @@ from generated_vmm._generated.async_facade.monitor import (
     AsyncMmdsResource,
 )
 from generated_vmm._generated.async_facade.sender import AsyncResource, AsyncSender
-from generated_vmm._generated.models import (
-    FirecrackerVersion,
-    InstanceActionInfo,
-    InstanceActionInfoActionType,
-    InstanceActionInfoFields,
-    InstanceInfo,
-)
-from generated_vmm._generated.operations import (
-    create_sync_action,
-    describe_instance,
-    get_firecracker_version,
-)
 from generated_vmm.binding import Fields, as_model
 
 
@@ -80,26 +69,30 @@ class AsyncMonitorApi(AsyncResource):
         """The pmem device with this id; ValueError for an id the monitor would refuse."""
         return AsyncPmemResource(self._sender, id)
 
-    async def get_instance_info(self) -> InstanceInfo:
+    async def get_instance_info(self) -> models.InstanceInfo:
         """Id, state and version of the instance, at any time (GET /)."""
-        return await self._send(describe_instance())
+        return await self._send(operations.describe_instance())
 
-    async def get_version(self) -> FirecrackerVersion:
+    async def get_version(self) -> models.FirecrackerVersion:
         """The monitor's version, at any time (GET /version)."""
-        return await self._send(get_firecracker_version())
+        return await self._send(operations.get_firecracker_version())
 
     @overload
-    async def create_sync_action(self, body: InstanceActionInfo | Fields, /) -> None: ...
+    async def create_sync_action(self, body: models.InstanceActionInfo | Fields, /) -> None: ...
 
     @overload
-    async def create_sync_action(self, /, **fields: Unpack[InstanceActionInfoFields]) -> None: ...
+    async def create_sync_action(
+        self, /, **fields: Unpack[models.InstanceActionInfoFields]
+    ) -> None: ...
 
     async def create_sync_action(
-        self, body: InstanceActionInfo | Fields | None = None, /, **fields: object
+        self, body: models.InstanceActionInfo | Fields | None = None, /, **fields: object
     ) -> None:
         """Starts the microVM, flushes metrics or sends Ctrl+Alt+Del (PUT /actions)."""
-        await self._send(create_sync_action(as_model(InstanceActionInfo, body, fields)))
+        await self._send(
+            operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields))
+        )
 
-    async def action(self, action_type: InstanceActionInfoActionType) -> None:
+    async def action(self, action_type: models.InstanceActionInfoActionType) -> None:
         """`create_sync_action` for an action by name (PUT /actions)."""
         await self.create_sync_action(action_type=action_type)

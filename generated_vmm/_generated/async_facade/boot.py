@@ -5,18 +5,7 @@ Derived from `generated_vmm/facade/boot.py` by `make codegen`. Do not edit.
 
 from __future__ import annotations
 
-from generated_vmm._generated.models import (
-    BootSource,
-    Drive,
-    InstanceActionInfo,
-    MachineConfiguration,
-)
-from generated_vmm._generated.operations import (
-    create_sync_action,
-    put_guest_boot_source,
-    put_guest_drive_by_id,
-    put_machine_configuration,
-)
+from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model, require_id
 from generated_vmm.operation import Operation
 
@@ -24,29 +13,36 @@ ROOT_DRIVE: Fields = {"drive_id": "rootfs", "is_root_device": True}
 
 
 def boot_steps(
-    boot_source: str | BootSource | Fields,
-    root_drive: str | Drive | Fields | None,
-    machine_config: MachineConfiguration | Fields | None,
+    boot_source: str | models.BootSource | Fields,
+    root_drive: str | models.Drive | Fields | None,
+    machine_config: models.MachineConfiguration | Fields | None,
 ) -> list[Operation[None]]:
     """The calls that boot a microVM, in order."""
     if isinstance(boot_source, str):
         boot_source = {"kernel_image_path": boot_source}
-    steps = [put_guest_boot_source(as_model(BootSource, boot_source, {}))]
+    steps = [operations.put_guest_boot_source(as_model(models.BootSource, boot_source, {}))]
     if root_drive is not None:
         drive = as_root_drive(root_drive)
-        steps.append(put_guest_drive_by_id(drive.drive_id, drive))
+        steps.append(operations.put_guest_drive_by_id(drive.drive_id, drive))
     if machine_config is not None:
-        steps.append(put_machine_configuration(as_model(MachineConfiguration, machine_config, {})))
-    return [*steps, create_sync_action(InstanceActionInfo(action_type="InstanceStart"))]
+        steps.append(
+            operations.put_machine_configuration(
+                as_model(models.MachineConfiguration, machine_config, {})
+            )
+        )
+    return [
+        *steps,
+        operations.create_sync_action(models.InstanceActionInfo(action_type="InstanceStart")),
+    ]
 
 
-def as_root_drive(root_drive: str | Drive | Fields) -> Drive:
+def as_root_drive(root_drive: str | models.Drive | Fields) -> models.Drive:
     """The drive to boot from; ValueError when it says that it is not the root device."""
     if isinstance(root_drive, str):
         root_drive = {"path_on_host": root_drive}
-    if not isinstance(root_drive, Drive):
+    if not isinstance(root_drive, models.Drive):
         root_drive = {**ROOT_DRIVE, **root_drive}
-    drive = as_model(Drive, root_drive, {})
+    drive = as_model(models.Drive, root_drive, {})
     if not drive.is_root_device:
         raise ValueError("root_drive has is_root_device=False")
     require_id("drive_id", drive.drive_id)

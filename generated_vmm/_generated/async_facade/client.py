@@ -12,17 +12,10 @@ from typing import Self
 
 import httpx
 
+from generated_vmm._generated import models, operations
 from generated_vmm._generated.async_facade.api import AsyncMonitorApi
 from generated_vmm._generated.async_facade.boot import boot_steps
 from generated_vmm._generated.async_facade.sender import AsyncSender
-from generated_vmm._generated.models import (
-    BootSource,
-    Drive,
-    InstanceInfo,
-    MachineConfiguration,
-    Vm,
-)
-from generated_vmm._generated.operations import describe_instance, get_export_vm_config, patch_vm
 from generated_vmm.binding import Fields
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.operation import Answer, Operation
@@ -90,13 +83,13 @@ class AsyncVmmClient(AsyncMonitorApi):
         """Sends an operation made elsewhere and returns the value of its answer."""
         return await self._sender.send(operation)
 
-    async def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> InstanceInfo:
+    async def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> models.InstanceInfo:
         """Asks for the instance until the monitor answers, for at most `timeout` seconds.
 
         For a monitor that was just started: its socket may not exist yet, or exist before it
         listens. Raises `VmmTimeoutError` when nobody answers in time.
         """
-        operation = describe_instance()
+        operation = operations.describe_instance()
         client = self.with_options(timeout=timeout)
         deadline = time.monotonic() + timeout
         while True:
@@ -112,10 +105,10 @@ class AsyncVmmClient(AsyncMonitorApi):
 
     async def boot(
         self,
-        boot_source: str | BootSource | Fields,
-        root_drive: str | Drive | Fields | None = None,
-        machine_config: MachineConfiguration | Fields | None = None,
-    ) -> InstanceInfo:
+        boot_source: str | models.BootSource | Fields,
+        root_drive: str | models.Drive | Fields | None = None,
+        machine_config: models.MachineConfiguration | Fields | None = None,
+    ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
 
         A text is a host path: the kernel's, the root drive's. Without `root_drive` the boot source
@@ -124,15 +117,15 @@ class AsyncVmmClient(AsyncMonitorApi):
         """
         for step in boot_steps(boot_source, root_drive, machine_config):
             await self.send(step)
-        return await self.send(describe_instance())
+        return await self.send(operations.describe_instance())
 
     async def pause(self) -> None:
         """Pauses the vCPUs of a started microVM; no change is no error (PATCH /vm)."""
-        await self.send(patch_vm(Vm(state="Paused")))
+        await self.send(operations.patch_vm(models.Vm(state="Paused")))
 
     async def resume(self) -> None:
         """Lets the vCPUs run again; no change is no error (PATCH /vm)."""
-        await self.send(patch_vm(Vm(state="Resumed")))
+        await self.send(operations.patch_vm(models.Vm(state="Resumed")))
 
     async def connect_vsock(
         self,
@@ -152,7 +145,7 @@ class AsyncVmmClient(AsyncMonitorApi):
         return await async_connect_vsock(os.fspath(uds_path), port, timeout)
 
     async def _vsock_path(self) -> str:
-        operation = get_export_vm_config()
+        operation = operations.get_export_vm_config()
         vsock = (await self.send(operation)).vsock
         if vsock is None:
             message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"

@@ -12,8 +12,10 @@ from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT
 
 WRITTEN = """
-from generated_vmm._generated.models import Drive, Pmem, PmemFields
-from generated_vmm._generated.operations import put_drive, put_pmem
+from generated_vmm._generated import models, operations
+
+operations.put_drive(models.Drive())
+operations.put_pmem(models.Pmem(**models.PmemFields()))
 """
 
 
