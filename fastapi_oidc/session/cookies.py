@@ -71,12 +71,12 @@ class CookieNames:
         """The cookie that holds the session, or the reference to it."""
         return self._named("session")
 
-    @property
+    @cached_property
     def logout(self) -> str:
         """The cookie that remembers the `state` of a logout at the provider."""
         return self._named("logout")
 
-    @property
+    @cached_property
     def transaction_prefix(self) -> str:
         """How the name of every pending login begins."""
         return self._named("login_")
@@ -90,6 +90,10 @@ class CookieNames:
         """Whether `name` is that of a pending login of this instance, and not of another's."""
         start, digest = name[:-_HASH_LENGTH], name[-_HASH_LENGTH:]
         return start == self.transaction_prefix and not set(digest) - set("0123456789abcdef")
+
+    def is_ours(self, name: str) -> bool:
+        """Whether this instance sets cookies of this name."""
+        return name in (self.session, self.logout) or self.is_transaction(name)
 
     def _named(self, role: str) -> str:
         return f"{'__Host-' if self.secure else ''}{self.prefix}_{role}"

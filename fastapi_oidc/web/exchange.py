@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from starlette.requests import HTTPConnection, cookie_parser
+from starlette.requests import HTTPConnection
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.flows.resume import resume
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
+from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.routes import Role, RoutePaths
 from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
 
@@ -52,11 +53,8 @@ class Exchange(Generic[Identity, RequestData]):
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies that the browser sent."""
-        # HTTPConnection.cookies would decode every header of the request to find this one.
-        headers = self.connection.scope["headers"]
-        sent = [value for name, value in headers if name == b"cookie"]
-        return cookie_parser(b"; ".join(sent).decode("latin-1"))
+        """The cookies of this instance that the browser sent."""
+        return own_cookies(self.connection.scope["headers"], self.site.party.names)
 
     @property
     def origin(self) -> str:

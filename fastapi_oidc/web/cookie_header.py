@@ -1,0 +1,36 @@
+"""The cookies of one instance, read from the request's headers (RFC 6265 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fastapi_oidc.session.cookies import CookieNames
+
+_BLANK = " \t"
+
+
+def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:
+    """The cookies that `names` knows, in time linear in the headers; all others are left unread.
+
+    A header line may come several times (RFC 9113 8.2.3). Of several cookies of one name the last
+    counts: browsers send those with longer paths first, and ours have the shortest (RFC 6265 5.4).
+    A pair of quotes around a value is no part of it; nothing inside is unescaped.
+    """
+    found: dict[str, str] = {}
+    for header, line in headers:
+        if header == b"cookie":
+            _read(line.decode("latin-1"), names, found)
+    return found
+
+
+def _read(line: str, names: CookieNames, found: dict[str, str]) -> None:
+    for pair in line.split(";"):
+        name, _, value = pair.partition("=")
+        name = name.strip(_BLANK)
+        if names.is_ours(name):
+            found[name] = _unquoted(value.strip(_BLANK))
+
+
+def _unquoted(value: str) -> str:
+    quoted = len(value) > 1 and value[0] == value[-1] == '"'
+    return value[1:-1] if quoted else value
