@@ -56,7 +56,14 @@ bench: setup ## print figures and peers side by side
 	@$(BIN)/python -m benchmarks.vmm
 	@$(BIN)/python -m benchmarks.oidc
 
+docs: setup ## build the documentation site, strictly
+	@$(BIN)/python -m zensical build --strict --clean
+	@echo "Open build/site/index.html, or serve it with search: make docs-serve"
+
+docs-serve: setup ## serve the documentation site on http://localhost:8001, rebuilt at each change
+	@$(BIN)/python -m zensical serve --dev-addr localhost:8001
+
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo test check codegen codegen-check bench screenshots
+.PHONY: help setup demo test check codegen codegen-check bench docs docs-serve screenshots

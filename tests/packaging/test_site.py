@@ -1,0 +1,101 @@
+"""The documentation site: complete, unbroken, and in need of no other host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import fastapi_oidc
+import fastapi_oidc.testing
+import generated_vmm
+import generated_vmm.testing
+from tests.packaging.built import REPOSITORY
+from tests.packaging.site import Page
+
+NAVIGATION = re.compile(r'"([\w./-]+\.md)"')
+READ = ["docs", "fastapi_oidc", "generated_vmm", "zensical.toml", "CHANGELOG.md", "CONTRIBUTING.md"]
+
+
+def built(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The site's strict build in `folder`, which has what the generator reads."""
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    environment = os.environ | {"NO_COLOR": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    for name in READ:
+        path = REPOSITORY / name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pages(sources: Path) -> dict[Path, Page]:
+    result = built(sources)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return {path: Page(path) for path in (sources / "build/site").rglob("[!4]*.html")}
+
+
+def home(pages: dict[Path, Page]) -> Path:
+    return next(path for path in pages if path.parent.name == "site" and path.name == "index.html")
+
+
+def test_every_document_has_its_place_in_the_navigation() -> None:
+    documents = {
+        str(path.relative_to(REPOSITORY / "docs")) for path in REPOSITORY.glob("docs/**/*.md")
+    }
+    assert documents == set(NAVIGATION.findall((REPOSITORY / "zensical.toml").read_text()))
+
+
+def test_every_page_is_within_two_clicks_of_the_first(pages: dict[Path, Page]) -> None:
+    reached = {home(pages)}
+    for _ in range(2):
+        reached |= {path for page in reached & set(pages) for path in pages[page].neighbours()}
+    assert set(pages) <= reached
+
+
+def test_no_link_of_the_built_site_is_broken(pages: dict[Path, Page]) -> None:
+    broken = []
+    for page in pages.values():
+        for path, anchor in filter(None, map(page.target, page.links)):
+            known = pages[path].ids if path in pages else set()
+            if not path.exists() or (anchor and anchor not in known):
+                broken.append(f"{page.path.name}: {path.name}#{anchor}")
+    assert broken == []
+
+
+def test_no_page_asks_another_host_for_anything(pages: dict[Path, Page]) -> None:
+    hosts = {urlsplit(address).netloc for page in pages.values() for address in page.fetched}
+    assert hosts == {""}
+
+
+@pytest.mark.parametrize(
+    "package", [fastapi_oidc, fastapi_oidc.testing, generated_vmm, generated_vmm.testing]
+)
+def test_the_reference_has_every_public_name(package: object, pages: dict[Path, Page]) -> None:
+    names: list[str] = package.__all__  # type: ignore[attr-defined]  # every package has it
+    reference = [page for path, page in pages.items() if path.parent.name == "reference"]
+    documented = {anchor.rpartition(".")[2] for page in reference for anchor in page.ids}
+    assert sorted(set(names) - documented) == []
+
+
+@pytest.mark.parametrize("link", ["nowhere.md", "errors.md#nowhere"])
+def test_a_broken_link_fails_the_build(link: str, sources: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sources, tmp_path / "site")
+    page = folder / "docs/logout.md"
+    page.write_text(page.read_text() + f"\nSee [there]({link}).\n")
+    result = built(folder)
+    assert result.returncode != 0
+    assert "does not exist" in result.stdout + result.stderr
