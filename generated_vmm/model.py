@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 Root = TypeVar("Root")
+# Text is looked at only where its length is limited: then half a surrogate pair, which JSON cannot
+# hold and Python makes of a file name that is no UTF-8, is refused like any wrong value.
+TEXT = ConfigDict(str_min_length=0)
+
 _ANY_JSON: TypeAdapter[object] = TypeAdapter(object)
 
 
@@ -47,6 +53,14 @@ class AnsweredAs:
         if schema["type"] == "json-or-python":
             return handler(schema["python_schema"])
         return handler(schema)
+
+
+def _text_of_path(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+HostPath: TypeAlias = Annotated[str, BeforeValidator(_text_of_path), AnsweredAs(str)]
+"""A path of the host: a caller gives text or an `os.PathLike`, the model holds text."""
 
 
 class _Body(BaseModel):
@@ -85,6 +99,7 @@ class ApiModel(_Body):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
+        **TEXT,
         extra="forbid",
         protected_namespaces=(),  # codegen renames the fields that would hide anything
         strict=True,
@@ -106,7 +121,7 @@ class Absent(ApiModel):
 class ApiDocument(_Body, RootModel[Root], Generic[Root]):
     """Base of the generated models that are free-form JSON, kept in `root`; None in it is null."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(**TEXT, allow_inf_nan=False, strict=True)
 
 
 def no_answer(content: bytes) -> None:

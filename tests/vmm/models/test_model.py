@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeAlias
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from codegen.describe import OWN_METHODS
-from generated_vmm.model import Absent, AnsweredAs, ApiDocument, ApiModel, no_answer
+from generated_vmm.model import Absent, AnsweredAs, ApiDocument, ApiModel, HostPath, no_answer
 
 Colour: TypeAlias = Annotated[Literal["red", "green"], AnsweredAs(str)]
 
@@ -23,6 +26,11 @@ class Lamp(ApiModel):
 
 class Notes(ApiDocument[dict[str, JsonValue]]):
     pass
+
+
+class Kernel(ApiModel):
+    path: HostPath
+    initrd: HostPath | None = None
 
 
 class Torch(Absent):
@@ -94,6 +102,53 @@ def test_null_is_a_value_in_free_form_json() -> None:
 def test_free_form_json_has_only_what_json_has(value: object) -> None:
     with pytest.raises(ValidationError):
         Notes.model_validate({"a": value})
+
+
+@pytest.mark.parametrize("path", [Path("/vm/k"), PurePosixPath("/vm/k"), "/vm/k"])
+def test_a_path_of_the_host_is_text_or_a_path_and_sent_as_text(
+    path: str | os.PathLike[str],
+) -> None:
+    kernel = Kernel.model_validate({"path": path, "initrd": path})
+    assert kernel.to_json() == b'{"path":"/vm/k","initrd":"/vm/k"}'
+    assert kernel.path == "/vm/k"
+    assert kernel.model_copy() == kernel
+
+
+class BytesPath:
+    def __fspath__(self) -> bytes:
+        return b"/vm/k"
+
+
+@pytest.mark.parametrize("path", [b"/vm/k", BytesPath(), Path, 1, None])
+def test_nothing_else_is_a_path_of_the_host(path: object) -> None:
+    with pytest.raises(ValidationError, match="path"):
+        Kernel.model_validate({"path": path})
+
+
+def test_a_path_of_the_host_is_text_in_answers_and_schemas() -> None:
+    assert Kernel.from_answer(b'{"path": "/vm/k", "initrd": null}').path == "/vm/k"
+    assert Kernel.model_json_schema()["properties"]["path"] == {"title": "Path", "type": "string"}
+
+
+HALF_A_PAIR = os.fsdecode(b"/vm/\xff")
+
+
+@pytest.mark.parametrize(
+    ("make", "place"),
+    [
+        (lambda: Kernel(path=HALF_A_PAIR), ("path",)),
+        (lambda: Kernel.model_validate({"path": Path(HALF_A_PAIR)}), ("path",)),
+        (lambda: Notes({"a": [HALF_A_PAIR]}), ("a", "list", 0, "str")),
+        (lambda: Notes({"a": {"b": {"\ud800": 1}}}), ("a", "dict", "b", "dict")),
+    ],
+)
+def test_text_that_json_cannot_hold_is_a_validation_error(
+    make: Callable[[], object], place: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ValidationError, match="unicode") as caught:
+        make()
+    (fault,) = caught.value.errors()
+    assert (fault["type"], fault["loc"][: len(place)]) == ("string_unicode", place)
 
 
 def test_a_model_that_this_monitor_lacks_says_so() -> None:
