@@ -10,6 +10,7 @@ from pydantic.errors import PydanticUserError
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.model import SEALING, Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.origin import reading_back
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -65,7 +66,8 @@ class TransactionCodec:
 def _reader_for(identity_type: type[Identity]) -> Callable[[bytes], OIDCSession[Identity]]:
     adapter: TypeAdapter[OIDCSession[Identity]]
     try:
-        adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]  # made at run time
+        with reading_back():
+            adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]  # made at run time
     except PydanticUserError as error:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,

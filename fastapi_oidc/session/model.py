@@ -17,6 +17,8 @@ from pydantic import (
     model_serializer,
 )
 
+from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 else:
@@ -35,7 +37,7 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
 
-class Tokens(Frozen):
+class Tokens(NeverFromARequest, Frozen):
     """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch."""
 
     id_token: str = Field(repr=False)
@@ -54,7 +56,10 @@ class Tokens(Frozen):
         return _without_nulls(handler(self))
 
 
-class OIDCSession(Frozen, Generic[Identity]):
+Tokens.__signature__ = REFUSED_SIGNATURE
+
+
+class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     """One signed-in user. Times are seconds since the epoch.
 
     `id` is random and no secret: it names the session in logs and locks. `claims` are the validated

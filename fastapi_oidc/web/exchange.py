@@ -12,6 +12,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.flows.resume import resume
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.routes import Role, RoutePaths
@@ -21,7 +22,7 @@ SCOPE_KEY = "fastapi_oidc"
 
 
 @dataclass(frozen=True, slots=True)
-class OIDCLocals(Generic[Identity, RequestData]):
+class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
     """Who this request is from. All None when nobody is signed in.
 
     `data` is what `load_request_data` made, once for this request; it is never kept.
@@ -29,6 +30,13 @@ class OIDCLocals(Generic[Identity, RequestData]):
 
     session: OIDCSession[Identity] | None = None
     data: RequestData | None = None
+
+    def __class_getitem__(cls, types: object) -> object:
+        """`OIDCLocals[User, Data]`, which FastAPI must not call either."""
+        # A dataclass with slots is not the class that `super()` without arguments means.
+        alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
+        alias.__signature__ = REFUSED_SIGNATURE
+        return alias
 
     @property
     def identity(self) -> Identity | None:
@@ -39,6 +47,9 @@ class OIDCLocals(Generic[Identity, RequestData]):
     def is_authenticated(self) -> bool:
         """Whether somebody is signed in."""
         return self.session is not None
+
+
+OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone
 
 
 class Exchange(Generic[Identity, RequestData]):
