@@ -117,7 +117,9 @@ async def _metadata(party: RelyingParty[Identity], ends: float) -> ProviderMetad
     """The provider's metadata, if it can be had soon."""
     try:
         async with asyncio.timeout_at(ends):
-            return await party.provider.metadata()
+            metadata = await party.provider.metadata()
+            # The last known metadata say nothing of whether the provider has a page to show.
+            return None if party.provider.is_failing else metadata
     except (OIDCError, TimeoutError):
         return None
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Self
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.error_text import cleaned
 
 MAX_LIFETIME = 10 * 366 * 24 * 3600
 """Longest `expires_in` that is believed, in seconds."""
-
-_REFUSALS: Mapping[str, Code] = {
-    "invalid_grant": Code.TOKEN_INVALID_GRANT,
-    "invalid_client": Code.TOKEN_INVALID_CLIENT,
-}
 
 
 def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -> dict[str, str]:
@@ -33,24 +26,6 @@ def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -
 def refresh_token_grant(refresh_token: str) -> dict[str, str]:
     """The form that refreshes tokens with the scope they have (Core 12.1)."""
     return {"grant_type": "refresh_token", "refresh_token": refresh_token}
-
-
-class TokenRefused(ProviderError):
-    """An endpoint answered with an OAuth error (RFC 6749 5.2); `error` is cleaned."""
-
-    def __init__(self, code: Code, error: str) -> None:
-        self.error = cleaned(error)
-        super().__init__(code, f"the provider answered {self.error}", error=self.error)
-
-
-def refusal(document: object, status: int) -> TokenRefused:
-    """The error that an unsuccessful answer stands for, whatever its body is."""
-    error = document.get("error") if isinstance(document, dict) else None
-    if isinstance(error, str):
-        return TokenRefused(_REFUSALS.get(error, Code.TOKEN_REFUSED), error)
-    if status == HTTPStatus.UNAUTHORIZED:
-        return TokenRefused(Code.TOKEN_INVALID_CLIENT, f"status {status}")
-    return TokenRefused(Code.TOKEN_REFUSED, f"status {status}")
 
 
 @dataclass(frozen=True, slots=True)

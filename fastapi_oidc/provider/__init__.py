@@ -1,6 +1,7 @@
 """All calls to the OpenID Provider; the only importer of httpx."""
 
-from fastapi_oidc.provider.keys import VerifiedToken
-from fastapi_oidc.provider.provider import Provider
+from fastapi_oidc.provider.deadline import deadline
+from fastapi_oidc.provider.keys import Undecided, VerifiedToken
+from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
-__all__ = ["Provider", "VerifiedToken"]
+__all__ = ["LONGEST_EXCHANGE", "Provider", "Undecided", "VerifiedToken", "deadline"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Literal
 
@@ -12,12 +12,19 @@ from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.token import TokenResponse, refusal
+from fastapi_oidc.protocol.refusal import refusal
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
 
 AssertionAudience = Literal["issuer", "token_endpoint"]
 
+_SECRET_PARAMETERS: Final = frozenset(
+    {
+        "code", "code_verifier", "refresh_token", "token", "client_secret", "client_assertion",
+        "id_token_hint", "state", "nonce",
+    }
+)  # fmt: skip
 _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
@@ -31,19 +38,27 @@ class ClientEndpoints:
         clock: Clock,
         *,
         assertion_audience: AssertionAudience,
+        client_secret: str | None,
     ) -> None:
         self._http = http
         self._authentication = authentication
         self._clock = clock
         self._assertion_audience = assertion_audience
+        self._client_secret = client_secret
 
-    async def tokens(self, metadata: ProviderMetadata, grant: Mapping[str, str]) -> TokenResponse:
-        """The tokens for `grant` (OpenID Connect Core 3.1.3, 12).
+    async def tokens(
+        self,
+        metadata: ProviderMetadata,
+        grant: Mapping[str, str],
+        *,
+        patience: float | None = None,
+    ) -> TokenResponse:
+        """The tokens for `grant` (OpenID Connect Core 3.1.3, 12), awaited for `patience` seconds.
 
         Raises TokenRefused when the OP refuses it, other ProviderErrors when trying later may help.
         """
-        answer = await self._post(metadata, metadata.token_endpoint, grant)
-        _require(answer, HTTPStatus.OK)
+        answer = await self._post(metadata, metadata.token_endpoint, grant, patience)
+        answer.require_status(HTTPStatus.OK)
         return TokenResponse.parse(answer.document())
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
@@ -51,17 +66,21 @@ class ClientEndpoints:
         endpoint = _required(metadata.pushed_authorization_request_endpoint, "pushed requests")
         answer = await self._post(metadata, endpoint, parameters)
         # RFC 9126 2.2 says 201; providers that answer 200 mean the same.
-        _require(answer, HTTPStatus.CREATED, HTTPStatus.OK)
+        answer.require_status(HTTPStatus.CREATED, HTTPStatus.OK)
         return pushed_request_uri(answer.document())
 
     async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
         """Afterwards the OP takes `token` no more, whether it knew it or not (RFC 7009 2)."""
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
-        _require(await self._post(metadata, endpoint, form), HTTPStatus.OK)
+        (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
 
     async def _post(
-        self, metadata: ProviderMetadata, endpoint: str, form: Mapping[str, str]
+        self,
+        metadata: ProviderMetadata,
+        endpoint: str,
+        form: Mapping[str, str],
+        patience: float | None = None,
     ) -> Answer:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._authentication.apply(
@@ -69,7 +88,16 @@ class ClientEndpoints:
             assertion=AssertionTimes(now=self._clock.now(), jti=secrets.token_urlsafe(24)),
             audience=audiences[self._assertion_audience],
         )
-        return await self._http.post(endpoint, authenticated.form, authenticated.headers)
+        answer = await self._http.post(
+            endpoint, authenticated.form, authenticated.headers, patience=patience
+        )
+        _require_no_refusal(answer, self._secrets(authenticated.form))
+        return answer
+
+    def _secrets(self, form: Mapping[str, str]) -> list[str]:
+        """What must not come back in the OP's words about a request."""
+        sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
+        return [*sent, self._client_secret] if self._client_secret else sent
 
 
 def _required(endpoint: str | None, purpose: str) -> str:
@@ -79,8 +107,7 @@ def _required(endpoint: str | None, purpose: str) -> str:
     return endpoint
 
 
-def _require(answer: Answer, *expected: HTTPStatus) -> None:
+def _require_no_refusal(answer: Answer, sent: Sequence[str]) -> None:
     """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later"."""
     if 400 <= answer.status < 500 and answer.status not in _TRY_LATER:
-        raise refusal(answer.document_or_none(), answer.status)
-    answer.require_status(*expected)
+        raise refusal(answer.document_or_none(), answer.status, url=answer.url, sent=sent)

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.jose.verify import KeyMissing, verified_claims
+from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.remembered import Remembered
 
 Sender: TypeAlias = Literal["provider", "anybody"]
 """Who handed a token over: the provider in an answer to us, or whoever can reach a public route."""
@@ -30,38 +31,70 @@ class VerifiedToken:
     claims: Claims = field(repr=False)
 
 
+class Undecided(ProviderError):
+    """The keys at hand do not verify a token, and newer ones that may do so cannot be had yet.
+
+    The code is jws.key_missing or jws.signature. Trying the same token again later may help.
+    """
+
+
 class TokenVerifier:
     """Verifies with the OP's published keys, or with the client secret where HS* is pinned."""
 
     def __init__(
         self,
         http: HTTPClient,
-        metadata: Remembered[ProviderMetadata],
+        metadata: Document[ProviderMetadata],
         clock: Clock,
         *,
         algorithms: frozenset[str],
         client_secret: str | None,
+        patience: float = STALE_PATIENCE,
     ) -> None:
         self._http = http
         self._metadata = metadata
         self._algorithms = algorithms
         self._client_secret = client_secret
-        self._keys = Remembered(self._fetch, clock)
+        self._keys = Document("keys", self._fetch, clock, patience=patience)
+
+    async def prepare(self) -> None:
+        """Keys are at hand afterwards; raises ProviderError when there have never been any."""
+        if self._needs_keys:
+            await self._keys.get()
 
     async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims under a good signature by one of the pinned algorithms.
 
         A key the OP has published since is found by reading its keys again (OpenID Connect Core
-        10.1.1). Raises ProtocolViolation (`jws` codes), or ProviderError without the OP's keys.
+        10.1.1), one that it replaced under the same name too. Raises ProtocolViolation (`jws`
+        codes), Undecided, or the ProviderError of keys that cannot be had.
         """
         jws = CompactJWS.parse(token)
-        if all(ALGORITHMS[name].key_type == "oct" for name in self._algorithms):
+        if not self._needs_keys:
             return self._verified(jws, JsonWebKeySet(()))
         keys = await self._keys.get()
         try:
             return self._verified(jws, keys)
-        except KeyMissing:
-            return self._verified(jws, await self._keys.newer_than(keys, asker=sender))
+        except Unverified as miss:
+            newer = await self._keys.newer_than(keys, asker=sender)
+            if newer is keys:
+                explanation = f"{miss.explanation}; too early to read the provider's keys again"
+                raise Undecided(miss.code, explanation, **miss.details) from None
+        return self._verified_by_newest(jws, newer)
+
+    @property
+    def _needs_keys(self) -> bool:
+        return any(ALGORITHMS[name].key_type != "oct" for name in self._algorithms)
+
+    def _verified_by_newest(self, jws: CompactJWS, keys: JsonWebKeySet) -> VerifiedToken:
+        try:
+            return self._verified(jws, keys)
+        except Unverified as miss:
+            # A wrong signature is final; a key may be used before all servers of the OP publish it.
+            if miss.code is Code.JWS_SIGNATURE:
+                raise
+            explanation = f"{miss.explanation}, also after the provider's keys were read again"
+            raise Undecided(miss.code, explanation, **miss.details) from None
 
     def _verified(self, jws: CompactJWS, keys: JsonWebKeySet) -> VerifiedToken:
         claims = verified_claims(

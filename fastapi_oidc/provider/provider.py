@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import httpx
 
@@ -19,16 +20,19 @@ from fastapi_oidc.protocol.token import (
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.provider.client_endpoints import AssertionAudience, ClientEndpoints
 from fastapi_oidc.provider.deadline import deadline
+from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
-from fastapi_oidc.provider.remembered import Remembered
+
+LONGEST_EXCHANGE: Final = 60.0
+"""Seconds that the answer to a refresh token is awaited."""
 
 
 class Provider:
     """One OP, asked over the network when needed; making one does no I/O.
 
-    Each call takes `timeout` seconds at most, for every request it needs. Failures are
-    ProviderErrors, answers that break the protocol ProtocolViolations.
+    Each call but `refresh` takes `timeout` seconds at most, for every request it needs. Failures
+    are ProviderErrors, answers that break the protocol ProtocolViolations.
     """
 
     def __init__(
@@ -51,33 +55,72 @@ class Provider:
         self._allow_insecure_http = allow_insecure_http
         self._timeout = timeout
         self._http = HTTPClient(
-            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport
+            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, clock=clock
         )
-        self._metadata = Remembered(self._fetch_metadata, clock)
+        # Two documents that are stale leave each call half of its time.
+        patience = min(STALE_PATIENCE, timeout / 4)
+        self._metadata = Document("metadata", self._fetch_metadata, clock, patience=patience)
         self._verifier = TokenVerifier(
-            self._http, self._metadata, clock, algorithms=algorithms, client_secret=client_secret
+            self._http,
+            self._metadata,
+            clock,
+            algorithms=algorithms,
+            client_secret=client_secret,
+            patience=patience,
         )
         self._endpoints = ClientEndpoints(
-            self._http, authentication, clock, assertion_audience=assertion_audience
+            self._http,
+            authentication,
+            clock,
+            assertion_audience=assertion_audience,
+            client_secret=client_secret,
         )
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the latest request failed, in the network or with a 5xx, within a minute.
+
+        A browser that is sent to such a provider may end on an error page.
+        """
+        return self._http.is_failing
 
     async def metadata(self) -> ProviderMetadata:
         """The discovery document, fetched when there is none younger than an hour.
 
-        A failed fetch is not tried again for five seconds (provider.unavailable).
+        The last known one serves for a day while a new one cannot be had. A failed fetch is not
+        tried again for five seconds (provider.unavailable).
         """
         async with deadline(self._timeout):
             return await self._metadata.get()
+
+    async def prepare(self) -> None:
+        """Metadata and keys are at hand afterwards: what an answer to a token request needs.
+
+        To be awaited before a code or refresh token is presented. Raises ProviderError when they
+        cannot be had and the last known ones are over a day old.
+        """
+        async with deadline(self._timeout):
+            await self._metadata.get()
+            await self._verifier.prepare()
 
     async def exchange_code(
         self, code: AuthorizationCode, redirect_uri: str, code_verifier: str
     ) -> TokenResponse:
         """The tokens for `code` (OpenID Connect Core 3.1.3); nothing in them is verified yet."""
-        return await self._tokens(authorization_code_grant(code.value, redirect_uri, code_verifier))
+        grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
+        async with deadline(self._timeout):
+            return await self._endpoints.tokens(await self._metadata.get(), grant)
 
     async def refresh(self, refresh_token: str) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12); TokenRefused tells a final refusal."""
-        return await self._tokens(refresh_token_grant(refresh_token))
+        """New tokens (OpenID Connect Core 12); TokenRefused.is_final tells that the grant is over.
+
+        The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
+        awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
+        time waits in a task of its own and lets this one run.
+        """
+        metadata = await self.metadata()
+        grant = refresh_token_grant(refresh_token)
+        return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE)
 
     async def userinfo(self, access_token: str, *, sub: str) -> Claims | None:
         """The UserInfo claims about exactly `sub` (OpenID Connect Core 5.3), as JSON or signed.
@@ -91,8 +134,9 @@ class Provider:
     async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims of a JWT that the OP signed with a pinned algorithm.
 
-        Raises ProtocolViolation (`jws` codes). An unknown key id makes the keys be read again, at
-        once the first time and then once a minute at the most for each kind of sender.
+        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the
+        keys at hand do not verify makes them be read again, at once the first time and then once a
+        minute at the most for each kind of sender.
         """
         async with deadline(self._timeout):
             return await self._verifier.verify(token, sender=sender)
@@ -110,10 +154,6 @@ class Provider:
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
         await self._http.aclose()
-
-    async def _tokens(self, grant: Mapping[str, str]) -> TokenResponse:
-        async with deadline(self._timeout):
-            return await self._endpoints.tokens(await self._metadata.get(), grant)
 
     async def _userinfo(self, endpoint: str, access_token: str, sub: str) -> Claims:
         answer = await self._http.get(

@@ -11,10 +11,11 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.json import Claims
 
 
-class KeyMissing(ProtocolViolation):
-    """No key of this set verifies the token, but a fresh set may have one that does.
+class Unverified(ProtocolViolation):
+    """No key of this set verifies the token, but a newer set may have one that does.
 
-    The code is jws.key_missing, or jws.signature when the token names no key.
+    The code is jws.key_missing when no key suits, jws.signature when none of those that suit has
+    signed it: the OP may have replaced a key without giving it another name.
     """
 
 
@@ -28,7 +29,7 @@ def verified_claims(
     """The claims of `token`, whose signature is by the OP (RFC 7515 5.2; Core 3.1.3.7 rules 6-8).
 
     `algorithms` are those the client registration pins. Raises ProtocolViolation:
-    jws.algorithm, jws.signature or jws.claims_malformed; KeyMissing when new keys may help.
+    jws.algorithm, jws.signature or jws.claims_malformed; Unverified when newer keys may help.
     """
     algorithm = _pinned(token, algorithms)
     if algorithm.key_type == "oct":
@@ -59,9 +60,6 @@ def _require_secret_signature(
 def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
     candidates = keys.verifiers(algorithm.name, token.kid)
     if not candidates:
-        raise KeyMissing(Code.JWS_KEY_MISSING, "no key of the set suits", algorithm=algorithm.name)
-    if any(key.verify(token.signing_input, token.signature) for key in candidates):
-        return
-    if token.kid is None:
-        raise KeyMissing(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
-    raise ProtocolViolation(Code.JWS_SIGNATURE)
+        raise Unverified(Code.JWS_KEY_MISSING, "no key of the set suits", algorithm=algorithm.name)
+    if not any(key.verify(token.signing_input, token.signature) for key in candidates):
+        raise Unverified(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")

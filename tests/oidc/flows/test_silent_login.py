@@ -106,8 +106,7 @@ async def test_without_a_session_the_provider_is_not_asked(world: World) -> None
 
 async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
     browser = await world.signed_in()
-    world.time.advance(4000)
-    world.op.faults.put("metadata", ServerError(), times=9)
+    world.op.faults.put("token", ServerError())
     assert outcome(await check(browser)) == ("error", "provider.status")
     assert world.events[-1].code is Code.PROVIDER_STATUS
 

@@ -19,8 +19,9 @@ from fastapi_oidc.protocol.authorization import (
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 from fastapi_oidc.protocol.logout_token import logout_token_parameter
 from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.return_path import is_same_origin_path
-from fastapi_oidc.protocol.token import TokenResponse, refusal
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import fault_of_url
 from fastapi_oidc.protocol.userinfo import accept_userinfo
 from tests.oidc.property.protocol_values import json_values, odd_values, parameters, texts
@@ -90,8 +91,8 @@ def test_any_token_response(name: str, value: JSON, status: int) -> None:
         TokenResponse.parse(changed(ANSWER, {name: value}))
     with suppress(OIDCError):
         TokenResponse.parse(value)
-    assert refusal({"error": value}, status).error.isprintable()
-    assert refusal(value, status).error.isprintable()
+    assert refusal({"error": value}, status, url="https://op.test/token").error.isprintable()
+    assert refusal(value, status, url="https://op.test/token").error.isprintable()
 
 
 @given(value=json_values | odd_values)

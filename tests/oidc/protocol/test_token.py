@@ -9,7 +9,6 @@ from fastapi_oidc.protocol.token import (
     TokenResponse,
     authorization_code_grant,
     refresh_token_grant,
-    refusal,
 )
 from tests.oidc.protocol.examples import ABSENT, Absent, Changes, changed, refused
 
@@ -124,28 +123,6 @@ def test_a_code_exchange_brings_an_id_token() -> None:
     assert TokenResponse.parse(ANSWER).required_id_token() == "a.b.c"
     with refused(Code.TOKEN_ID_TOKEN_MISSING, ProviderError):
         TokenResponse.parse(changed(ANSWER, {"id_token": ABSENT})).required_id_token()
-
-
-@pytest.mark.parametrize(
-    ("document", "status", "code"),
-    [
-        ({"error": "invalid_grant"}, 400, Code.TOKEN_INVALID_GRANT),
-        ({"error": "invalid_client"}, 401, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "invalid_client"}, 400, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "invalid_scope"}, 400, Code.TOKEN_REFUSED),
-        ({"error": ["invalid_grant"]}, 400, Code.TOKEN_REFUSED),
-        ({}, 401, Code.TOKEN_INVALID_CLIENT),
-        ({}, 500, Code.TOKEN_REFUSED),
-        (None, 400, Code.TOKEN_REFUSED),
-        ("invalid_grant", 400, Code.TOKEN_REFUSED),
-    ],
-)
-def test_a_refusal_has_the_code_of_its_error(document: object, status: int, code: Code) -> None:
-    assert refusal(document, status).code is code
-
-
-def test_the_text_of_a_refusal_is_cleaned() -> None:
-    assert refusal({"error": "bad\n" + "x" * 999}, 400).error == "bad?" + "x" * 196
 
 
 def test_a_code_is_exchanged_with_its_verifier() -> None:

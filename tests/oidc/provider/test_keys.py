@@ -8,7 +8,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import Provider, Undecided
 from tests.oidc.provider.op import OP, SigningKey
 
 CLAIMS = {"sub": "alice"}
@@ -38,13 +38,78 @@ async def test_a_token_of_the_provider_is_verified(op: OP, old: SigningKey) -> N
     assert "alice" not in repr(token)
 
 
-async def test_a_damaged_signature_is_refused_without_reading_the_keys_again(
+async def test_a_damaged_signature_is_final_after_the_keys_were_read_again(
     op: OP, old: SigningKey
 ) -> None:
     op.publish([old])
-    token = old.sign(CLAIMS)
-    assert await code_of(op.provider(), token[:-4] + "AAAA") == Code.JWS_SIGNATURE
-    assert op.asked("/jwks") == 1
+    token, provider = old.sign(CLAIMS), op.provider()
+    with pytest.raises(ProtocolViolation) as caught:
+        await provider.verify(token[:-4] + "AAAA")
+    assert caught.value.code == Code.JWS_SIGNATURE
+    assert op.asked("/jwks") == 2
+
+
+async def test_damaged_signatures_read_the_keys_again_once_a_minute(
+    op: OP, old: SigningKey
+) -> None:
+    op.publish([old])
+    token, provider = old.sign(CLAIMS), op.provider()
+    for _ in range(20):
+        assert await code_of(provider, token[:-4] + "AAAA") == Code.JWS_SIGNATURE
+    assert op.asked("/jwks") == 2
+
+
+async def test_a_key_that_was_replaced_under_its_name_is_found_at_once(op: OP) -> None:
+    provider, first, second = op.provider(), SigningKey("same"), SigningKey("same")
+    op.publish([first])
+    await provider.verify(first.sign(CLAIMS))
+    op.publish([second])
+    assert (await provider.verify(second.sign(CLAIMS))).claims == CLAIMS
+    assert op.asked("/jwks") == 2
+
+
+async def test_a_key_that_is_not_published_yet_is_undecided(
+    op: OP, old: SigningKey, new: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    with pytest.raises(Undecided) as first:
+        await provider.verify(new.sign(CLAIMS))
+    with pytest.raises(Undecided) as too_early:
+        await provider.verify(new.sign(CLAIMS))
+    assert (first.value.code, too_early.value.code) == (Code.JWS_KEY_MISSING, Code.JWS_KEY_MISSING)
+    assert "were read again" in first.value.explanation
+    assert "too early" in too_early.value.explanation
+    op.publish([old, new])
+    op.now += 60
+    assert (await provider.verify(new.sign(CLAIMS))).claims == CLAIMS
+
+
+async def test_keys_that_cannot_be_read_again_leave_a_token_undecided(
+    op: OP, old: SigningKey, new: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.answer("/jwks", {}, status=503)
+    with pytest.raises(ProviderError) as caught:
+        await provider.verify(new.sign(CLAIMS))
+    assert caught.value.code == Code.PROVIDER_STATUS
+
+
+async def test_known_keys_serve_for_a_day_while_new_ones_cannot_be_had(
+    op: OP, old: SigningKey
+) -> None:
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.answer("/jwks", {}, status=503)
+    op.break_off("/tenant/.well-known/openid-configuration")
+    op.now += 24 * 3600 - 1
+    assert (await provider.verify(old.sign(CLAIMS))).claims == CLAIMS
+    op.now += 1
+    with pytest.raises(ProviderError):
+        await provider.verify(old.sign(CLAIMS))
 
 
 async def test_a_rotated_key_is_found_at_once(op: OP, old: SigningKey, new: SigningKey) -> None:

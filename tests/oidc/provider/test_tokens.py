@@ -11,7 +11,7 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import SignedAssertion
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.token import TokenRefused
+from fastapi_oidc.protocol.refusal import TokenRefused
 from tests.oidc.provider.op import ISSUER, NOW, OP
 
 CODE = AuthorizationCode("the-code")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.jose.verify import KeyMissing, verified_claims
+from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
 from fastapi_oidc.protocol.json import JSON, Claims
 from tests.oidc.protocol.examples import refused
 from tests.oidc.protocol.jose.keypairs import (
@@ -62,35 +62,33 @@ def test_two_keys_of_one_name_are_both_tried() -> None:
 
 @pytest.mark.parametrize("keys", [NAMED, NAMELESS, OTHER_TYPES, []])
 def test_an_unknown_kid_asks_for_a_fresh_set(keys: list[JSON]) -> None:
-    with refused(Code.JWS_KEY_MISSING, KeyMissing):
+    with refused(Code.JWS_KEY_MISSING, Unverified):
         verify(kid="four", signed_by="one", keys=keys)
 
 
 @pytest.mark.parametrize("keys", [OTHER_TYPES, []])
 def test_no_key_that_suits_asks_for_a_fresh_set(keys: list[JSON]) -> None:
-    with refused(Code.JWS_KEY_MISSING, KeyMissing):
+    with refused(Code.JWS_KEY_MISSING, Unverified):
         verify(kid=None, signed_by="one", keys=keys)
 
 
 def test_a_token_without_kid_by_an_unknown_key_asks_for_a_fresh_set() -> None:
-    with refused(Code.JWS_SIGNATURE, KeyMissing):
+    with refused(Code.JWS_SIGNATURE, Unverified):
         verify(kid=None, signed_by="attacker", keys=NAMELESS)
 
 
 def test_the_named_key_is_the_only_one_tried() -> None:
-    with pytest.raises(ProtocolViolation) as caught:
+    with refused(Code.JWS_SIGNATURE, Unverified):
         verify(kid="one", signed_by="two", keys=NAMED)
-    assert caught.value.code is Code.JWS_SIGNATURE
-    assert not isinstance(caught.value, KeyMissing)
 
 
 @pytest.mark.parametrize("alg", ["RS512", "PS256", "RSA-OAEP", "none"])
 def test_a_key_for_another_algorithm_does_not_suit(alg: str) -> None:
-    with refused(Code.JWS_KEY_MISSING, KeyMissing):
+    with refused(Code.JWS_KEY_MISSING, Unverified):
         verify(kid="one", signed_by="one", keys=[rsa_jwk(rsa_key(), kid="one", alg=alg)])
 
 
 def test_the_kid_is_compared_as_it_is() -> None:
     for kid in ("ONE", "one ", "../one", "one\x00", ""):
-        with refused(Code.JWS_KEY_MISSING, KeyMissing):
+        with refused(Code.JWS_KEY_MISSING, Unverified):
             verify(kid=kid, signed_by="one", keys=NAMED)
