@@ -192,7 +192,8 @@ class OIDCError(Exception):
     """Base of every error raised here.
 
     `code` is stable. `explanation` and `details` are for the log: they never hold a token, secret,
-    cookie or authorization code, and they never reach a browser.
+    cookie or authorization code, and they never reach a browser. `instance` is the name of the OIDC
+    instance whose guard or route raised it; None for what happens outside of a request.
     """
 
     def __init__(self, code: Code, explanation: str = "", **details: object) -> None:
@@ -200,6 +201,7 @@ class OIDCError(Exception):
         self.code = code
         self.explanation = explanation
         self.details = details
+        self.instance: str | None = None
 
     @property
     def status(self) -> HTTPStatus:

@@ -25,6 +25,7 @@ from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
 from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
@@ -130,7 +131,8 @@ class OIDC(Generic[Identity, RequestData]):
             clock=clock or Clock(drift=settings.clock_drift),
         )
         self.site = assembled(parts, load_request_data, create_public_session)
-        self._endpoints = Endpoints(self.site)
+        self._actions = Actions(self.site)
+        self._endpoints = Endpoints(self._actions)
         cookie_name = self.site.party.names.session
         self.require_auth: RequireAuth[Identity] = RequireAuth(settings.name, cookie_name)
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
@@ -190,22 +192,22 @@ class OIDC(Generic[Identity, RequestData]):
 
     async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
         """The redirect to the provider, wherever an application wants to begin a login."""
-        return await self._endpoints.begin_login(request, options or LoginOptions())
+        return await self._actions.begin_login(request, options or LoginOptions())
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Who signed in; raises OIDCError when the provider's answer is refused."""
-        outcome = await self._endpoints.complete_login(request)
+        outcome = await self._actions.complete_login(request)
         if isinstance(outcome, Refused):
             raise outcome.error
         return outcome
 
     async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
         """The session is over; the redirect to the provider or to a local page."""
-        return await self._endpoints.begin_logout(request, options or LogoutOptions())
+        return await self._actions.begin_logout(request, options or LogoutOptions())
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """200 when the sessions that the logout token names are revoked, else 400."""
-        return await self._endpoints.accept_back_channel_logout(request)
+        return await self._actions.accept_back_channel_logout(request)
 
     def login_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /login`, to mount anywhere in the app."""

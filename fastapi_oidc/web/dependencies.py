@@ -14,7 +14,8 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.exchange import OIDCLocals, exchange_of
+from fastapi_oidc.web.exchange import Exchange, OIDCLocals, exchange_of
+from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.site import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
@@ -39,9 +40,15 @@ class RequireAuth(SecurityBase, Generic[Identity]):
 
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        locals: OIDCLocals[Identity, Any] = await exchange_of(connection, self._instance).locals()
+        exchange: Exchange[Identity, Any] = exchange_of(connection, self._instance)
+        with exchange.owning():
+            return await self._permitted(exchange)
+
+    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.required)."""
+        locals = await exchange.locals()
         if locals.session is None:
-            raise SessionError(Code.SESSION_REQUIRED, "no session")
+            raise SignInRequired(Code.SESSION_REQUIRED, "no session")
         return locals.session
 
 
@@ -52,9 +59,9 @@ class Require(RequireAuth[Identity]):
         super().__init__(instance, cookie_name)
         self._predicate = predicate
 
-    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.forbidden)."""
-        session = await super().__call__(connection)
+        session = await super()._permitted(exchange)
         if not await settled(self._predicate(session.identity)):
             raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
         return session
@@ -63,11 +70,10 @@ class Require(RequireAuth[Identity]):
 class RequireCSRF(RequireAuth[Identity]):
     """The session of the request, if its `X-CSRF-Token` header has the session's token."""
 
-    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.csrf)."""
-        session = await super().__call__(connection)
-        csrf = exchange_of(connection, self._instance).site.csrf
-        csrf.require(session, connection.headers.get(CSRF_HEADER))
+        session = await super()._permitted(exchange)
+        exchange.site.csrf.require(session, exchange.connection.headers.get(CSRF_HEADER))
         return session
 
 
@@ -79,9 +85,8 @@ class Locals(Generic[Identity, RequestData]):
 
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store cannot be asked."""
-        locals: OIDCLocals[Identity, RequestData]
-        locals = await exchange_of(connection, self._instance).locals()
-        return locals
+        exchange: Exchange[Identity, RequestData] = exchange_of(connection, self._instance)
+        return await exchange.locals()
 
 
 require_auth: RequireAuth[Any] = RequireAuth()

@@ -7,30 +7,27 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi import Query
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.backchannel import accept_back_channel_logout, required_store
-from fastapi_oidc.flows.callback import complete_login
-from fastapi_oidc.flows.events import EventName, refused
-from fastapi_oidc.flows.login import LoginOptions, Prompt, begin_login
-from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
-from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
-from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.flows.backchannel import required_store
+from fastapi_oidc.flows.login import LoginOptions, Prompt
+from fastapi_oidc.flows.logout import LogoutOptions, complete_logout
+from fastapi_oidc.flows.outcomes import Refused, SignedIn
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web import answers
-from fastapi_oidc.web.exchange import Exchange, exchange_of
+from fastapi_oidc.web.actions import Actions
+from fastapi_oidc.web.exchange import exchange_of
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal
 from fastapi_oidc.web.requests import (
     form_parameters,
     query_parameters,
     require_own_iframe,
-    require_same_origin,
 )
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.site import RequestData, Site
+from fastapi_oidc.web.site import RequestData
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 
@@ -43,69 +40,13 @@ OnFailure: TypeAlias = Callable[[Request, OIDCError], Response | Awaitable[Respo
 class Endpoints(Generic[Identity, RequestData]):
     """Makes the endpoint functions of one instance; each is named so that its path can be found."""
 
-    def __init__(self, site: Site[Identity, RequestData]) -> None:
-        self._site = site
-
-    async def begin_login(self, request: Request, options: LoginOptions) -> Response:
-        """Send the browser to the provider."""
-        exchange = self.exchange(request)
-        redirect_uri = exchange.url(Role.CALLBACK)
-        redirection = await begin_login(
-            self._site.party, options, redirect_uri=redirect_uri, cookies=exchange.cookies
-        )
-        exchange.record(redirection.changes)
-        return answers.redirect(redirection.location)
-
-    async def complete_login(self, request: Request) -> SignedIn[Identity] | Refused:
-        """What the provider's answer led to; its cookies go out with the response."""
-        exchange = self.exchange(request)
-        parameters = await _callback_parameters(request)
-        outcome = await complete_login(
-            self._site.party, self._site.refresher, parameters, exchange.cookies
-        )
-        exchange.record(outcome.changes)
-        if isinstance(outcome, Failed):
-            raise outcome.error
-        if isinstance(outcome, SignedIn):
-            exchange.became(outcome.session)
-        return outcome
-
-    async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
-        """Clear the session and send the browser on."""
-        exchange = self.exchange(request)
-        require_same_origin(exchange)
-        redirection = await begin_logout(
-            self._site.party,
-            self._site.refresher,
-            options,
-            post_logout_redirect_uri=exchange.url(Role.LOGGED_OUT),
-            cookies=exchange.cookies,
-        )
-        exchange.record(redirection.changes)
-        exchange.became(None)
-        return answers.redirect(redirection.location)
-
-    async def accept_back_channel_logout(self, request: Request) -> Response:
-        """200 when every session the logout token names is revoked; else 400 (2.8)."""
-        party = self._site.party
-        try:
-            form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
-            await accept_back_channel_logout(party, form)
-        except OIDCError as error:
-            now = party.clock.now()
-            party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
-            content = {"error": "invalid_request", "error_description": str(error.code)}
-            return JSONResponse(content, 400, headers=answers.NO_STORE)
-        return Response(status_code=200, headers=answers.NO_STORE)
+    def __init__(self, actions: Actions[Identity, RequestData]) -> None:
+        self._actions, self._site = actions, actions.site
 
     @property
     def has_back_channel_logout(self) -> bool:
         """Whether logout tokens can be remembered."""
         return self._site.party.revocations is not None
-
-    def exchange(self, request: Request) -> Exchange[Identity, RequestData]:
-        """The exchange that the middleware opened for this instance."""
-        return exchange_of(request, self._site.name)
 
     def login(self) -> Callable[..., Awaitable[Response]]:
         """`GET /login`."""
@@ -120,7 +61,7 @@ class Endpoints(Generic[Identity, RequestData]):
             if silent:
                 return await self._begin_silent_login(request)
             options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
-            return await self.begin_login(request, options)
+            return await self._actions.begin_login(request, options)
 
         return self._named(Role.LOGIN, login)
 
@@ -132,7 +73,7 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /callback`, and `POST /callback` for `response_mode=form_post`."""
 
         async def callback(request: Request) -> Response:
-            outcome = await self.complete_login(request)
+            outcome = await self._actions.complete_login(request)
             if outcome.silent:
                 return answers.silent_answer(outcome)
             if _is_lost(outcome) and answers.is_in_iframe(request):
@@ -150,7 +91,7 @@ class Endpoints(Generic[Identity, RequestData]):
             form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
             return_to = form.get("return_to", [None])[-1]
             local = form.get("local", [""])[-1] in ("1", "true")
-            return await self.begin_logout(request, LogoutOptions(local, return_to))
+            return await self._actions.begin_logout(request, LogoutOptions(local, return_to))
 
         return self._named(Role.LOGOUT, logout)
 
@@ -158,7 +99,7 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /logged-out`, to which the provider sends the browser back."""
 
         async def logged_out(request: Request) -> Response:
-            exchange = self.exchange(request)
+            exchange = exchange_of(request, self._site.name)
             redirection = complete_logout(
                 self._site.party, query_parameters(request), exchange.cookies
             )
@@ -172,7 +113,7 @@ class Endpoints(Generic[Identity, RequestData]):
         required_store(self._site.party)
 
         async def back_channel_logout(request: Request) -> Response:
-            return await self.accept_back_channel_logout(request)
+            return await self._actions.accept_back_channel_logout(request)
 
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
 
@@ -180,7 +121,7 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /session`, the public session."""
 
         async def session(request: Request) -> Response:
-            locals = await self.exchange(request).locals()
+            locals = await exchange_of(request, self._site.name).locals()
             return answers.not_stored(await session_document(self._site, locals))
 
         return self._named(Role.SESSION, session)
@@ -189,7 +130,7 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /session-management`, the configuration of the browser component."""
 
         async def session_management_config(request: Request) -> Response:
-            origin = self.exchange(request).origin
+            origin = exchange_of(request, self._site.name).origin
             return answers.not_stored(await session_management(self._site.party, origin))
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
@@ -205,20 +146,14 @@ class Endpoints(Generic[Identity, RequestData]):
     async def _begin_silent_login(self, request: Request) -> Response:
         require_own_iframe(request)
         try:
-            return await self.begin_login(request, LoginOptions(silent=True))
+            return await self._actions.begin_login(request, LoginOptions(silent=True))
         except OIDCError as error:
-            announce_refusal(self.exchange(request), error)
+            announce_refusal(exchange_of(request, self._site.name), error)
             return answers.silent_refusal(error.code)
 
     def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:
         endpoint.__name__ = role.route_name(self._site.name)
         return endpoint
-
-
-async def _callback_parameters(request: Request) -> Parameters:
-    if request.method == "POST":
-        return await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
-    return query_parameters(request)
 
 
 def _is_lost(outcome: SignedIn[Any] | Refused) -> bool:

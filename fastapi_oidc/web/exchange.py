@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic
 
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation
 from fastapi_oidc.flows.resume import resume
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -90,12 +91,22 @@ class Exchange(Generic[Identity, RequestData]):
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
         return self.origin + self.paths.required(role)
 
+    @contextmanager
+    def owning(self) -> Iterator[None]:
+        """An error that is raised inside belongs to this instance, which is to answer it."""
+        try:
+            yield
+        except OIDCError as error:
+            error.instance = error.instance or self.site.name
+            raise
+
     async def locals(self) -> OIDCLocals[Identity, RequestData]:
         """Who this request is from; raises SessionError when a store cannot be asked."""
         if self._locals is None:
-            resumed = await resume(self.site.party, self.site.refresher, self.cookies)
-            self.record(resumed.changes)
-            self._locals = OIDCLocals(resumed.session, await self._data(resumed.session))
+            with self.owning():
+                resumed = await resume(self.site.party, self.site.refresher, self.cookies)
+                self.record(resumed.changes)
+                self._locals = OIDCLocals(resumed.session, await self._data(resumed.session))
         return self._locals
 
     def became(self, session: OIDCSession[Identity] | None) -> None:

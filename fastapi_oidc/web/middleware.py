@@ -67,8 +67,11 @@ class OIDCMiddleware:
         except OIDCError as error:
             if answer.started:
                 raise
-            announce_refusal(exchange, error)
-            await _refuse(exchange, error, receive, answer.send)
+            # The innermost middleware is here first, and its answer passes all the others, which
+            # add their cookies; what is said is up to the instance that refused.
+            owner = scope[SCOPE_KEY].get(error.instance, exchange)
+            announce_refusal(owner, error)
+            await _refuse(owner, error, receive, answer.send)
         except HTTPException as error:
             if answer.started:
                 raise

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.web.exchange import Exchange
-from fastapi_oidc.web.requests import requested_path
+from fastapi_oidc.web.requests import requested_path, route_path
 from fastapi_oidc.web.routes import Role
 
 _PAGE_HEADERS = {
@@ -26,12 +26,18 @@ _PAGE_HEADERS = {
 _POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
 
 
+class SignInRequired(SessionError):
+    """A guard found no session: the one refusal that leads to a login by itself.
+
+    Any other one could be raised by the login, which would then begin again for ever.
+    """
+
+
 def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
     """A page for a person, JSON for a script; without a session a person is sent to sign in."""
     if not is_navigation(exchange.connection):
         return _json(exchange, error)
-    reads = exchange.connection.scope["method"] in ("GET", "HEAD")
-    if error.code is Code.SESSION_REQUIRED and reads:
+    if isinstance(error, SignInRequired) and _is_to_return_to(exchange):
         return RedirectResponse(_login_url(exchange), 302, headers={"Cache-Control": "no-store"})
     return _page(exchange, error)
 
@@ -83,6 +89,12 @@ def _page(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
         f"<p><small>{escape(error.code)}</small></p></main></html>"
     )
     return HTMLResponse(html, error.status, headers=_PAGE_HEADERS | _challenge(exchange, error))
+
+
+def _is_to_return_to(exchange: Exchange[Any, Any]) -> bool:
+    """Whether a login can come back to this request; to a route of the library it cannot."""
+    scope = exchange.connection.scope
+    return scope["method"] in ("GET", "HEAD") and route_path(scope) not in exchange.paths
 
 
 def _login_url(exchange: Exchange[Any, Any]) -> str:

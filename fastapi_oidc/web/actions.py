@@ -1,0 +1,101 @@
+"""What a request of one instance can do: begin and complete a login, sign out, accept a logout."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.flows.backchannel import accept_back_channel_logout
+from fastapi_oidc.flows.callback import complete_login
+from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.flows.login import LoginOptions, begin_login
+from fastapi_oidc.flows.logout import LogoutOptions, begin_logout
+from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
+from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web import answers
+from fastapi_oidc.web.exchange import Exchange, exchange_of
+from fastapi_oidc.web.requests import form_parameters, query_parameters, require_same_origin
+from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.site import RequestData, Site
+
+
+class Actions(Generic[Identity, RequestData]):
+    """Runs the flows for requests of one instance; their cookies go out with the answer.
+
+    Each raises OIDCError, which is then this instance's to answer.
+    """
+
+    def __init__(self, site: Site[Identity, RequestData]) -> None:
+        self.site = site
+
+    async def begin_login(self, request: Request, options: LoginOptions) -> Response:
+        """Send the browser to the provider."""
+        exchange = self._exchange(request)
+        with exchange.owning():
+            redirection = await begin_login(
+                self.site.party,
+                options,
+                redirect_uri=exchange.url(Role.CALLBACK),
+                cookies=exchange.cookies,
+            )
+        exchange.record(redirection.changes)
+        return answers.redirect(redirection.location)
+
+    async def complete_login(self, request: Request) -> SignedIn[Identity] | Refused:
+        """What the provider's answer led to."""
+        exchange = self._exchange(request)
+        with exchange.owning():
+            parameters = await _callback_parameters(request)
+            outcome = await complete_login(
+                self.site.party, self.site.refresher, parameters, exchange.cookies
+            )
+        exchange.record(outcome.changes)
+        if isinstance(outcome, Failed):
+            raise outcome.error
+        if isinstance(outcome, Refused):
+            outcome.error.instance = self.site.name
+        else:
+            exchange.became(outcome.session)
+        return outcome
+
+    async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
+        """Clear the session and send the browser on."""
+        exchange = self._exchange(request)
+        with exchange.owning():
+            require_same_origin(exchange)
+            redirection = await begin_logout(
+                self.site.party,
+                self.site.refresher,
+                options,
+                post_logout_redirect_uri=exchange.url(Role.LOGGED_OUT),
+                cookies=exchange.cookies,
+            )
+        exchange.record(redirection.changes)
+        exchange.became(None)
+        return answers.redirect(redirection.location)
+
+    async def accept_back_channel_logout(self, request: Request) -> Response:
+        """200 when every session the logout token names is revoked; else 400 (2.8)."""
+        party = self.site.party
+        try:
+            form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
+            await accept_back_channel_logout(party, form)
+        except OIDCError as error:
+            now = party.clock.now()
+            party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
+            content = {"error": "invalid_request", "error_description": str(error.code)}
+            return JSONResponse(content, 400, headers=answers.NO_STORE)
+        return Response(status_code=200, headers=answers.NO_STORE)
+
+    def _exchange(self, request: Request) -> Exchange[Identity, RequestData]:
+        return exchange_of(request, self.site.name)
+
+
+async def _callback_parameters(request: Request) -> Parameters:
+    if request.method == "POST":
+        return await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+    return query_parameters(request)
