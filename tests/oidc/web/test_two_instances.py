@@ -6,7 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -87,8 +87,8 @@ def _mount_pages(world: TwoProviders) -> None:
 
     @world.app.get("/both")
     async def both(
-        one: Annotated[OIDCSession[Any], Depends(staff.require_auth)],
-        other: Annotated[OIDCSession[Any], Depends(partners.require_auth)],
+        one: OIDCSession[Any] = Depends(staff.require_auth),
+        other: OIDCSession[Any] = Depends(partners.require_auth),
     ) -> list[str]:
         return [one.sub, other.sub]
 
@@ -96,7 +96,7 @@ def _mount_pages(world: TwoProviders) -> None:
 
         @world.app.get(f"/{name}-page")
         async def page(
-            session: Annotated[OIDCSession[Any], Depends(instance.require_auth)],
+            session: OIDCSession[Any] = Depends(instance.require_auth),
         ) -> str:
             return session.sub
 
