@@ -12,7 +12,7 @@ from pathlib import Path
 FIELDS = "Fields"
 
 MODELS = """
-from typing import TypedDict
+from typing_extensions import TypedDict
 
 from generated_vmm.model import Absent
 """
@@ -49,8 +49,8 @@ def add_absent(package: Path, version: str, written: Path) -> list[str]:
     The notes name what was added; a monitor as new as the written code gets nothing.
     """
     models, operations = package / "models" / "__init__.py", package / "operations.py"
-    no_models = sorted(_used(written, "models") - _defined(models))
-    no_operations = sorted(_used(written, "operations") - _defined(operations))
+    no_models = sorted(_used(written, "models") - defined(models))
+    no_operations = sorted(_used(written, "operations") - defined(operations))
     if no_models:
         _append(models, MODELS, [(_model(name), name) for name in no_models], version)
     if no_operations:
@@ -87,7 +87,8 @@ def _generated_modules(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def _defined(module: Path) -> set[str]:
+def defined(module: Path) -> set[str]:
+    """The names that a generated module has."""
     return set(_names(ast.parse(module.read_text(encoding="utf-8"))))
 
 

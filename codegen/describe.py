@@ -6,7 +6,6 @@ import copy
 import inspect
 import keyword
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 
 from pydantic import BaseModel
 
@@ -14,18 +13,21 @@ from codegen.document import (
     TARGET,
     Document,
     Unusable,
-    answer_of,
     body_of,
     operations_of,
+    references_in,
     schemas_of,
 )
 from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay
+from codegen.requirements import require_generable
 
-# What the templates import into the modules of the models.
-IMPORTED = {
-    "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "JsonValue",
-    "Literal", "NotRequired", "Operation", "TypeAlias", "TypedDict",
+# How our words for a path on the host begin.
+HOST_PATH = "Host path "
+
+ARGUMENTS = {
+    "minimum": "ge", "maximum": "le", "minLength": "min_length", "maxLength": "max_length",
+    "minItems": "min_length", "maxItems": "max_length", "pattern": "pattern",
 }  # fmt: skip
 
 # What every model has beside what pydantic gives it. Not read from `generated_vmm`: the package
@@ -47,37 +49,22 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
 def for_generator(document: Document) -> Document:
     """The description as openapi-python-client is to see it, with notes (`x-`) to our templates.
 
-    Raises `Unusable` when an operation takes or answers something else than a named schema, or
-    when schemas contain each other.
+    Raises `Unusable` for a description that no client can be generated from.
     """
     document = copy.deepcopy(document)
-    _require_order(schemas_of(document))
-    _require_free_names(schemas_of(document))
-    _require_models(schemas_of(document))
+    require_generable(document)
     sent = _sent_schemas(document)
     for name, schema in schemas_of(document).items():
-        schema["x-fields"] = name in sent and "properties" in schema
+        schema["x-free-form"] = is_free_form(schema)
+        schema["x-fields"] = name in sent and schema["type"] == "object"
         schema["x-in-path"] = sorted(sent.get(name, ()))
         for field, member in schema.get("properties", {}).items():
             _annotate(field, member)
     for path, method, operation in operations_of(document):
-        _one_answer(operation, f"{method.upper()} {path}")
         # The generator keeps no operationId; the summary carries it to the template.
         operation["summary"] = operation["operationId"]
         operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
-
-
-def references_in(value: object) -> Iterator[str]:
-    """The names of the schemas that a part of a document refers to."""
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"].removeprefix(TARGET)
-        for member in value.values():
-            yield from references_in(member)
-    elif isinstance(value, list):
-        for element in value:
-            yield from references_in(element)
 
 
 def _name_inline_objects(document: Document) -> None:
@@ -146,38 +133,37 @@ def _sent_schemas(document: Document) -> dict[str, set[str]]:
     return sent
 
 
-def _require_order(schemas: Document) -> None:
-    """The modules of the models import each other, which works in one direction only."""
-    try:
-        TopologicalSorter({n: list(references_in(schemas[n])) for n in schemas}).prepare()
-    except CycleError as error:
-        circle = " -> ".join(error.args[1])
-        raise Unusable(f"#/components/schemas: a circle of references, {circle}") from error
-
-
-def _require_free_names(schemas: Document) -> None:
-    """A model may not take the name of what its module imports or of another's arguments."""
-    for name in schemas:
-        if name in IMPORTED or name.removesuffix("Fields") in schemas.keys() - {name}:
-            raise Unusable(f"#/components/schemas/{name}: generated code has this name already")
-
-
-def _require_models(schemas: Document) -> None:
-    """What is named becomes a model or an alias of values; anything else would lose its limits."""
-    for name, schema in schemas.items():
-        if schema.get("nullable") or (schema.get("type") != "object" and "enum" not in schema):
-            raise Unusable(f"#/components/schemas/{name}: neither an object nor an enum")
-
-
 def _annotate(field: str, member: Document) -> None:
     """Keep the generator from making types we do not want; what it cannot say goes into `x-`."""
     if member.pop("nullable", False):
         member["x-nullable"] = True
     if member.get("type") == "string":
         member.pop("format", None)
+    member["x-host-path"] = is_host_path(member)
+    member["x-limits"] = limits(member)
     name = field.replace("-", "_")
     if _is_taken(name):
         member["x-python-name"] = f"{name}_"
+    member["x-keyword"] = f"{name}_" if keyword.iskeyword(name) else name
+
+
+def is_free_form(schema: Document) -> bool:
+    """Whether an object has members of any name."""
+    return not schema.get("properties") and schema.get("additionalProperties") is not False
+
+
+def is_host_path(member: Document) -> bool:
+    """Whether our words for a text say that it is a path: then it may be given as a path object."""
+    return member.get("type") == "string" and str(member.get("description")).startswith(HOST_PATH)
+
+
+def limits(member: Document) -> str:
+    """What is described of a value beside its type, as arguments of pydantic's `Field`.
+
+    Taken out of the member: the generator keeps bounds as floats, which have 53 bits.
+    """
+    found = {ARGUMENTS[key]: member.pop(key) for key in ARGUMENTS if key in member}
+    return ", ".join(f"{argument}={value!r}" for argument, value in found.items())
 
 
 def _docstring(operation: Document, endpoint: str) -> str:
@@ -190,12 +176,3 @@ def _is_taken(name: str) -> bool:
     """Whether a field of this name would hide what every model has, its metaclass included."""
     inherited = {*dir(BaseModel), *(known for known, _ in inspect.getmembers(type(BaseModel)))}
     return name in inherited | OWN_METHODS or keyword.iskeyword(name)
-
-
-def _one_answer(operation: Document, place: str) -> None:
-    successes = [status for status in operation["responses"] if status.startswith("2")]
-    if len(successes) != 1:
-        raise Unusable(f"{place}: expected one 2xx status, found {successes}")
-    for schema in (body_of(operation), answer_of(operation)):
-        if schema is not None and "$ref" not in schema:
-            raise Unusable(f"{place}: a body that is no named schema cannot be generated")

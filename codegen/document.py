@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -64,6 +65,25 @@ class Node:
             self.refuse(f"expected text, found {self.value!r:.60}")
         return self.value
 
+    def printable(self) -> str:
+        """The value of a string that stands in generated code as it is."""
+        text = self.text()
+        if not text.isprintable():
+            self.refuse(f"{text!r:.60} has characters that cannot be printed")
+        return text
+
+    def json(self) -> object:
+        """The value, when it is one that JSON has: YAML has dates, sets, bytes and others."""
+        if isinstance(self.value, dict):
+            return {key: member.json() for key, member in self.members().items()}
+        if isinstance(self.value, list):
+            return [element.json() for element in self.elements()]
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            self.refuse(f"{self.value} is no value of JSON")
+        if self.value is not None and not isinstance(self.value, str | int | float):
+            self.refuse(f"{self.value!r:.60} is no value of JSON")
+        return self.value
+
     def flag(self) -> bool:
         """The value of a boolean."""
         if not isinstance(self.value, bool):
@@ -120,6 +140,18 @@ def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
         for method in METHODS:
             if method in item:
                 yield path, method, item[method]
+
+
+def references_in(value: object) -> Iterator[str]:
+    """The names of the schemas that a part of a document refers to."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"].removeprefix(TARGET)
+        for member in value.values():
+            yield from references_in(member)
+    elif isinstance(value, list):
+        for element in value:
+            yield from references_in(element)
 
 
 def body_of(operation: Document) -> Document | None:

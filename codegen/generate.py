@@ -57,4 +57,4 @@ def _run(module: str, *arguments: str) -> None:
     )
     if done.returncode:
         said = " ".join((done.stderr + done.stdout).split())
-        raise Unusable(f"{module} failed: {said:.2000}")
+        raise Unusable(f"{module} failed: {said[-2000:]}")

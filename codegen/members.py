@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from codegen.describe import references_in
-from codegen.document import Document, answer_of, body_of, operations_of
+from codegen.document import Document, answer_of, body_of, operations_of, references_in
 
 HEAD = Path(__file__).with_name("members_head.md")
 COLUMNS = """

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.absent import add_absent
+from codegen.absent import add_absent, defined
 from codegen.async_facade import derive_folder
 from codegen.describe import describe
 from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
@@ -14,6 +14,7 @@ from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
 from codegen.members import members_page
 from codegen.overlay import read_overlay
+from codegen.requirements import require_unclaimed
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 
 PACKAGE = "_generated"
@@ -107,6 +108,7 @@ def make(project: Project, spec: Path, folder: Path) -> Run:
 
 def _make_package(project: Project, document: Document, notes: list[str], target: Path) -> None:
     generate_package(document, target)
+    require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     derive_folder(target / ASYNC_FACADE, project.written / "facade")
     notes += add_absent(target, document["info"]["version"], project.written)
     format_package(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -38,19 +39,19 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     if "$ref" in members:
         facts |= _reference(members["$ref"], known)
     facts |= _type_of(members)
-    facts |= {key: _number(members[key]) for key in BOUNDS if key in members}
+    facts |= {key: _bound(key, members, facts) for key in BOUNDS if key in members}
     facts |= {key: members[key].flag() for key in FLAGS if key in members}
-    facts |= {key: members[key].text() for key in ("format", "pattern") if key in members}
-    _require_expression(members)
+    facts |= {key: members[key].printable() for key in ("format", "pattern") if key in members}
     if "enum" in members:
         facts["enum"] = _enum(members["enum"])
     if "default" in members:
-        facts["default"] = members["default"].value
+        facts["default"] = members["default"].json()
     facts |= _facts_of_object(node, members, known)
     if "items" in members:
         facts["items"] = _facts_of_element(members["items"], known)
     _require_type(node, facts)
     _require_suiting_limits(node, facts)
+    _require_room(node, facts)
     return facts["allOf"][0] if list(facts) == ["allOf"] else facts
 
 
@@ -111,22 +112,30 @@ def _require_suiting_limits(node: Node, facts: Document) -> None:
         node.refuse("a reference and a type of its own")
 
 
-def _require_expression(members: dict[str, Node]) -> None:
-    if "pattern" in members:
-        try:
-            re.compile(members["pattern"].text())
-        except re.error as error:
-            members["pattern"].refuse(f"no regular expression: {error}")
+def _bound(key: str, members: dict[str, Node], facts: Document) -> int | float:
+    """A bound; that of whole numbers is the nearest whole one that says the same."""
+    node = members[key]
+    value = node.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        node.refuse(f"expected a finite number, found {value!r:.60}")
+    if key not in ("minimum", "maximum"):
+        if value < 0 or value != int(value):
+            node.refuse(f"expected a length, found {value!r:.60}")
+        return int(value)
+    if facts.get("type") == "integer":
+        return math.ceil(value) if key == "minimum" else math.floor(value)
+    return value
 
 
-def _number(node: Node) -> int | float:
-    if isinstance(node.value, bool) or not isinstance(node.value, int | float):
-        node.refuse(f"expected a number, found {node.value!r:.60}")
-    return node.value
+def _require_room(node: Node, facts: Document) -> None:
+    """Bounds have to leave some value."""
+    for low, high in (BOUNDS[:2], BOUNDS[2:4], BOUNDS[4:]):
+        if low in facts and high in facts and facts[low] > facts[high]:
+            node.refuse(f"nothing lies between '{low}' and '{high}'")
 
 
 def _enum(node: Node) -> list[str]:
-    values = [value.text() for value in node.elements()]
+    values = [value.printable() for value in node.elements()]
     if not values or len(set(values)) < len(values):
         node.refuse("an enum needs values, each once")
     return values
@@ -164,8 +173,12 @@ def repeated(names: Iterable[str]) -> list[str]:
     seen: set[str] = set()
     found = []
     for name in names:
-        plain = name.replace("-", "").replace("_", "").lower()
-        if plain in seen:
+        if plain(name) in seen:
             found.append(name)
-        seen.add(plain)
+        seen.add(plain(name))
     return found
+
+
+def plain(name: str) -> str:
+    """The name but for case and the characters that Python's names lack."""
+    return name.replace("-", "").replace("_", "").lower()

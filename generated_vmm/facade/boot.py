@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model, require_id
 from generated_vmm.operation import Operation
@@ -10,12 +12,12 @@ ROOT_DRIVE: Fields = {"drive_id": "rootfs", "is_root_device": True}
 
 
 def boot_steps(
-    boot_source: str | models.BootSource | Fields,
-    root_drive: str | models.Drive | Fields | None,
+    boot_source: str | os.PathLike[str] | models.BootSource | Fields,
+    root_drive: str | os.PathLike[str] | models.Drive | Fields | None,
     machine_config: models.MachineConfiguration | Fields | None,
 ) -> list[Operation[None]]:
     """The calls that boot a microVM, in order."""
-    if isinstance(boot_source, str):
+    if isinstance(boot_source, str | os.PathLike):
         boot_source = {"kernel_image_path": boot_source}
     steps = [operations.put_guest_boot_source(as_model(models.BootSource, boot_source, {}))]
     if root_drive is not None:
@@ -33,9 +35,9 @@ def boot_steps(
     ]
 
 
-def as_root_drive(root_drive: str | models.Drive | Fields) -> models.Drive:
+def as_root_drive(root_drive: str | os.PathLike[str] | models.Drive | Fields) -> models.Drive:
     """The drive to boot from; ValueError when it says that it is not the root device."""
-    if isinstance(root_drive, str):
+    if isinstance(root_drive, str | os.PathLike):
         root_drive = {"path_on_host": root_drive}
     if not isinstance(root_drive, models.Drive):
         root_drive = {**ROOT_DRIVE, **root_drive}

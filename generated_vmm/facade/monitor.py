@@ -12,6 +12,7 @@ from typing import Unpack, overload
 from pydantic import JsonValue
 
 from generated_vmm._generated import models, operations
+from generated_vmm.accepted import Json
 from generated_vmm.binding import Fields, as_model
 from generated_vmm.facade.sender import Resource, Sender
 
@@ -66,10 +67,10 @@ class MmdsResource(Resource):
         """The metadata, at any time; empty when there is none (GET /mmds)."""
         return self._send(operations.get_mmds()).root
 
-    def set(self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
+    def set(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
         """Replaces the metadata, at any time (PUT /mmds)."""
         self._send(operations.put_mmds(as_model(models.MmdsContentsObject, contents, {})))
 
-    def update(self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
+    def update(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
         """Merges into the metadata, at any time; None removes a key (PATCH /mmds, RFC 7396)."""
         self._send(operations.patch_mmds(as_model(models.MmdsContentsObject, contents, {})))

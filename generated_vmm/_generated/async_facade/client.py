@@ -105,15 +105,15 @@ class AsyncVmmClient(AsyncMonitorApi):
 
     async def boot(
         self,
-        boot_source: str | models.BootSource | Fields,
-        root_drive: str | models.Drive | Fields | None = None,
+        boot_source: str | os.PathLike[str] | models.BootSource | Fields,
+        root_drive: str | os.PathLike[str] | models.Drive | Fields | None = None,
         machine_config: models.MachineConfiguration | Fields | None = None,
     ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
 
-        A text is a host path: the kernel's, the root drive's. Without `root_drive` the boot source
-        needs an initrd; without `machine_config` the monitor's defaults hold. All values are
-        checked before anything is sent. Other devices are set before, with their members.
+        A text or path object is a host path: the kernel's, the root drive's. Without `root_drive`
+        the boot source needs an initrd; without `machine_config` the monitor's defaults hold. All
+        values are checked before anything is sent. Set other devices before, with their members.
         """
         for step in boot_steps(boot_source, root_drive, machine_config):
             await self.send(step)

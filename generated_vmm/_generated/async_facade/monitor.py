@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated.async_facade.sender import AsyncResource, AsyncSender
+from generated_vmm.accepted import Json
 from generated_vmm.binding import Fields, as_model
 
 
@@ -73,12 +74,10 @@ class AsyncMmdsResource(AsyncResource):
         """The metadata, at any time; empty when there is none (GET /mmds)."""
         return (await self._send(operations.get_mmds())).root
 
-    async def set(self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /) -> None:
+    async def set(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
         """Replaces the metadata, at any time (PUT /mmds)."""
         await self._send(operations.put_mmds(as_model(models.MmdsContentsObject, contents, {})))
 
-    async def update(
-        self, contents: models.MmdsContentsObject | Mapping[str, JsonValue], /
-    ) -> None:
+    async def update(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
         """Merges into the metadata, at any time; None removes a key (PATCH /mmds, RFC 7396)."""
         await self._send(operations.patch_mmds(as_model(models.MmdsContentsObject, contents, {})))

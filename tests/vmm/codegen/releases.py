@@ -94,7 +94,7 @@ def release_1_7() -> dict[str, Any]:
 
 
 def unlike_any_release() -> dict[str, Any]:
-    """Everything that the importer knows and no release has used so far."""
+    """The committed description, and everything that the importer knows and no release has used."""
     text = {"type": "string"}
     members = {
         "class": text,
@@ -103,6 +103,8 @@ def unlike_any_release() -> dict[str, Any]:
         "to_json": text,
         "type": text,
         "kebab-case": {"type": "integer", "minimum": -1, "maximum": 2**40},
+        "huge": {"type": "integer", "minimum": -(2**63) - 1, "maximum": 2**64 + 1},
+        "whole": {"type": "integer", "minimum": 0.5, "maximum": 10.0},
         "share": {"type": "number", "minimum": 0.5, "maximum": 1.5},
         "code": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": r'^[a-z"\d]+$'},
         "when": {"type": "string", "format": "date-time"},
@@ -111,10 +113,12 @@ def unlike_any_release() -> dict[str, Any]:
         "modes": {"type": "array", "items": {"type": "string", "enum": ["a b", "2M", "None"]}},
         "inner": {"type": "object", "properties": {"deep": {"type": "object"}}},
         "parts": {"type": "array", "items": {"type": "object", "properties": {"id": text}}},
+        "notes": {"type": "array", "items": {"type": "object"}},
         "by_name": {
             "type": "object",
             "additionalProperties": {"type": "object", "properties": {"id": text}},
         },
+        "lists": {"type": "object", "additionalProperties": {"type": "array", "items": text}},
         "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
         "needed": {"type": ["string", "null"]},
         "absent": {"oneOf": [{"$ref": "#/components/schemas/Empty"}, {"type": "null"}]},
@@ -144,9 +148,10 @@ def unlike_any_release() -> dict[str, Any]:
         "requestBody": {"content": schema("Empty")},
         "responses": {"204": {"description": "x"}},
     }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "x", "version": "9.0.0"},
-        "paths": {"/things/{a}/of/{id}": {"put": put}, "/things": {"get": get, "patch": patch}},
-        "components": {"schemas": schemas},
+    document = committed() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
+    document["paths"] |= {
+        "/things/{a}/of/{id}": {"put": put},
+        "/things": {"get": get, "patch": patch},
     }
+    document["components"]["schemas"] |= schemas
+    return document

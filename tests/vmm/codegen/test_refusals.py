@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from codegen.describe import describe, for_generator
 from codegen.document import Node, Unusable
 from codegen.import_spec import facts_of_description, import_spec
-from tests.vmm.codegen.descriptions import committed, edited, write
+from codegen.requirements import require_unclaimed
+from tests.vmm.codegen.descriptions import PROJECT, committed, edited, write
 
 SCHEMAS = "#/definitions"
 VSOCK = f"{SCHEMAS}/Vsock"
 UDS = f"{VSOCK}/properties/uds_path"
+CID = f"{VSOCK}/properties/guest_cid"
 ACTIONS = "#/paths/~1actions/put"
 
 
@@ -40,8 +43,7 @@ UNKNOWN = [
     (ACTIONS, {"tags": ["<tag>"]}, f"{ACTIONS}/tags/0", "cannot become a name in Python"),
     (UDS, {"uniqueItems": True}, f"{UDS}/uniqueItems", "is not a construct"),
     (UDS, {"minimum": 1}, UDS, "'minimum' does not suit the type"),
-    (f"{VSOCK}/properties/guest_cid", {"enum": ["3"]}, f"{VSOCK}/properties/guest_cid",
-     "'enum' does not suit the type"),
+    (CID, {"enum": ["3"]}, CID, "'enum' does not suit the type"),
     (UDS, {"$ref": "#/definitions/Drive"}, UDS, "a reference and a type of its own"),
     (f"{SCHEMAS}/MmdsConfig/properties/network_interfaces/items", {"minLength": 1},
      f"{SCHEMAS}/MmdsConfig/properties/network_interfaces/items", "'minLength' of an element"),
@@ -55,8 +57,20 @@ UNKNOWN = [
     (UDS, {"type": "file"}, f"{UDS}/type", "type 'file' cannot be generated"),
     (UDS, {"type": "array"}, UDS, "an array without 'items'"),
     (UDS, {"type": ["string", "integer"]}, f"{UDS}/type", "cannot be generated"),
-    (UDS, {"pattern": "("}, f"{UDS}/pattern", "no regular expression"),
-    (UDS, {"minLength": "1"}, f"{UDS}/minLength", "expected a number"),
+    (UDS, {"pattern": "a\nb"}, f"{UDS}/pattern", "characters that cannot be printed"),
+    (UDS, {"format": "a\x7f"}, f"{UDS}/format", "characters that cannot be printed"),
+    (UDS, {"minLength": "1"}, f"{UDS}/minLength", "expected a finite number"),
+    (UDS, {"minLength": -1}, f"{UDS}/minLength", "expected a length, found -1"),
+    (UDS, {"maxLength": 1.5}, f"{UDS}/maxLength", "expected a length, found 1.5"),
+    (UDS, {"minLength": 2, "maxLength": 1}, UDS, "nothing lies between 'minLength' and"),
+    (CID, {"maximum": float("inf")}, f"{CID}/maximum", "expected a finite number, found inf"),
+    (CID, {"maximum": True}, f"{CID}/maximum", "expected a finite number, found True"),
+    (CID, {"minimum": 4.1, "maximum": 4.9}, CID, "nothing lies between 'minimum' and 'maximum'"),
+    (CID, {"default": date(2026, 1, 1)}, f"{CID}/default", "is no value of JSON"),
+    (CID, {"default": [b"x"]}, f"{CID}/default/0", "is no value of JSON"),
+    (CID, {"default": float("nan")}, f"{CID}/default", "nan is no value of JSON"),
+    (UDS, {"enum": ["a\tb"]}, f"{UDS}/enum/0", "characters that cannot be printed"),
+    (UDS, {"enum": ["a\ud800"]}, f"{UDS}/enum/0", "characters that cannot be printed"),
     (UDS, {"readOnly": "yes"}, f"{UDS}/readOnly", "expected true or false"),
     (UDS, {"enum": []}, f"{UDS}/enum", "an enum needs values"),
     (UDS, {"enum": ["a", False]}, f"{UDS}/enum/1", "expected text, found False"),
@@ -105,23 +119,35 @@ def test_a_description_without_a_part_is_refused(missing: str, tmp_path: Path) -
         import_spec(path)
 
 
-def test_schemas_in_a_circle_are_refused(tmp_path: Path) -> None:
-    document = edited(
-        lambda document: _change(
-            document, f"{SCHEMAS}/TokenBucket/properties", {"up": {"$ref": "#/definitions/Drive"}}
-        )
+def refused(document: dict[str, Any], reason: str) -> None:
+    """The description is one that can be read, and nothing can be generated from it."""
+    described, _ = describe(facts_of_description(Node(document)), [])
+    with pytest.raises(Unusable, match=reason) as caught:
+        for_generator(described)
+    assert "\n" not in str(caught.value)
+
+
+def test_schemas_in_a_circle_are_refused() -> None:
+    up = {"up": {"$ref": "#/definitions/Drive"}}
+    refused(
+        edited(lambda found: _change(found, f"{SCHEMAS}/TokenBucket/properties", up)),
+        "a circle of references",
     )
-    described, _ = describe(facts_of_description(Node(document)), [])
-    with pytest.raises(Unusable, match="a circle of references"):
-        for_generator(described)
 
 
-@pytest.mark.parametrize("name", ["Field", "DriveFields"])
-def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: Path) -> None:
-    document = edited(lambda document: _change(document, SCHEMAS, {name: {"type": "object"}}))
-    described, _ = describe(facts_of_description(Node(document)), [])
-    with pytest.raises(Unusable, match=f"{name}: generated code has this name already"):
-        for_generator(described)
+@pytest.mark.parametrize("name", ["Field", "DriveFields", "Json"])
+def test_a_name_that_generated_code_has_already_is_refused(name: str) -> None:
+    refused(
+        edited(lambda found: _change(found, SCHEMAS, {name: {"type": "object"}})),
+        f"{name}: generated code has this name already",
+    )
+
+
+@pytest.mark.parametrize("name", ["AsyncVmmClient", "VmmError", "to_config_file"])
+def test_a_name_that_the_package_exports_is_refused(name: str) -> None:
+    require_unclaimed({"Drive", "API"}, PROJECT.written)
+    with pytest.raises(Unusable, match=f"{name}: generated_vmm has this name already"):
+        require_unclaimed({"Drive", name}, PROJECT.written)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +158,49 @@ def test_a_name_that_generated_code_has_already_is_refused(name: str, tmp_path: 
         {"type": "object", "nullable": True},
     ],
 )
-def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any], tmp_path: Path) -> None:
-    document = edited(lambda document: _change(document, SCHEMAS, {"Port": schema}))
-    described, _ = describe(facts_of_description(Node(document)), [])
-    with pytest.raises(Unusable, match="Port: neither an object nor an enum"):
-        for_generator(described)
+def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any]) -> None:
+    refused(
+        edited(lambda found: _change(found, SCHEMAS, {"Port": schema})),
+        "Port: neither an object nor an enum",
+    )
 
 
-def test_a_server_with_a_path_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyword", ["pattern", "format"])
+@pytest.mark.parametrize("expression", ["(", "(?=a)b.*", "a(?!b)", "(?<=a)b", r"(a)\1", "a{{2}"])
+def test_a_pattern_that_pydantic_cannot_check_is_refused(keyword: str, expression: str) -> None:
+    refused(
+        edited(lambda found: _change(found, UDS, {keyword: expression})),
+        "Vsock.uds_path: pydantic cannot check this pattern",
+    )
+
+
+@pytest.mark.parametrize("name", ["quote", "Quote", "body", "models", "no_answer"])
+def test_a_parameter_that_would_hide_generated_code_is_refused(name: str) -> None:
+    def rename(found: dict[str, Any]) -> None:
+        operation = found["paths"].pop("/drives/{drive_id}")["put"] | {"operationId": "other"}
+        operation["parameters"][0]["name"] = name
+        found["paths"][f"/drives/of/{{{name}}}"] = {"put": operation}
+        found["paths"]["/drives/{drive_id}"] = edited(lambda _: None)["paths"]["/drives/{drive_id}"]
+
+    refused(edited(rename), f"PUT /drives/of/{{{name}}}: generated code has the name '{name}'")
+
+
+@pytest.mark.parametrize("name", ["quote", "models", "noAnswer"])
+def test_an_operation_that_would_hide_generated_code_is_refused(name: str) -> None:
+    vsock = "#/paths/~1vsock/put"
+    refused(
+        edited(lambda found: _change(found, vsock, {"operationId": name})),
+        f"PUT /vsock: generated code has the name '{name}'",
+    )
+
+
+def test_a_description_of_something_else_is_refused() -> None:
+    pets = {"get": {"operationId": "listPets", "responses": {"200": {"description": "x"}}}}
+    document = {"swagger": "2.0", "info": {"version": "1.0.0"}, "paths": {"/pets": pets}}
+    refused(document, r"describes no Firecracker monitor: it lacks GET / \(describeInstance\), PUT")
+
+
+def test_a_server_with_a_path_is_refused() -> None:
     document = committed() | {"servers": [{"url": "http://localhost/"}]}
     facts_of_description(Node(document))
     document["servers"][0]["url"] = "http://localhost/v1"
@@ -147,21 +208,23 @@ def test_a_server_with_a_path_is_refused(tmp_path: Path) -> None:
         facts_of_description(Node(document))
 
 
-def test_a_body_that_is_no_object_is_refused(tmp_path: Path) -> None:
-    document = edited(
-        lambda document: _change(
-            document, f"{ACTIONS}/parameters/0", {"schema": {"type": "string"}}
-        )
-    )
-    described, _ = describe(facts_of_description(Node(document)), [])
-    with pytest.raises(Unusable, match="PUT /actions: a body that is no named schema"):
-        for_generator(described)
+BODY = f"{ACTIONS}/parameters/0"
 
 
-def test_two_successes_of_one_operation_are_refused(tmp_path: Path) -> None:
-    document = edited(
-        lambda document: _change(document, f"{ACTIONS}/responses", {"200": {"description": "x"}})
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "string"}, "PUT /actions: a body that is no named schema"),
+        ({"$ref": "#/definitions/CpuTemplate"}, r"PUT /actions: a body that is no object \(CpuTem"),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused(schema: dict[str, Any], reason: str) -> None:
+    refused(edited(lambda found: _change(found, BODY, {"schema": schema})), reason)
+
+
+def test_two_successes_of_one_operation_are_refused() -> None:
+    success = {"200": {"description": "x"}}
+    refused(
+        edited(lambda found: _change(found, f"{ACTIONS}/responses", success)),
+        "PUT /actions: expected one 2xx status",
     )
-    described, _ = describe(facts_of_description(Node(document)), [])
-    with pytest.raises(Unusable, match="PUT /actions: expected one 2xx status"):
-        for_generator(described)

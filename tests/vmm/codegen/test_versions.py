@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, JsonValue, RootModel
 from pydantic.fields import FieldInfo
 
-from codegen.describe import references_in
-from codegen.document import answer_of, body_of, operations_of, schemas_of
+from codegen.document import answer_of, body_of, operations_of, references_in, schemas_of
 from generated_vmm.operation import Operation
 from tests.vmm.codegen.conftest import Generated
 

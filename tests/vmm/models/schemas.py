@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from codegen.describe import references_in
-from codegen.document import Document, answer_of, body_of, operations_of, schemas_of
+from codegen.document import Document, answer_of, body_of, operations_of, references_in, schemas_of
 from codegen.pipeline import described
 from generated_vmm._generated import models
 from generated_vmm.model import ApiDocument, ApiModel

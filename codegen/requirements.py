@@ -1,0 +1,148 @@
+"""What a description must be, once it is repaired, for a client to be generated from it.
+
+Each function is one rule and raises `Unusable` with the place and the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TypeGuard
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from codegen.document import (
+    Document,
+    Unusable,
+    answer_of,
+    body_of,
+    operations_of,
+    references_in,
+    schemas_of,
+)
+from codegen.repairs import schemas_and_members
+from codegen.schemas import plain
+
+# Without these calls no machine boots: every monitor since 1.7 has them.
+CORE = {
+    "describeInstance": "GET /",
+    "createSyncAction": "PUT /actions",
+    "putGuestBootSource": "PUT /boot-source",
+    "putGuestDriveByID": "PUT /drives/{drive_id}",
+    "getMachineConfiguration": "GET /machine-config",
+    "putMachineConfiguration": "PUT /machine-config",
+    "getFirecrackerVersion": "GET /version",
+    "patchVm": "PATCH /vm",
+    "getExportVmConfig": "GET /vm/config",
+}
+
+# What the templates import into the modules of the models.
+IN_MODELS = {
+    "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
+    "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PathLike",
+    "Sequence", "TypeAlias", "TypedDict",
+}  # fmt: skip
+# What they import into the module of the operations, and what every operation may take.
+IN_OPERATIONS = {"Operation", "annotations", "models", "no_answer", "quote", "str"}
+BODY = "body"
+
+
+def require_generable(document: Document) -> None:
+    """Everything below that can be seen in the description alone."""
+    require_core(document)
+    require_order(schemas_of(document))
+    require_free_names(schemas_of(document))
+    require_models(schemas_of(document))
+    require_patterns(document)
+    for path, method, operation in operations_of(document):
+        require_one_answer(operation, f"{method.upper()} {path}")
+        require_object_bodies(document, operation, f"{method.upper()} {path}")
+        require_free_parameters(operation, f"{method.upper()} {path}")
+
+
+def require_core(document: Document) -> None:
+    """The description is a monitor's: it has the calls that every monitor has."""
+    found = {
+        operation["operationId"]: f"{method.upper()} {path}"
+        for path, method, operation in operations_of(document)
+    }
+    lacking = [f"{place} ({name})" for name, place in CORE.items() if found.get(name) != place]
+    if lacking:
+        raise Unusable(f"this describes no Firecracker monitor: it lacks {', '.join(lacking)}")
+
+
+def require_order(schemas: Document) -> None:
+    """The modules of the models import each other, which works in one direction only."""
+    try:
+        TopologicalSorter({n: list(references_in(schemas[n])) for n in schemas}).prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise Unusable(f"#/components/schemas: a circle of references, {circle}") from error
+
+
+def require_free_names(schemas: Document) -> None:
+    """A model may not take the name of what its module imports or of another's arguments."""
+    for name in schemas:
+        if name in IN_MODELS or name.removesuffix("Fields") in schemas.keys() - {name}:
+            raise Unusable(f"#/components/schemas/{name}: generated code has this name already")
+
+
+def require_models(schemas: Document) -> None:
+    """What is named becomes a model or an alias of values; anything else would lose its limits."""
+    for name, schema in schemas.items():
+        if schema.get("nullable") or (schema.get("type") != "object" and "enum" not in schema):
+            raise Unusable(f"#/components/schemas/{name}: neither an object nor an enum")
+
+
+def require_patterns(document: Document) -> None:
+    """pydantic can check every pattern: its engine has no look-around and no back-references."""
+    for place, schema in schemas_and_members(document):
+        if "pattern" in schema:
+            try:
+                SchemaValidator(core_schema.str_schema(pattern=schema["pattern"]))
+            except SchemaError as error:
+                said = " ".join(str(error).split())
+                raise Unusable(f"{place}: pydantic cannot check this pattern: {said}") from error
+
+
+def require_one_answer(operation: Document, place: str) -> None:
+    """A call has one way to succeed."""
+    successes = [status for status in operation["responses"] if status.startswith("2")]
+    if len(successes) != 1:
+        raise Unusable(f"{place}: expected one 2xx status, found {successes}")
+
+
+def require_object_bodies(document: Document, operation: Document, place: str) -> None:
+    """What is sent or answered is a model."""
+    for schema in (body_of(operation), answer_of(operation)):
+        if schema is None:
+            continue
+        if "$ref" not in schema:
+            raise Unusable(f"{place}: a body that is no named schema cannot be generated")
+        name = next(references_in(schema))
+        if schemas_of(document)[name]["type"] != "object":
+            raise Unusable(f"{place}: a body that is no object ({name}) cannot be generated")
+
+
+def require_free_parameters(operation: Document, place: str) -> None:
+    """An operation and its parameters hide nothing that generated code needs."""
+    parameters = [parameter["name"] for parameter in operation.get("parameters", [])]
+    taken = {plain(name) for name in (*IN_OPERATIONS, BODY)}
+    for name in (operation["operationId"], *parameters):
+        if plain(name) in taken:
+            raise Unusable(f"{place}: generated code has the name {name!r} already")
+
+
+def require_unclaimed(names: Iterable[str], written: Path) -> None:
+    """No model takes the name of something that the package exports itself."""
+    tree = ast.parse((written / "__init__.py").read_text(encoding="utf-8"))
+    lists = (node.value for node in tree.body if _assigns(node, "__all__"))
+    exported = {name for found in lists for name in ast.literal_eval(found)}
+    for name in sorted(exported & set(names)):
+        raise Unusable(f"#/components/schemas/{name}: generated_vmm has this name already")
+
+
+def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
