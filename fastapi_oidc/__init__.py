@@ -19,13 +19,14 @@ from fastapi_oidc.flows.outcomes import SignedIn
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.memory import (
     MemoryRefreshLock,
     MemoryRevocationStore,
     MemorySessionStore,
 )
-from fastapi_oidc.session.model import OIDCSession, PublicSession, RevocationRecord, Tokens
+from fastapi_oidc.session.model import EndReason, OIDCSession, PublicSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.settings import OIDCSettings
@@ -44,6 +45,7 @@ __all__ = [
     "Code",
     "ConfigurationError",
     "CookieTooLarge",
+    "EndReason",
     "Event",
     "EventName",
     "IdentityContext",

@@ -22,16 +22,19 @@ from fastapi_oidc.flows.refresh import refreshed
 from fastapi_oidc.flows.refresher import Refresher, SharedSuccessors
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.provider import Provider
+from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookie_keeper import CookieKeeper
 from fastapi_oidc.session.cookies import CookieNames, SameSite
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.keeper import CookieKeeper, Keeper, StoreKeeper
+from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.reference import ReferenceCookie
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.store_keeper import StoreKeeper
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
@@ -77,7 +80,8 @@ def assembled(
     """The instance as the web layer sees it; raises ConfigurationError."""
     settings, keys, names = parts.settings, parts.settings.key_ring(), parts.settings.cookie_names()
     codec = SessionCodec(_identity_type(parts))
-    keeper = _keeper(parts, codec, keys, names)
+    revocations = _revocations(parts)
+    keeper = _keeper(parts, codec, keys, names, revocations)
     # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
@@ -90,7 +94,7 @@ def assembled(
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
-        revocations=_revocations(parts),
+        revocations=revocations,
         announcer=_announcer(parts),
     )
     return Site(
@@ -121,16 +125,23 @@ def _provider(parts: Parts[Identity]) -> Provider:
 
 
 def _keeper(
-    parts: Parts[Identity], codec: SessionCodec[Identity], keys: KeyRing, names: CookieNames
+    parts: Parts[Identity],
+    codec: SessionCodec[Identity],
+    keys: KeyRing,
+    names: CookieNames,
+    revocations: RevocationStore | None,
 ) -> Keeper[Identity]:
     if parts.session_store is None:
         limit = parts.settings.max_cookie_size
         cookie = SessionCookie(codec, keys.sealer("session"), names, max_cookie_size=limit)
-        return CookieKeeper(cookie, names)
+        return CookieKeeper(cookie, names, clock=parts.clock, revocations=revocations)
     store = parts.session_store
     if store == "memory":
         store = MemorySessionStore(clock=parts.clock)
-    return StoreKeeper(store, ReferenceCookie(keys.sealer("reference"), names), names)
+    if isinstance(store, Bindable):
+        store.bind(codec, keys.sealer("row"))
+    reference = ReferenceCookie(keys.sealer("reference"), names)
+    return StoreKeeper(store, reference, names, clock=parts.clock, revocations=revocations)
 
 
 def _refresher(

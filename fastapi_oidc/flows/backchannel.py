@@ -13,8 +13,9 @@ from fastapi_oidc.protocol.logout_token import (
     accept_logout_token,
     logout_token_parameter,
 )
-from fastapi_oidc.session.model import Identity, RevocationRecord
-from fastapi_oidc.session.stores import RevocationStore, settled, unavailable_as
+from fastapi_oidc.session.endings import RevocationRecord, expiry_of_record
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.stores import RevocationStore
 
 
 async def accept_back_channel_logout(
@@ -25,10 +26,9 @@ async def accept_back_channel_logout(
     Raises OIDCError for any token or store that keeps this from being true; all of them are to be
     answered 400.
     """
-    store = required_store(party)
+    required_store(party)
     token = await _accepted(party, form)
-    with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
-        await settled(store.revoke(_record(party, token)))
+    await party.keeper.revoke(_record(party, token))
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 
@@ -55,6 +55,7 @@ async def _accepted(
 
 def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
     """Kept as long as a session that it covers can live."""
+    now, lifetime = party.clock.now(), party.policy.session_lifetime
     return RevocationRecord(
         issuer=token.iss,
         client_id=party.policy.client_id,
@@ -62,5 +63,5 @@ def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationReco
         sub=token.sub,
         jti=token.jti,
         issued_at=token.iat,
-        expires_at=party.clock.now() + party.policy.session_lifetime,
+        expires_at=expiry_of_record(now, lifetime),
     )

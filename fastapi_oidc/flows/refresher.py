@@ -176,10 +176,10 @@ class Refresher(Generic[Identity]):
 
     async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:
         """What is kept now; raises SessionError (session.signed_out) when nothing is."""
-        current = None if self.has_ended(kept.session) else await self._keeper.reread(kept)
-        if current is None:
+        found = None if self.has_ended(kept.session) else await self._keeper.reread(kept)
+        if found is None:
             raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
-        return current
+        return found.kept
 
     def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
         now = self._clock.now()

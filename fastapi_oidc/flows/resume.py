@@ -12,7 +12,6 @@ from fastapi_oidc.flows.refresher import Over, Postponed, Refresher, Renewed
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.stores import settled, unavailable_as
 
 
 class Decision(Enum):
@@ -46,14 +45,15 @@ async def resume(
 
     Raises SessionError when a store cannot be asked: that is an outage and never a logout.
     """
-    kept = await party.keeper.read(cookies)
-    if kept is None or not is_ours(party, kept.session):
+    found = await party.keeper.read(cookies)
+    if found is None or not is_ours(party, found.kept.session):
         return Resumed(None)
+    kept = found.kept
     now = party.clock.now()
     decision = decide(kept.session, now=now, refresh_margin=party.policy.refresh_margin)
     if decision is Decision.END:
         return await _ended(party, kept, Code.SESSION_EXPIRED)
-    if await is_revoked(party, kept.session):
+    if found.ended is not None:
         return await _ended(party, kept, Code.SESSION_REVOKED)
     if decision is Decision.KEEP:
         return Resumed(kept.session)
@@ -64,20 +64,10 @@ async def living(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> Kept[Identity] | None:
     """The session of this request as it is: neither over nor revoked, and not refreshed."""
-    kept = await party.keeper.read(cookies)
-    if kept is None or not is_ours(party, kept.session):
+    found = await party.keeper.read(cookies)
+    if found is None or found.ended is not None or not is_ours(party, found.kept.session):
         return None
-    if party.clock.now() >= kept.session.expires_at or await is_revoked(party, kept.session):
-        return None
-    return kept
-
-
-async def is_revoked(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """Whether a back-channel logout ended the session (Back-Channel Logout 1.0 2.7)."""
-    if party.revocations is None:
-        return False
-    with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
-        return await settled(party.revocations.is_revoked(session))
+    return found.kept if party.clock.now() < found.kept.session.expires_at else None
 
 
 def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
@@ -119,19 +109,20 @@ async def end_previous(
 ) -> Kept[Identity] | None:
     """The session that the browser had, which is over now; None while its store is down."""
     try:
-        previous = await party.keeper.read(cookies)
+        found = await party.keeper.read(cookies)
     except SessionError as error:
         party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
         return None
-    if previous is not None:
-        refresher.end(previous.session)
-        await forget(party, previous)
-    return previous
+    if found is None:
+        return None
+    refresher.end(found.kept.session)
+    await forget(party, found.kept)
+    return found.kept
 
 
 async def forget(party: RelyingParty[Identity], kept: Kept[Identity]) -> None:
     """Keep the session no longer; a row that cannot be removed now will expire."""
     try:
-        await party.keeper.remove(kept)
+        await party.keeper.end(kept, "signed_out")
     except SessionError as error:
         party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

@@ -22,7 +22,7 @@ class SessionCodec(Generic[Identity]):
     """
 
     def __init__(self, identity_type: type[Identity]) -> None:
-        self._identity_type = identity_type
+        self.identity_type = identity_type
         self._read = _reader_for(identity_type)
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
@@ -36,7 +36,7 @@ class SessionCodec(Generic[Identity]):
         except (ValueError, SessionError):
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
-                f"the session cannot be kept: is its identity a {self._identity_type!r}?",
+                f"the session cannot be kept: is its identity a {self.identity_type!r}?",
             ) from None
         return encoded
 

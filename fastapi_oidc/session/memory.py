@@ -2,105 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
-from fastapi_oidc.session.runs import SharedRuns
-from fastapi_oidc.session.stores import revocation_key, revocation_keys
+from fastapi_oidc.once import Expiring, Flights
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.endings import (
+    Ending,
+    Key,
+    RevocationRecord,
+    keys_of_record,
+    keys_of_session,
+    places,
+    reason_of,
+)
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.session.stores import RevocationStore
 
-REMEMBERED_SECONDS = 60
-_SWEEP_SECONDS = 60
+REMEMBERED_SECONDS: Final = 60
+_PRUNED_WHEN_FULL: Final = 1000
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-@dataclass(slots=True)
-class Expiring(Generic[Key, Value]):
-    """A dictionary whose entries end at a given second; swept about once a minute."""
-
-    clock: Clock
-    _entries: dict[Key, tuple[int, Value]] = field(default_factory=dict)
-    _next_sweep: int = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: Key) -> Value | None:
-        """The value, unless it has ended."""
-        ends, value = self._entries.get(key, (0, None))
-        return value if self.clock.now() < ends else None
-
-    def ends(self, key: Key) -> int:
-        """The second in which the entry ends; 0 when there is none."""
-        return self._entries.get(key, (0, None))[0]
-
-    def set(self, key: Key, value: Value, *, ends: int) -> None:
-        """Keeps `value` until the second `ends`."""
-        if self.clock.now() >= self._next_sweep:
-            self.sweep()
-        self._entries[key] = (ends, value)
-
-    def delete(self, key: Key) -> None:
-        """Forgets the entry."""
-        self._entries.pop(key, None)
-
-    def sweep(self) -> None:
-        """Drops every entry that has ended."""
-        now = self.clock.now()
-        self._entries = {key: entry for key, entry in self._entries.items() if now < entry[0]}
-        self._next_sweep = now + _SWEEP_SECONDS
-
-
-class MemorySessionStore(Generic[Identity]):
-    """Sessions in memory, `max_sessions` at most; raises SessionError (session.store_unavailable)
-    when full."""
-
-    def __init__(self, *, clock: Clock | None = None, max_sessions: int = 100_000) -> None:
-        self._sessions: Expiring[str, OIDCSession[Identity]] = Expiring(clock or Clock())
-        self._max_sessions = max_sessions
-
-    async def get(self, id: str, /) -> OIDCSession[Identity] | None:
-        """A copy of the session that nobody else holds; None when unknown or over."""
-        session = self._sessions.get(id)
-        return session.model_copy(deep=True) if session is not None else None
-
-    async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
-        """Keeps a copy of `session` until its `expires_at`."""
-        _require_room(self._sessions, id, self._max_sessions, Code.SESSION_STORE_UNAVAILABLE)
-        self._sessions.set(id, session.model_copy(deep=True), ends=session.expires_at)
-
-    async def delete(self, id: str, /) -> None:
-        """Forgets `id`."""
-        self._sessions.delete(id)
+Entry = TypeVar("Entry", bound=Hashable)
 
 
 class MemoryRevocationStore:
-    """Revocations in memory, `max_records` at most; raises SessionError
+    """Endings in memory, `max_records` at most; raises SessionError
     (session.revocation_unavailable) when full, rather than forget a logout."""
 
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
-        self._issued_at: Expiring[tuple[str, ...], int] = Expiring(clock or Clock())
+        self._endings: Expiring[tuple[Key, str], Ending] = Expiring(clock or Clock())
         self._max_records = max_records
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Keeps the latest `issued_at` and `expires_at` of what `record` names."""
-        key = revocation_key(record)
-        _require_room(self._issued_at, key, self._max_records, Code.SESSION_REVOCATION_UNAVAILABLE)
-        self._issued_at.set(
-            key,
-            max(record.issued_at, self._issued_at.get(key) or 0),
-            ends=max(record.expires_at, self._issued_at.ends(key)),
-        )
+        ending = Ending(record.issued_at, record.reason)
+        for key in keys_of_record(record):
+            place = (key, record.made_by if record.session_id is None else "application")
+            code = Code.SESSION_REVOCATION_UNAVAILABLE
+            _require_room(self._endings, place, self._max_records, code)
+            ends = max(record.expires_at, self._endings.ends(place))
+            self._endings.set(place, ending.or_later(self._endings.get(place)), ends=ends)
 
     async def is_revoked(self, session: OIDCSession[Identity], /) -> bool:
-        """Whether `session` was authenticated at or before a logout that names it."""
-        moments = [self._issued_at.get(key) for key in revocation_keys(session)]
-        return any(moment is not None and session.authenticated_at <= moment for moment in moments)
+        """Whether a record covers `session`."""
+        return await self.ended_by(session) is not None
+
+    async def ended_by(self, session: OIDCSession[Identity], /) -> EndReason | None:
+        """The reason of a record that covers `session`."""
+        if not len(self._endings):
+            return None
+        asked = places(keys_of_session(session))
+        return reason_of(session, [self._endings.get(place) for place in asked])
+
+
+@dataclass(slots=True)
+class _Row(Generic[Identity]):
+    """A session as it is kept, and how it is read from that."""
+
+    content: Any
+    read: Callable[[Any], OIDCSession[Identity]]
+    user: tuple[str, str, str]
+    last_seen_at: int | None = None
+
+    def session(self) -> OIDCSession[Identity]:
+        """A session that nobody else holds."""
+        session = self.read(self.content)
+        if self.last_seen_at is None:
+            return session
+        return session.model_copy(update={"last_seen_at": self.last_seen_at})
+
+
+class MemorySessionStore(Generic[Identity]):
+    """Sessions and their endings in memory; has every ability of a session store.
+
+    Takes `max_sessions` at most, and as many endings; raises SessionError
+    (session.store_unavailable) when full. Rows are encoded sessions once the store is given to an
+    `OIDC` object or an `identity_type`, and deep copies before.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        max_sessions: int = 100_000,
+        identity_type: type[Identity] | None = None,
+    ) -> None:
+        self._clock = clock or Clock()
+        self._rows: Expiring[str, _Row[Identity]] = Expiring(self._clock)
+        self._users: Expiring[tuple[str, str, str], set[str]] = Expiring(self._clock)
+        self._endings = MemoryRevocationStore(clock=self._clock, max_records=max_sessions)
+        self._max_sessions = max_sessions
+        self._codec = None if identity_type is None else SessionCodec(identity_type)
+        self._is_shared = False
+
+    def bind(self, codec: SessionCodec[Identity], sealer: Sealer, /) -> None:
+        """Rows are written with `codec`; with copies if `OIDC` objects differ in it."""
+        if self._codec is not None and self._codec.identity_type != codec.identity_type:
+            self._is_shared = True
+        self._codec = None if self._is_shared else codec
+
+    async def get(self, id: str, /) -> OIDCSession[Identity] | None:
+        """The session, which nobody else holds; None when unknown or over."""
+        row = self._rows.get(id)
+        return None if row is None else row.session()
+
+    async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
+        """Keeps `session` until its `expires_at`."""
+        _require_room(self._rows, id, self._max_sessions, Code.SESSION_STORE_UNAVAILABLE)
+        user = (session.issuer, session.client_id, session.sub)
+        self._rows.set(id, self._row(session, user), ends=session.expires_at)
+        others = (other for other in self._users.get(user, ()) if other in self._rows)
+        ends = max(session.expires_at, self._users.ends(user))
+        self._users.set(user, {*others, id}, ends=ends)
+
+    async def delete(self, id: str, /) -> None:
+        """Forgets `id`."""
+        row = self._rows.pop(id)
+        if row is not None:
+            self._users.get(row.user, set()).discard(id)
+
+    async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
+        """Keeps `session` in place of what is there; False when nothing is."""
+        if id not in self._rows:
+            return False
+        await self.set(id, session)
+        return True
+
+    async def touch(self, id: str, at: int, /) -> None:
+        """Keeps beside the row when the session was last seen."""
+        row = self._rows.get(id)
+        if row is not None:
+            row.last_seen_at = max(at, row.last_seen_at or 0)
+
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str, /
+    ) -> Sequence[OIDCSession[Identity]]:
+        """The user's sessions, oldest first."""
+        ids = self._users.get((issuer, client_id, sub), set())
+        sessions = [session for id in ids if (session := await self.get(id)) is not None]
+        return sorted(sessions, key=lambda session: session.created_at)
+
+    async def get_with_endings(
+        self, id: str, digests: Sequence[str], /
+    ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
+        """The session and the reason of a record that covers it."""
+        session = await self.get(id)
+        return session, None if session is None else await self.ended_by(session)
+
+    def keeps_endings_of(self, store: RevocationStore, /) -> bool:
+        """Whether `store` is this one."""
+        return store is self
+
+    async def revoke(self, record: RevocationRecord, /) -> None:
+        """As `MemoryRevocationStore.revoke`."""
+        await self._endings.revoke(record)
+
+    async def is_revoked(self, session: OIDCSession[Any], /) -> bool:
+        """Whether a record covers `session`."""
+        return await self._endings.is_revoked(session)
+
+    async def ended_by(self, session: OIDCSession[Any], /) -> EndReason | None:
+        """The reason of a record that covers `session`."""
+        return await self._endings.ended_by(session)
+
+    def _row(self, session: OIDCSession[Identity], user: tuple[str, str, str]) -> _Row[Identity]:
+        if self._codec is None:
+            return _Row(_copied(session), _copied, user)
+        return _Row(self._codec.encode(session), self._codec.decode, user)
 
 
 class MemoryRefreshLock:
@@ -109,12 +181,13 @@ class MemoryRefreshLock:
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or Clock()
         self._results: Expiring[str, bytes] = Expiring(self._clock)
-        self._runs = SharedRuns()
+        self._kept: Expiring[str, bytes] = Expiring(self._clock)
+        self._flights: Flights[str, bytes] = Flights()
 
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
     ) -> bytes:
-        """The result of the one run; see `RefreshLock`."""
+        """The result of the one run, which belongs to no caller; see `RefreshLock`."""
 
         async def remembered_or_run() -> bytes:
             result = self._results.get(session_id)
@@ -124,11 +197,28 @@ class MemoryRefreshLock:
                 self._results.set(session_id, result, ends=ends)
             return result
 
-        return await self._runs.run(session_id, remembered_or_run)
+        return await self._flights.run(session_id, remembered_or_run)
+
+    def keep(self, name: str, data: bytes, seconds: int, /) -> None:
+        """Keeps `data` under `name` for that long."""
+        self._kept.set(name, data, ends=self._clock.now() + seconds)
+
+    def kept(self, name: str, /) -> bytes | None:
+        """What is kept under `name`."""
+        return self._kept.get(name)
+
+    def forget(self, name: str, /) -> None:
+        """Keeps it no longer."""
+        self._kept.pop(name)
 
 
-def _require_room(entries: Expiring[Key, Value], key: Key, limit: int, code: Code) -> None:
+def _copied(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
+    return session.model_copy(deep=True)
+
+
+def _require_room(entries: Expiring[Entry, Any], key: Entry, limit: int, code: Code) -> None:
+    """Ended entries make room, a bounded number with each call, so that no call takes long."""
     if len(entries) >= limit and not entries.ends(key):
-        entries.sweep()
+        entries.prune(_PRUNED_WHEN_FULL)
         if len(entries) >= limit:
             raise SessionError(code, f"the memory store holds {limit} entries and takes no more")

@@ -6,7 +6,7 @@ them out: an endpoint that returns a session by accident fails instead of giving
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -26,6 +26,9 @@ else:
     JsonValue = Any
 
 Identity = TypeVar("Identity")
+
+EndReason: TypeAlias = Literal["expired", "revoked", "signed_out", "ended_by_provider"]
+"""Why a session is over: its time, the application, its user or the provider ended it."""
 
 SEALING: Final = object()
 """The serialization context in which a session may write out its tokens."""
@@ -64,7 +67,8 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
 
     `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
     ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
-    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens.
+    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens. `last_seen_at`
+    is kept with an idle timeout alone, and may lie a tenth of that time back.
     """
 
     id: str
@@ -84,6 +88,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     created_at: int
     authenticated_at: int
     refreshed_at: int | None = None
+    last_seen_at: int | None = None
     expires_at: int
 
     @model_serializer(mode="wrap")
@@ -117,10 +122,36 @@ class PublicSession(Frozen, Generic[Identity]):
         )
 
 
+class PreviousSession(Frozen):
+    """The session that a browser had when it began a login: enough to end it.
+
+    The provider's cross-site form post comes without the session cookie. `reference` names the row
+    of a session store.
+    """
+
+    id: str
+    issuer: str
+    client_id: str
+    expires_at: int
+    reference: str | None = Field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, session: OIDCSession[Identity], reference: str | None = None) -> Self:
+        """What is needed of `session`."""
+        return cls(
+            id=session.id,
+            issuer=session.issuer,
+            client_id=session.client_id,
+            expires_at=session.expires_at,
+            reference=reference,
+        )
+
+
 class LoginTransaction(Frozen):
     """A login that was begun and is not finished; `created_at` in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose answer goes to a hidden iframe.
+    `silent` marks a `prompt=none` check whose answer goes to a hidden iframe. `previous` is the
+    session that the login replaces.
     """
 
     state: str = Field(repr=False)
@@ -132,23 +163,7 @@ class LoginTransaction(Frozen):
     created_at: int
     max_age: int | None = None
     silent: bool = False
-
-
-class RevocationRecord(Frozen):
-    """A logout token's effect (Back-Channel Logout 1.0, 2.6).
-
-    Ends every session of `issuer` and `client_id` with this `sid` (and this `sub` when both are
-    given), or with this `sub`, that was authenticated at or before `issued_at`. Forgotten after
-    `expires_at`, when no such session can be alive any more.
-    """
-
-    issuer: str
-    client_id: str
-    sid: str | None = None
-    sub: str | None = None
-    jti: str
-    issued_at: int
-    expires_at: int
+    previous: PreviousSession | None = None
 
 
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:

@@ -6,8 +6,6 @@ Redis errors, time-outs included, become a SessionError that is answered 503.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
@@ -17,10 +15,11 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.once import Flights
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
-from fastapi_oidc.session.runs import SharedRuns
-from fastapi_oidc.session.stores import revocation_key, revocation_keys, unavailable_as
+from fastapi_oidc.session.endings import RevocationRecord, digest, keys_of_record, keys_of_session
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.stores import unavailable_as
 
 DEFAULT_PREFIX = "fastapi_oidc:"
 REMEMBERED_SECONDS = 60
@@ -89,21 +88,19 @@ class RedisRevocationStore:
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Keeps the record; raises SessionError (session.revocation_unavailable)."""
-        key = self._key(revocation_key(record))
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
-            await self._keep_latest(keys=[key], args=[record.issued_at, record.expires_at])
+            for key in keys_of_record(record):
+                place = self._prefix + digest(key)
+                await self._keep_latest(keys=[place], args=[record.issued_at, record.expires_at])
 
     async def is_revoked(self, session: OIDCSession[Identity], /) -> bool:
         """Whether a record covers it; raises SessionError (session.revocation_unavailable)."""
-        keys = [self._key(parts) for parts in revocation_keys(session)]
+        keys = [self._prefix + digest(key) for key in keys_of_session(session)[1:]]
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
             moments = await self._client.mget(keys)
         return any(
             moment is not None and session.authenticated_at <= int(moment) for moment in moments
         )
-
-    def _key(self, parts: tuple[str, ...]) -> str:
-        return self._prefix + hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 class RedisRefreshLock:
@@ -125,13 +122,13 @@ class RedisRefreshLock:
         self._acquire = _binary(client).register_script(_ACQUIRE)
         self._release = client.register_script(_RELEASE)
         self._prefix, self._ttl, self._wait = prefix, ttl, wait
-        self._runs = SharedRuns()
+        self._flights: Flights[str, bytes] = Flights()
 
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
     ) -> bytes:
         """The result of the one run; see `RefreshLock`."""
-        return await self._runs.run(session_id, lambda: self._run(session_id, operation))
+        return await self._flights.run(session_id, lambda: self._run(session_id, operation))
 
     async def _run(self, session_id: str, operation: Callable[[], Awaitable[bytes]]) -> bytes:
         lease = _Lease(self._prefix, session_id)

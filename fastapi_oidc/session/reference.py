@@ -1,4 +1,4 @@
-"""The session cookie of an application with a session store: a reference and nothing else."""
+"""The session cookie of an application with a session store: a reference to the session's row."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import base64
 import hashlib
 import os
 from dataclasses import dataclass, field
+from typing import Final
 
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import Sealer
+
+_SECRET_BYTES: Final = 32
+_DIGEST_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class SessionReference:
-    """256 random bits that name a row of the session store; a new one at every login."""
+    """256 random bits that name a row of the session store; a new one at every login.
+
+    `digests` are those of the keys under which the session's end would be recorded, so that row and
+    endings are asked for together; empty when the cookie has none (those of 0.1.0).
+    """
 
     secret: bytes = field(repr=False)
+    digests: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def new(cls) -> SessionReference:
         """A reference nobody can guess."""
-        return cls(os.urandom(32))
+        return cls(os.urandom(_SECRET_BYTES))
 
     @property
     def store_id(self) -> str:
@@ -36,8 +46,15 @@ class ReferenceCookie:
 
     def seal(self, reference: SessionReference) -> str:
         """The cookie's value."""
-        return self._sealer.seal(reference.secret, name=self._names.session)
+        digests = b"".join(map(bytes.fromhex, reference.digests))
+        return self._sealer.seal(reference.secret + digests, name=self._names.session)
 
     def open(self, value: str) -> SessionReference:
-        """The reference; raises SessionError (session.seal_broken)."""
-        return SessionReference(self._sealer.open(value, name=self._names.session))
+        """The reference; raises SessionError (session.seal_broken, session.malformed)."""
+        plaintext = self._sealer.open(value, name=self._names.session)
+        secret, digests = plaintext[:_SECRET_BYTES], plaintext[_SECRET_BYTES:].hex()
+        width = 2 * _DIGEST_BYTES
+        if len(secret) < _SECRET_BYTES or len(digests) % width:
+            raise SessionError(Code.SESSION_MALFORMED, "the reference has another length")
+        starts = range(0, len(digests), width)
+        return SessionReference(secret, tuple(digests[at : at + width] for at in starts))

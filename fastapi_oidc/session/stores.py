@@ -1,4 +1,4 @@
-"""What an application can plug in: three narrow protocols that speak values, never requests."""
+"""What an application can plug in: narrow protocols that speak values, never requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar, cast
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
+from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.model import Identity, OIDCSession
 
 Answer = TypeVar("Answer")
 
@@ -33,7 +34,7 @@ class SessionStore(Protocol[Identity]):
 
 
 class RevocationStore(Protocol):
-    """Remembers back-channel logouts until no session they end can be alive.
+    """Remembers which sessions are over until no session that a record covers can be alive.
 
     Methods may be `async def`, or plain when they never block. It must be shared by all processes.
     """
@@ -42,12 +43,7 @@ class RevocationStore(Protocol):
         """From now on every session that `record` covers is revoked; repeating it is harmless."""
 
     def is_revoked(self, session: OIDCSession[Identity], /) -> Awaitable[bool] | bool:
-        """Whether a record that has not expired covers `session`.
-
-        A record covers a session of the same `issuer` and `client_id` with the same `sid` (and
-        the same `sub` when it has both), or without a `sid` with the same `sub`, when the
-        session's `authenticated_at` is not after the record's `issued_at`.
-        """
+        """Whether a record that has not expired covers `session`, as `RevocationRecord` says."""
 
 
 class RefreshLock(Protocol):
@@ -62,25 +58,6 @@ class RefreshLock(Protocol):
         the last 60 seconds may answer instead. What `operation` raises reaches everybody who
         waits for that run in this process. Raises SessionError (session.lock_unavailable).
         """
-
-
-def revocation_key(record: RevocationRecord) -> tuple[str, ...]:
-    """The one key under which `record` is kept, so that looking it up needs no search."""
-    if record.sid is not None:
-        return (record.issuer, record.client_id, "sid", record.sid, record.sub or "")
-    return (record.issuer, record.client_id, "sub", record.sub or "")
-
-
-def revocation_keys(session: OIDCSession[Identity]) -> tuple[tuple[str, ...], ...]:
-    """The keys of all records that would cover `session`, times aside."""
-    client = (session.issuer, session.client_id)
-    if session.sid is None:
-        return ((*client, "sub", session.sub),)
-    return (
-        (*client, "sub", session.sub),
-        (*client, "sid", session.sid, ""),
-        (*client, "sid", session.sid, session.sub),
-    )
 
 
 async def settled(value: Answer | Awaitable[Answer]) -> Answer:

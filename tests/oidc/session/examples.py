@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from fastapi_oidc.session.model import LoginTransaction, OIDCSession, RevocationRecord, Tokens
+from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.model import LoginTransaction, OIDCSession, Tokens
 
 SECRET = "0123456789abcdef0123456789abcdef"
 OLD_SECRET = "fedcba9876543210fedcba9876543210"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi_oidc.session.model import Identity, OIDCSession, RevocationRecord
+from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import SessionStore
 from tests.oidc.session.examples import User
 

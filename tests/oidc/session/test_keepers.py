@@ -6,27 +6,33 @@ from abc import ABC, abstractmethod
 
 import pytest
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookie_keeper import CookieKeeper
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.keeper import CookieKeeper, Keeper, Kept, StoreKeeper
+from fastapi_oidc.session.keeper import Found, Keeper, Kept
 from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.reference import ReferenceCookie
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCookie
+from fastapi_oidc.session.store_keeper import StoreKeeper
 from tests.oidc.session.examples import LIFETIME, NOW, SECRET, User, a_session
 from tests.oidc.session.plain_stores import PlainSessionStore
 
 NAMES = CookieNames("oidc", secure=True)
 RING = KeyRing([SECRET])
+CLOCK = Clock(read=lambda: NOW)
 
 
 def a_cookie_keeper() -> CookieKeeper[User]:
-    return CookieKeeper(SessionCookie(SessionCodec(User), RING.sealer("session"), NAMES), NAMES)
+    return CookieKeeper(
+        SessionCookie(SessionCodec(User), RING.sealer("session"), NAMES), NAMES, clock=CLOCK
+    )
 
 
 def a_store_keeper(store: PlainSessionStore) -> StoreKeeper[User]:
-    return StoreKeeper(store, ReferenceCookie(RING.sealer("reference"), NAMES), NAMES)
+    return StoreKeeper(store, ReferenceCookie(RING.sealer("reference"), NAMES), NAMES, clock=CLOCK)
 
 
 def cookies_of(keeper: Keeper[User], kept: Kept[User]) -> dict[str, str]:
@@ -41,8 +47,8 @@ class KeeperContract(ABC):
     async def test_a_saved_session_is_found_by_its_cookies(self, keeper: Keeper[User]) -> None:
         kept = keeper.placed(a_session())
         await keeper.save(kept)
-        assert await keeper.read(cookies_of(keeper, kept)) == kept
-        assert await keeper.reread(kept) == kept
+        assert await keeper.read(cookies_of(keeper, kept)) == Found(kept)
+        assert await keeper.reread(kept) == Found(kept)
 
     @pytest.mark.parametrize("cookies", [{}, {NAMES.session: ""}, {NAMES.session: "garbage"}])
     async def test_other_cookies_lead_to_no_session(
@@ -81,8 +87,8 @@ class TestCookieKeeper(KeeperContract):
     async def test_removing_is_done_by_clearing_the_cookie(self) -> None:
         keeper = a_cookie_keeper()
         kept = keeper.placed(a_session())
-        await keeper.remove(kept)
-        assert await keeper.read(cookies_of(keeper, kept)) == kept
+        await keeper.end(kept, "signed_out")
+        assert await keeper.read(cookies_of(keeper, kept)) == Found(kept)
 
 
 class UnavailableStore(PlainSessionStore):
@@ -123,7 +129,7 @@ class TestStoreKeeper(KeeperContract):
         keeper = a_store_keeper(PlainSessionStore())
         kept = keeper.placed(a_session())
         await keeper.save(kept)
-        await keeper.remove(kept)
+        await keeper.end(kept, "signed_out")
         assert await keeper.read(cookies_of(keeper, kept)) is None
         assert await keeper.reread(kept) is None
 
@@ -134,13 +140,13 @@ class TestStoreKeeper(KeeperContract):
         await keeper.save(kept)
         refreshed = Kept(a_session().model_copy(update={"generation": 1}), kept.reference)
         await elsewhere.save(refreshed)
-        assert await keeper.reread(kept) == refreshed
+        assert await keeper.reread(kept) == Found(refreshed)
 
     async def test_a_store_that_fails_is_no_missing_session(self) -> None:
         keeper = a_store_keeper(UnavailableStore())
         kept = keeper.placed(a_session())
         calls = (keeper.read(cookies_of(keeper, kept)), keeper.reread(kept))
-        for call in (*calls, keeper.save(kept), keeper.remove(kept)):
+        for call in (*calls, keeper.save(kept), keeper.end(kept, "signed_out")):
             with pytest.raises(SessionError) as caught:
                 await call
             assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE

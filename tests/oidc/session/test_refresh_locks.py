@@ -64,14 +64,22 @@ class RefreshLockContract(ABC):
         assert failing.runs == 1
         assert await lock.run_exclusive("session-1", working) == b"sealed"
 
-    async def test_a_cancelled_run_gives_the_lock_back(self, lock: RefreshLock) -> None:
-        cancelled = asyncio.create_task(lock.run_exclusive("session-1", asyncio.Event().wait))  # type: ignore[arg-type]  # never ends
-        await asyncio.sleep(0.05)
-        cancelled.cancel()
+    async def test_a_run_belongs_to_no_caller(self, lock: RefreshLock) -> None:
+        goes_on = asyncio.Event()
+
+        async def operation() -> bytes:
+            await goes_on.wait()
+            return b"sealed"
+
+        first = asyncio.create_task(lock.run_exclusive("session-1", operation))
+        await asyncio.sleep(0)
+        first.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        async with asyncio.timeout(1):
-            assert await lock.run_exclusive("session-1", Refresh()) == b"sealed"
+            await first
+        second = asyncio.create_task(lock.run_exclusive("session-1", Refresh(b"another")))
+        goes_on.set()
+        async with asyncio.timeout(5):
+            assert await second == b"sealed"
 
 
 class TestMemoryRefreshLock(RefreshLockContract):

@@ -8,8 +8,9 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.memory import MemoryRevocationStore
-from fastapi_oidc.session.model import OIDCSession, RevocationRecord
+from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore
 from fastapi_oidc.session.stores import RevocationStore, settled
 from tests.oidc.session.conftest import MovableClock

@@ -1,0 +1,137 @@
+"""The session is in the application's store; the browser has a sealed reference to it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Generic
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.endings import RevocationRecord, digest, ending_of, keys_of_session
+from fastapi_oidc.session.keeper import Found, Kept
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
+from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
+from fastapi_oidc.session.rows import Rows
+from fastapi_oidc.session.session_cookie import session_cookie_change
+from fastapi_oidc.session.stores import RevocationStore, SessionStore
+
+
+class StoreKeeper(Generic[Identity]):
+    """A `Keeper` with a row for each session."""
+
+    def __init__(
+        self,
+        store: SessionStore[Identity],
+        cookie: ReferenceCookie,
+        names: CookieNames,
+        *,
+        clock: Clock,
+        revocations: RevocationStore | None = None,
+    ) -> None:
+        self._rows = Rows(store, revocations)
+        self._cookie, self._names, self._clock = cookie, names, clock
+
+    @property
+    def keeps_endings(self) -> bool:
+        """Whether a store keeps them by session id."""
+        return self._rows.endings.keeps_session_ids
+
+    @property
+    def keeps_use(self) -> bool:
+        """Whether the store has `touch`."""
+        return self._rows.keeps_use
+
+    @property
+    def lists_sessions(self) -> bool:
+        """Whether the store has `sessions_of`."""
+        return self._rows.lists_sessions
+
+    async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
+        """The session that the store has under the cookie's reference."""
+        value = cookies.get(self._names.session)
+        if not value:
+            return None
+        try:
+            reference = self._cookie.open(value)
+        except SessionError:
+            return None
+        return await self._found(reference)
+
+    async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
+        """What the store has now."""
+        return await self._found(_reference(kept))
+
+    def placed(self, session: OIDCSession[Identity]) -> Kept[Identity]:
+        """A new random reference."""
+        return Kept(session, SessionReference.new())
+
+    async def save(self, kept: Kept[Identity]) -> None:
+        """Sets the session's row."""
+        await self._rows.set(_reference(kept).store_id, kept.session)
+
+    async def replace(self, kept: Kept[Identity]) -> bool:
+        """Replaces the session's row."""
+        return await self._rows.replace(_reference(kept).store_id, kept.session)
+
+    async def touch(self, kept: Kept[Identity], at: int) -> Kept[Identity]:
+        """Keeps the moment beside the row."""
+        await self._rows.touch(_reference(kept).store_id, at)
+        return replace(kept, session=kept.session.model_copy(update={"last_seen_at": at}))
+
+    async def end(self, kept: Kept[Identity], reason: EndReason) -> None:
+        """Records the end and deletes the row."""
+        await self.end_previous(self.previous(kept), reason)
+
+    def previous(self, kept: Kept[Identity]) -> PreviousSession:
+        """The session's name and end, and the reference to its row."""
+        secret = base64.urlsafe_b64encode(_reference(kept).secret).decode()
+        return PreviousSession.of(kept.session, secret)
+
+    async def end_previous(self, previous: PreviousSession, reason: EndReason) -> None:
+        """Records the end and deletes the row."""
+        try:
+            if self.keeps_endings:
+                record = ending_of(previous, reason, self._clock.now())
+                await self._rows.endings.keep(record)
+        finally:
+            if previous.reference is not None:
+                secret = base64.urlsafe_b64decode(previous.reference)
+                await self._rows.delete(SessionReference(secret).store_id)
+
+    async def revoke(self, record: RevocationRecord) -> None:
+        """Keeps the record; the rows that it covers stay until they are asked for or expire."""
+        await self._rows.endings.keep(record)
+
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str
+    ) -> Sequence[OIDCSession[Identity]]:
+        """What the store has of this user."""
+        return await self._rows.sessions_of(issuer, client_id, sub)
+
+    def cookies(self, kept: Kept[Identity], now: int) -> tuple[CookieChange, ...]:
+        """The sealed reference, until the session's absolute end."""
+        digests = tuple(map(digest, keys_of_session(kept.session)))
+        value = self._cookie.seal(SessionReference(_reference(kept).secret, digests))
+        max_age = max(0, kept.session.expires_at - now)
+        return (session_cookie_change(self._names, value, max_age=max_age),)
+
+    def clearing(self) -> tuple[CookieChange, ...]:
+        """No reference."""
+        return (session_cookie_change(self._names, None, max_age=0),)
+
+    async def aclose(self) -> None:
+        """Closes the stores."""
+        await self._rows.aclose()
+
+    async def _found(self, reference: SessionReference) -> Found[Identity] | None:
+        session, ended = await self._rows.find(reference)
+        return None if session is None else Found(Kept(session, reference), ended)
+
+
+def _reference(kept: Kept[Identity]) -> SessionReference:
+    if kept.reference is None:
+        raise ValueError("this session is not kept in a store")
+    return kept.reference
