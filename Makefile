@@ -8,18 +8,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
+EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
+
+# What needs neither Node nor Chromium, and of that what a change of code breaks first.
+PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
+	--ignore tests/console/test_chromium.py
+FAST_TESTS := $(PYTHON_TESTS) --ignore tests/console --ignore tests/packaging --ignore tests/release --ignore tests/typing \
+	--ignore tests/vmm/codegen --ignore tests/oidc/property --ignore-glob 'tests/*_processes.py' \
+	--ignore-glob 'tests/*test_documentation.py'
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 setup: $(READY) ## make .venv with everything that is a Python package
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing Python packages into .venv"
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[redis,testing]' --group dev --group bench
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
 	@touch $@
 
 # Programs that are no Python packages: Node, Redis, Chromium. Says what is missing; with CI=true that is an error.
@@ -39,6 +47,19 @@ demo: setup ## serve the console with its own provider and monitor
 test: setup programs ## run every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
+test-fast: setup ## run in a minute what breaks first, without programs, processes and generators
+	@$(BIN)/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
+
+test-pythons: setup ## run the tests that need Python alone with every Python found
+	@release/pythons.sh --quiet $(PYTHON_TESTS) $(ARGS)
+
+test-lowest: setup ## run them with the lowest versions that pyproject.toml allows
+	@mkdir -p build && $(PYTHON) -m venv build/lowest
+	@$(BIN)/python -m release.lowest > build/lowest/constraints.txt
+	@build/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
+	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(EVERYTHING)
+	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider $(PYTHON_TESTS) $(ARGS)
+
 check: setup ## format, lint, types, layers, generated code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -56,6 +77,23 @@ bench: setup ## print figures and peers side by side
 	@$(BIN)/python -m benchmarks.vmm
 	@$(BIN)/python -m benchmarks.oidc
 
+constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
+	@mkdir -p build && $(PYTHON) -m venv --clear build/newest
+	@build/newest/bin/python -m pip install --quiet --upgrade pip
+	@build/newest/bin/python -m pip install --quiet $(EVERYTHING)
+	@(echo '# Exact versions for development and CI, written by: make constraints'; \
+		build/newest/bin/python -m pip freeze --all --exclude-editable --exclude setuptools) > constraints.txt
+
+audit: setup ## ask whether the pinned dependencies have known vulnerabilities
+	@$(BIN)/python -m release.audit
+
+wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
+	@rm -rf dist && $(BIN)/python -m hatchling build
+	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt dist/*.whl
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+		--output-file dist/bill-of-materials.cdx.json build/wheel/bin/python
+
 docs: setup ## build the documentation site, strictly
 	@$(BIN)/python -m zensical build --strict --clean
 	@echo "Open build/site/index.html, or serve it with search: make docs-serve"
@@ -66,4 +104,4 @@ docs-serve: setup ## serve the documentation site on http://localhost:8001, rebu
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo test check codegen codegen-check bench docs docs-serve screenshots
+.PHONY: help setup demo test test-fast test-pythons test-lowest check constraints audit wheel codegen codegen-check bench docs docs-serve screenshots

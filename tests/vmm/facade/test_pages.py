@@ -36,7 +36,7 @@ def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixt
     names: dict[str, object] = {"__name__": page}
     with warnings.catch_warnings(record=True):
         for block in blocks:
-            exec(compile(block, page, "exec"), names)
+            exec(compile(block, page, "exec", dont_inherit=True), names)
     printed = capsys.readouterr().out.splitlines()
     for promised in re.findall(r"print\(.*\)  +# ([^.\n]+)", "\n".join(blocks)):
         assert any(line.startswith(promised) for line in printed), promised

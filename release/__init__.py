@@ -1,0 +1,1 @@
+"""What a release is checked with, and what goes with it."""

@@ -1,0 +1,59 @@
+"""Everybody develops, and CI tests, with the same versions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.packaging.built import REPOSITORY
+
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+LINE = re.compile(r"([A-Za-z0-9._-]+)==[^\s=*]+")
+
+
+def pinned() -> set[str]:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()[1:]
+    found = [LINE.fullmatch(line) for line in lines]
+    assert None not in found
+    return {canonicalize_name(match[1]) for match in found if match}
+
+
+def declared() -> list[Requirement]:
+    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values(), *groups.values()]
+    return [Requirement(line) for lines in lists for line in lines if isinstance(line, str)]
+
+
+def with_dependencies(requirements: Iterable[Requirement]) -> set[str]:
+    """The names of all packages that these requirements bring here."""
+    found: set[str] = set()
+    waiting = [(requirement, frozenset({""})) for requirement in requirements]
+    while waiting:
+        requirement, extras = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras):
+            continue
+        key = f"{name}{sorted(requirement.extras)}"
+        if key not in found:
+            found.add(key)
+            own = frozenset({"", *requirement.extras})
+            waiting += [(Requirement(line), own) for line in dependencies(name)]
+    return {key.partition("[")[0] for key in found}
+
+
+def dependencies(name: str) -> list[str]:
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:
+        return []
+
+
+def test_every_package_that_is_installed_for_development_has_an_exact_version() -> None:
+    missing = with_dependencies(declared()) - pinned()
+    assert missing == set(), "write the file anew with: make constraints"
