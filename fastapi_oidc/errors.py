@@ -87,6 +87,7 @@ class Code(StrEnum):
     USERINFO_SUBJECT = "userinfo.subject"
     USERINFO_ISSUER = "userinfo.issuer"
     USERINFO_AUDIENCE = "userinfo.audience"
+    USERINFO_EXPIRED = "userinfo.expired"
 
     LOGOUT_TOKEN_REQUEST = "logout_token.request"
     LOGOUT_TOKEN_ISSUER = "logout_token.issuer"

@@ -119,7 +119,7 @@ async def _metadata(party: RelyingParty[Identity], ends: float) -> ProviderMetad
         async with asyncio.timeout_at(ends):
             metadata = await party.provider.metadata()
             # The last known metadata say nothing of whether the provider has a page to show.
-            return None if party.provider.is_failing else metadata
+            return metadata if await party.provider.is_reachable() else None
     except (OIDCError, TimeoutError):
         return None
 

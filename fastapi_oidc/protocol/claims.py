@@ -10,6 +10,9 @@ MAX_NUMERIC_DATE = 253_402_300_799
 
 MAX_SUBJECT_LENGTH = 255
 
+MAX_NUMBER = 2**64 - 1
+"""The largest number that counts as a name."""
+
 
 def require_string(claims: Claims, name: str, code: Code) -> str:
     """The claim as a text that is not empty."""
@@ -20,8 +23,16 @@ def require_string(claims: Claims, name: str, code: Code) -> str:
 
 
 def optional_string(claims: Claims, name: str, code: Code) -> str | None:
-    """As `require_string`, None when the claim is absent; a null is not absent."""
-    return require_string(claims, name, code) if name in claims else None
+    """As `require_string`, None when the claim is absent or null."""
+    return None if claims.get(name) is None else require_string(claims, name, code)
+
+
+def optional_name(claims: Claims, name: str, code: Code) -> str | None:
+    """As `optional_string`; a whole number, which some providers write, counts as its digits."""
+    value = claims.get(name)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER:
+        return str(value)
+    return optional_string(claims, name, code)
 
 
 def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
@@ -35,8 +46,8 @@ def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
 
 
 def optional_numeric_date(claims: Claims, name: str, code: Code) -> int | None:
-    """As `require_numeric_date`, None when the claim is absent; a null is not absent."""
-    return require_numeric_date(claims, name, code) if name in claims else None
+    """As `require_numeric_date`, None when the claim is absent or null."""
+    return None if claims.get(name) is None else require_numeric_date(claims, name, code)
 
 
 def require_issuer(claims: Claims, issuer: str, code: Code) -> str:

@@ -10,12 +10,12 @@ from typing import Final, Literal
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import (
+    optional_name,
     optional_numeric_date,
     optional_string,
     require_audience,
     require_issuer,
     require_numeric_date,
-    require_string,
     require_subject,
 )
 from fastapi_oidc.protocol.jose.at_hash import access_token_hash
@@ -120,8 +120,8 @@ def _read(claims: Claims, expected: Expected, at: Instant) -> IdToken:
         iat=require_issued(claims, at),
         nonce=optional_string(claims, "nonce", Code.ID_TOKEN_NONCE),
         auth_time=optional_numeric_date(claims, "auth_time", Code.ID_TOKEN_AUTH_TIME),
-        sid=optional_string(claims, "sid", Code.ID_TOKEN_SESSION_ID),
-        acr=optional_string(claims, "acr", Code.ID_TOKEN_AUTHENTICATION_CONTEXT),
+        sid=optional_name(claims, "sid", Code.ID_TOKEN_SESSION_ID),
+        acr=optional_name(claims, "acr", Code.ID_TOKEN_AUTHENTICATION_CONTEXT),
         claims=claims,
     )
 
@@ -171,9 +171,9 @@ def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> N
 
 def require_access_token_hash(claims: Claims, expected: Expected) -> None:
     """`at_hash`, when present, is that of the access token (Core 3.1.3.8)."""
-    if "at_hash" not in claims:
+    at_hash = optional_string(claims, "at_hash", Code.ID_TOKEN_ACCESS_TOKEN_HASH)
+    if at_hash is None:
         return
-    at_hash = require_string(claims, "at_hash", Code.ID_TOKEN_ACCESS_TOKEN_HASH)
     if expected.access_token is None:
         raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "at_hash without access token")
     if not _equal(at_hash, access_token_hash(expected.access_token, expected.algorithm)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
@@ -13,7 +14,8 @@ from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 class ProviderMetadata:
     """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
 
-    Lists of what the OP supports are not kept: this client's registration decides, not they.
+    Lists of what the OP supports are not kept: this client's registration decides, not they. An
+    optional endpoint that breaks the URL rules counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -27,15 +29,19 @@ class ProviderMetadata:
     check_session_iframe: str | None
     requires_pushed_authorization_requests: bool
     promises_authorization_response_issuer: bool
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, document: object, *, issuer: str, allow_insecure_http: bool = False) -> Self:
         """The metadata of exactly `issuer` (Discovery 3 and 4.3); unknown members are ignored.
 
+        An https issuer has https endpoints, whatever `allow_insecure_http` says.
+
         Raises ProviderError: provider.issuer_mismatch, provider.insecure_endpoint or
         provider.metadata_invalid.
         """
-        source = _Document(document, allow_insecure_http=allow_insecure_http)
+        is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
+        source = _Document(document, allow_insecure_http=is_insecure)
         source.require_issuer(issuer)
         return cls(
             issuer=issuer,
@@ -55,6 +61,7 @@ class ProviderMetadata:
             promises_authorization_response_issuer=source.flag(
                 "authorization_response_iss_parameter_supported"
             ),
+            ignored=tuple(source.ignored),
         )
 
 
@@ -91,6 +98,7 @@ class _Document:
             )
         self._members: dict[object, object] = document
         self._allow_insecure_http = allow_insecure_http
+        self.ignored: list[str] = []
 
     def require_issuer(self, issuer: str) -> None:
         """Discovery 4.3: identical, code point by code point, nothing normalised."""
@@ -102,9 +110,14 @@ class _Document:
             )
 
     def url(self, name: str) -> str | None:
+        """An optional endpoint; one that cannot be used is left out, as if it were absent."""
         if self._members.get(name) is None:
             return None
-        return self.required_url(name)
+        try:
+            return self.required_url(name)
+        except ProviderError as fault:
+            self.ignored.append(fault.explanation)
+            return None
 
     def required_url(self, name: str) -> str:
         url = self._members.get(name)
@@ -120,7 +133,8 @@ class _Document:
         return url
 
     def flag(self, name: str) -> bool:
-        value = self._members.get(name, False)
-        if not isinstance(value, bool):
+        """A truth value; absent and null are false (Discovery 4.2: no value, no member)."""
+        value = self._members.get(name)
+        if not isinstance(value, bool | None):
             raise ProviderError(Code.PROVIDER_METADATA_INVALID, f"{name} is not true or false")
-        return value
+        return bool(value)

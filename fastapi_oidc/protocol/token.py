@@ -30,7 +30,7 @@ def refresh_token_grant(refresh_token: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A successful answer (Core 3.1.3.3); `expires_in` is in seconds. Only `parse` makes one."""
+    """A successful answer (Core 3.1.3.3), which only `parse` makes; `expires_in` is in seconds."""
 
     access_token: str = field(repr=False)
     id_token: str | None = field(repr=False)
@@ -48,13 +48,12 @@ class TokenResponse:
         access_token = _text(document, "access_token")
         if access_token is None:
             raise _malformed("access_token is missing")
-        scope = _text(document, "scope", may_be_empty=True)
         return cls(
             access_token=access_token,
             id_token=_text(document, "id_token"),
-            refresh_token=_text(document, "refresh_token"),
+            refresh_token=_text(document, "refresh_token", may_be_empty=True) or None,
             expires_in=_lifetime(document.get("expires_in")),
-            scope=None if scope is None else tuple(scope.split()),
+            scope=_scope(document),
             session_state=_text(document, "session_state", may_be_empty=True) or None,
         )
 
@@ -90,17 +89,30 @@ def _text(
     return value
 
 
+def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
+    """Words with spaces between them (RFC 6749 3.3); some providers send a list."""
+    value = document.get("scope")
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        document = {"scope": " ".join(value)}
+    words = _text(document, "scope", may_be_empty=True)
+    return None if words is None else tuple(words.split())
+
+
 def _lifetime(value: object) -> int | None:
-    """Seconds; some providers send the number as a text or with a fraction of zero."""
-    if value is None:
-        return None
+    """Whole seconds; some providers send the number as a text or with a fraction.
+
+    A token that is said to be over when it is issued has no lifetime that could be kept to: zero is
+    as if nothing were said.
+    """
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
         value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_LIFETIME:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
         raise _malformed("expires_in is not a number of seconds")
-    return value
+    if not 0 <= value <= MAX_LIFETIME:
+        raise _malformed("expires_in is out of range")
+    return int(value) or None
 
 
 def _malformed(explanation: str) -> ProviderError:

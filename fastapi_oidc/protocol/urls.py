@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from urllib.parse import SplitResult, urlencode, urlsplit
 
+from fastapi_oidc.protocol.hosts import is_authority
+
 MAX_URL_LENGTH = 2048
 
 
@@ -19,12 +21,12 @@ class URLFault(Enum):
 def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
     """None for an absolute https URL without user info and fragment (RFC 6749 3.1, 3.2).
 
-    With `allow_insecure_http` http is as good as https.
+    Its host is one that can be asked. With `allow_insecure_http` http is as good as https.
     """
     parts = _parts(url)
     if parts is None or parts.scheme not in ("http", "https"):
         return URLFault.MALFORMED
-    if not parts.hostname or "@" in parts.netloc or "#" in str(url):
+    if not is_authority(parts.netloc) or "#" in str(url):
         return URLFault.MALFORMED
     if parts.scheme == "http" and not allow_insecure_http:
         return URLFault.INSECURE
@@ -44,8 +46,6 @@ def _parts(url: object) -> SplitResult | None:
     if not url.isascii() or not url.isprintable() or any(odd in url for odd in ' \\"<>^`{|}'):
         return None
     try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  (raises when the port is no port)
+        return urlsplit(url)
     except ValueError:
         return None
-    return parts

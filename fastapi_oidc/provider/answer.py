@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass, field
+from typing import Final
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
+
+_JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Answer:
     @property
     def is_json(self) -> bool:
         """Whether the media type is JSON or built on it (RFC 6839 3.1)."""
-        return self.media_type == "application/json" or self.media_type.endswith("+json")
+        return self.media_type == _JSON or self.media_type.endswith("+json")
 
     @property
     def is_jwt(self) -> bool:
@@ -31,8 +35,17 @@ class Answer:
         """The parsed JSON body; raises ProviderError (provider.answer_malformed)."""
         if not self.is_json:
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
+        return self._parsed()
+
+    def published_document(self) -> JSON:
+        """As `document`, for a file that web servers may give out as plain text."""
+        return self._parsed() if self.media_type == "text/plain" else self.document()
+
+    def _parsed(self) -> JSON:
+        # RFC 8259 8.1: a parser may ignore a byte order mark.
+        body = self.body.removeprefix(BOM_UTF8)
         try:
-            return parse_json(self.body, max_bytes=len(self.body))
+            return parse_json(body, max_bytes=len(body))
         except MalformedJSON as error:
             raise self._malformed(str(error)) from error
 

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Final
 
 import httpx
 
-from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.once import Expiring
 from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.deadline import deadline
 
 _KEEP_ALIVE: Final = 3.0
 """Seconds an idle connection is kept: less than the five after which common servers close theirs,
 because a request that meets the closing of its connection is not repeated."""
-
-
-FAILURE_LIFETIME: Final = 60
-"""Seconds that a failure counts, when nothing has been asked since."""
-
-_LATEST: Final = "latest"
 
 
 class HTTPClient:
@@ -40,13 +31,10 @@ class HTTPClient:
         timeout: float = 10.0,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
-        clock: Clock | None = None,
     ) -> None:
         self._timeout = timeout
         self._max_answer_bytes = max_answer_bytes
         self._transport = transport
-        self._clock = clock or Clock()
-        self._failures: Expiring[str, bool] = Expiring(self._clock)
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -78,11 +66,6 @@ class HTTPClient:
         )
         return await self._exchange(request, attempts=1, patience=patience)
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the latest exchange failed, in the network or the server, within a minute."""
-        return _LATEST in self._failures
-
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
         client, self._client = self._client, None
@@ -98,22 +81,11 @@ class HTTPClient:
             async with deadline(patience or self._timeout, url=where):
                 answer = await self._attempt(request, attempts)
         except httpx.HTTPError as error:
-            self._note(failed=True)
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
             raise ProviderError(code, type(error).__name__, url=where) from error
-        except ProviderError:
-            self._note(failed=True)
-            raise
-        self._note(failed=answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
         answer.require_no_redirect()
         return answer
-
-    def _note(self, *, failed: bool) -> None:
-        if failed:
-            self._failures.set(_LATEST, True, ends=self._clock.now() + FAILURE_LIFETIME)
-        else:
-            self._failures.pop(_LATEST)
 
     async def _attempt(self, request: httpx.Request, attempts: int) -> Answer:
         while True:

@@ -106,4 +106,4 @@ class TokenVerifier:
         url = (await self._metadata.get()).jwks_uri
         answer = await self._http.get(url, accept=_ACCEPT)
         answer.require_status(200)
-        return JsonWebKeySet.parse(answer.document())
+        return JsonWebKeySet.parse(answer.published_document())

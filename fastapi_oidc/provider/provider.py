@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 import httpx
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.json import Claims
@@ -23,6 +26,10 @@ from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
+
+_logger = logging.getLogger("fastapi_oidc.provider")
+
+_ACCEPT: Final = "application/json"
 
 LONGEST_EXCHANGE: Final = 60.0
 """Seconds that the answer to a refresh token is awaited."""
@@ -54,8 +61,9 @@ class Provider:
         self._client_id = client_id
         self._allow_insecure_http = allow_insecure_http
         self._timeout = timeout
+        self._clock = clock
         self._http = HTTPClient(
-            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, clock=clock
+            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport
         )
         # Two documents that are stale leave each call half of its time.
         patience = min(STALE_PATIENCE, timeout / 4)
@@ -76,14 +84,6 @@ class Provider:
             client_secret=client_secret,
         )
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the latest request failed, in the network or with a 5xx, within a minute.
-
-        A browser that is sent to such a provider may end on an error page.
-        """
-        return self._http.is_failing
-
     async def metadata(self) -> ProviderMetadata:
         """The discovery document, fetched when there is none younger than an hour.
 
@@ -102,6 +102,18 @@ class Provider:
         async with deadline(self._timeout):
             await self._metadata.get()
             await self._verifier.prepare()
+
+    async def is_reachable(self) -> bool:
+        """Whether the OP answers now, whatever is remembered of it; a 5xx is no answer.
+
+        A browser that is sent to an OP that does not answer ends on an error page.
+        """
+        try:
+            async with deadline(self._timeout):
+                answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
+        except ProviderError as error:
+            return error.code is Code.PROVIDER_REDIRECTED
+        return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
     async def exchange_code(
         self, code: AuthorizationCode, redirect_uri: str, code_verifier: str
@@ -164,14 +176,21 @@ class Provider:
             return accept_userinfo(answer.document(), sub=sub)
         token = await self._verifier.verify(answer.text())
         return accept_signed_userinfo(
-            token.claims, sub=sub, issuer=self._issuer, client_id=self._client_id
+            token.claims,
+            sub=sub,
+            issuer=self._issuer,
+            client_id=self._client_id,
+            at=self._clock.instant(),
         )
 
     async def _fetch_metadata(self) -> ProviderMetadata:
-        answer = await self._http.get(discovery_url(self._issuer), accept="application/json")
+        answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
         answer.require_status(200)
-        return ProviderMetadata.parse(
-            answer.document(),
+        metadata = ProviderMetadata.parse(
+            answer.published_document(),
             issuer=self._issuer,
             allow_insecure_http=self._allow_insecure_http,
         )
+        for fault in metadata.ignored:
+            _logger.warning("%s: %s; it counts as absent", answer.url, fault)
+        return metadata

@@ -96,13 +96,13 @@ def _usable(member: object) -> JsonWebKey | None:
 
 
 def _require_verification_use(jwk: _Members) -> None:
-    """RFC 7517 4.2, 4.3. A private key that is published no longer proves anything."""
-    if jwk.get("use", "sig") != "sig":
+    """RFC 7517 4.2, 4.3; null is absent. A private key that is published proves nothing."""
+    if jwk.get("use") not in (None, "sig"):
         raise UnusableKey("not for signatures")
-    operations = jwk.get("key_ops", ["verify"])
-    if not isinstance(operations, list) or "verify" not in operations:
+    operations = jwk.get("key_ops")
+    if operations is not None and not (isinstance(operations, list) and "verify" in operations):
         raise UnusableKey("not for verification")
-    if "d" in jwk:
+    if jwk.get("d") is not None:
         raise UnusableKey("a private key")
 
 

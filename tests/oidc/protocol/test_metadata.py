@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
@@ -70,11 +72,69 @@ def test_the_issuer_is_compared_exactly(issuer: JSON) -> None:
         "check_session_iframe",
     ],
 )
-def test_every_endpoint_is_https(endpoint: str) -> None:
-    insecure = changed(DOCUMENT, {endpoint: "http://op.test/x"})
+def test_an_http_endpoint_is_for_an_http_issuer_that_was_allowed(endpoint: str) -> None:
+    issuer = "http://op.test"
+    insecure = changed(DOCUMENT, {"issuer": issuer, endpoint: "http://op.test/x"})
+    metadata = ProviderMetadata.parse(insecure, issuer=issuer, allow_insecure_http=True)
+    assert getattr(metadata, endpoint) == "http://op.test/x"
+
+
+@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize("allow_insecure_http", [True, False])
+def test_a_required_endpoint_of_an_https_issuer_is_https(
+    endpoint: str, allow_insecure_http: bool
+) -> None:
     with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
-        parse(insecure)
-    assert getattr(parse(insecure, allow_insecure_http=True), endpoint) == "http://op.test/x"
+        parse(
+            changed(DOCUMENT, {endpoint: "http://op.test/x"}),
+            allow_insecure_http=allow_insecure_http,
+        )
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "userinfo_endpoint",
+        "end_session_endpoint",
+        "revocation_endpoint",
+        "pushed_authorization_request_endpoint",
+        "check_session_iframe",
+    ],
+)
+@pytest.mark.parametrize(
+    "url", ["http://op.test/x", "", 1, "javascript:alert(1)", "https://op.test/#x", "https://a b/"]
+)
+def test_an_optional_endpoint_that_cannot_be_used_counts_as_absent(
+    endpoint: str, url: JSON
+) -> None:
+    metadata = parse(changed(DOCUMENT, {endpoint: url}))
+    assert getattr(metadata, endpoint) is None
+    [ignored] = metadata.ignored
+    assert ignored.startswith(endpoint)
+    absent = parse(changed(DOCUMENT, {endpoint: ABSENT}))
+    assert replace(metadata, ignored=()) == absent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "require_pushed_authorization_requests",
+        "authorization_response_iss_parameter_supported",
+    ],
+)
+def test_a_flag_of_null_is_absent(name: str) -> None:
+    null, absent = (parse(changed(DOCUMENT, {name: value})) for value in (None, ABSENT))
+    assert null == absent
+
+
+@pytest.mark.parametrize(
+    "host", ["xn--a.test", "xn--ls8h.test", "999.1.1.1", "[v1.a]", "[::1]x", "op.999"]
+)
+def test_a_host_that_cannot_be_asked_is_a_fault_of_provider_or_configuration(host: str) -> None:
+    with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
+        parse(changed(DOCUMENT, {"token_endpoint": f"https://{host}/token"}))
+    with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
+        require_issuer_url(f"https://{host}", allow_insecure_http=False)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +146,7 @@ def test_every_endpoint_is_https(endpoint: str) -> None:
         {"jwks_uri": ABSENT},
         {"jwks_uri": "/jwks"},
         {"token_endpoint": ["https://op.test/token"]},
-        {"userinfo_endpoint": ""},
-        {"userinfo_endpoint": 1},
-        {"end_session_endpoint": "javascript:alert(1)"},
-        {"check_session_iframe": "https://op.test/#x"},
         {"authorization_response_iss_parameter_supported": "true"},
-        {"require_pushed_authorization_requests": None},
         {"require_pushed_authorization_requests": 1},
         {"authorization_response_iss_parameter_supported": []},
     ],

@@ -107,7 +107,7 @@ def test_a_nonce_cannot_appear_with_the_refresh() -> None:
 
 
 @pytest.mark.parametrize("name", ["iss", "sub", "aud", "azp", "exp", "auth_time", "nonce", "sid"])
-@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize("value", [value for value in ODD_VALUES if value is not None], ids=repr)
 def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
     with pytest.raises(ProtocolViolation):
         accept({name: value})

@@ -57,7 +57,10 @@ def test_another_token_type_is_refused(token_type: str) -> None:
 @pytest.mark.parametrize(
     ("expires_in", "seconds"),
     [
-        (0, 0),
+        (0, None),
+        ("0", None),
+        (0.5, None),
+        (3599.97, 3599),
         (3600, 3600),
         ("3600", 3600),
         (3600.0, 3600),
@@ -88,7 +91,8 @@ def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: i
         {"id_token": {}},
         {"refresh_token": True},
         {"refresh_token": "refresh\x00"},
-        {"scope": ["openid"]},
+        {"scope": ["openid", 1]},
+        {"scope": ["openid\n"]},
         {"session_state": 1},
         {"expires_in": True},
         {"expires_in": -1},
@@ -97,7 +101,7 @@ def test_a_lifetime_is_a_number_of_seconds(expires_in: JSON | Absent, seconds: i
         {"expires_in": ""},
         {"expires_in": "٣"},
         {"expires_in": "9" * 5000},
-        {"expires_in": 1.5},
+        {"expires_in": -0.5},
         {"expires_in": MAX_LIFETIME + 1},
         {"expires_in": 10**400},
         {"expires_in": [300]},
@@ -112,6 +116,15 @@ def test_one_malformed_member_is_refused(change: Changes) -> None:
 def test_an_object_is_asked_for(document: object) -> None:
     with refused(Code.TOKEN_MALFORMED, ProviderError):
         TokenResponse.parse(document)
+
+
+def test_an_empty_refresh_token_is_none() -> None:
+    assert TokenResponse.parse(changed(ANSWER, {"refresh_token": ""})).refresh_token is None
+
+
+def test_a_scope_may_be_a_list_of_words() -> None:
+    answer = changed(ANSWER, {"scope": ["openid", "profile"]})
+    assert TokenResponse.parse(answer).scope == ("openid", "profile")
 
 
 def test_an_empty_scope_or_session_state_is_allowed() -> None:

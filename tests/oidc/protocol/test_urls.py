@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, with_query
@@ -69,3 +70,50 @@ def test_anything_else_is_malformed(url: object, allow_insecure_http: bool) -> N
 )
 def test_a_query_is_added_or_extended(url: str, extended: str) -> None:
     assert with_query(url, {"x": "1 2", "y": "&"}) == extended
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "OP.example",
+        "localhost",
+        "op.example.",
+        "my_host.internal",
+        "127.0.0.1:8443",
+        "[::ffff:127.0.0.1]:1",
+        "xn--mnchen-3ya.example",
+        "op.test:",
+    ],
+)
+def test_a_host_that_can_be_asked_is_fit(host: str) -> None:
+    url = f"https://{host}/"
+    assert fault_of_url(url, allow_insecure_http=False) is None
+    assert httpx.URL(url).host
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "xn--a.test",
+        "a.xn--a.test",
+        "xn--ls8h.test",  # an emoji
+        "999.1.1.1",
+        "1.2.3",
+        "[v1.a]",
+        "[::1]x",
+        "[fe80::1%25eth0]",
+        "[]",
+        "op..test",
+        "-op.test",
+        "op-.test",
+        "a" * 64 + ".test",
+        "a." * 127 + "test",
+        "op.test:65536",
+        "op.test:+1",
+        "op%2etest",
+        "op!test",
+        ":443",
+    ],
+)
+def test_a_host_that_cannot_be_asked_is_malformed(host: str) -> None:
+    assert fault_of_url(f"https://{host}/", allow_insecure_http=True) is URLFault.MALFORMED

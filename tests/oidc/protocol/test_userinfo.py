@@ -7,8 +7,10 @@ from fastapi_oidc.protocol.json import JSON, Claims
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
 from tests.oidc.protocol.examples import (
     ABSENT,
+    AT,
     CLIENT_ID,
     ISSUER,
+    NOW,
     ODD_VALUES,
     Changes,
     changed,
@@ -21,7 +23,7 @@ SIGNED: dict[str, JSON] = {**PLAIN, "iss": ISSUER, "aud": CLIENT_ID}
 
 
 def accept_signed(claims: Claims) -> Claims:
-    return accept_signed_userinfo(claims, sub=SUB, issuer=ISSUER, client_id=CLIENT_ID)
+    return accept_signed_userinfo(claims, sub=SUB, issuer=ISSUER, client_id=CLIENT_ID, at=AT)
 
 
 def test_the_unchanged_response_is_accepted() -> None:
@@ -46,19 +48,31 @@ def test_an_object_is_asked_for(document: object) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"iss": ABSENT}, Code.USERINFO_ISSUER),
         ({"iss": "https://op.test"}, Code.USERINFO_ISSUER),
         ({"iss": [ISSUER]}, Code.USERINFO_ISSUER),
-        ({"aud": ABSENT}, Code.USERINFO_AUDIENCE),
         ({"aud": "client-2"}, Code.USERINFO_AUDIENCE),
         ({"aud": ["client-2"]}, Code.USERINFO_AUDIENCE),
         ({"aud": {CLIENT_ID: 1}}, Code.USERINFO_AUDIENCE),
-        ({"aud": None}, Code.USERINFO_AUDIENCE),
+        ({"exp": NOW - 30}, Code.USERINFO_EXPIRED),
+        ({"exp": "soon"}, Code.USERINFO_EXPIRED),
+        ({"nbf": NOW + 31}, Code.USERINFO_EXPIRED),
     ],
 )
-def test_a_signed_response_names_provider_and_client(change: Changes, code: Code) -> None:
+def test_a_signed_response_is_of_this_provider_for_this_client_and_now(
+    change: Changes, code: Code
+) -> None:
     with refused(code, ProtocolViolation):
         accept_signed(changed(SIGNED, change))
+
+
+@pytest.mark.parametrize("name", ["iss", "aud", "exp", "nbf"])
+def test_a_signed_response_may_leave_out_what_it_only_should_have(name: str) -> None:
+    assert accept_signed(changed(SIGNED, {name: ABSENT}))
+    assert accept_signed(changed(SIGNED, {name: None}))
+
+
+def test_a_signed_response_within_its_time_is_accepted() -> None:
+    assert accept_signed(changed(SIGNED, {"exp": NOW - 29, "nbf": NOW + 30}))
 
 
 def test_the_audience_of_a_signed_response_may_be_a_list() -> None:

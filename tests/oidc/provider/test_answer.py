@@ -28,6 +28,20 @@ def test_other_media_types_are_not_json(media_type: str) -> None:
     assert caught.value.code == Code.PROVIDER_ANSWER_MALFORMED
 
 
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert answer(b'\xef\xbb\xbf{"a": 1}').document() == {"a": 1}
+
+
+def test_a_published_document_may_be_plain_text() -> None:
+    plain = answer(media_type="text/plain")
+    assert plain.published_document() == {"a": 1}
+    for other in ("text/html", ""):
+        with pytest.raises(ProviderError):
+            answer(media_type=other).published_document()
+    with pytest.raises(ProviderError):
+        plain.document()
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -43,13 +44,29 @@ async def test_another_issuer_is_refused(op: OP) -> None:
     assert caught.value.code == Code.PROVIDER_ISSUER_MISMATCH
 
 
-async def test_an_insecure_endpoint_is_refused_unless_allowed(op: OP) -> None:
+@pytest.mark.parametrize("allow_insecure_http", [True, False])
+async def test_an_http_endpoint_of_an_https_issuer_is_refused(
+    op: OP, allow_insecure_http: bool
+) -> None:
     op.answer(DISCOVERY, {**METADATA, "token_endpoint": "http://op.test/token"})
     with pytest.raises(ProviderError) as caught:
-        await op.provider().metadata()
+        await op.provider(allow_insecure_http=allow_insecure_http).metadata()
     assert caught.value.code == Code.PROVIDER_INSECURE_ENDPOINT
-    metadata = await op.provider(allow_insecure_http=True).metadata()
-    assert metadata.token_endpoint == "http://op.test/token"
+
+
+async def test_an_optional_endpoint_that_is_ignored_is_in_the_log(
+    op: OP, caplog: pytest.LogCaptureFixture
+) -> None:
+    op.answer(DISCOVERY, {**METADATA, "check_session_iframe": "http://op.test/session"})
+    assert (await op.provider().metadata()).check_session_iframe is None
+    assert caplog.messages == [
+        f"https://op.test{DISCOVERY}: check_session_iframe is not https; it counts as absent"
+    ]
+
+
+async def test_a_document_with_a_byte_order_mark_in_plain_text_is_read(op: OP) -> None:
+    op.answer_text(DISCOVERY, "\ufeff" + json.dumps(METADATA), "text/plain; charset=utf-8")
+    assert (await op.provider().metadata()).token_endpoint == "https://op.test/token"
 
 
 @pytest.mark.parametrize("status", [201, 400, 404, 500, 503])

@@ -74,29 +74,17 @@ async def test_a_refresh_token_that_was_sent_is_waited_for_longer_than_any_other
     }
 
 
-@pytest.mark.parametrize("breaks", ["the network", "the server"])
-async def test_a_provider_is_failing_from_a_failure_to_the_next_answer(op: OP, breaks: str) -> None:
-    provider = op.provider()
-    assert not provider.is_failing
-    if breaks == "the network":
-        op.break_off("/token")
-    else:
-        op.answer("/token", {}, status=503)
-    with pytest.raises(ProviderError):
-        await provider.refresh("rt")
-    assert provider.is_failing
-    op.answer("/token", {"error": "invalid_grant"}, status=400)
-    with pytest.raises(ProviderError):
-        await provider.refresh("rt")
-    assert not provider.is_failing
+@pytest.mark.parametrize("status", [200, 302, 404])
+async def test_a_provider_that_answers_is_reachable(op: OP, status: int) -> None:
+    op.answer(DISCOVERY, {}, status=status)
+    assert await op.provider().is_reachable()
 
 
-async def test_a_failure_counts_for_a_minute(op: OP) -> None:
+async def test_what_is_remembered_does_not_make_a_provider_reachable(op: OP) -> None:
     provider = op.provider()
+    await provider.metadata()
+    op.answer(DISCOVERY, {}, status=503)
+    assert not await provider.is_reachable()
     op.break_off(DISCOVERY)
-    with pytest.raises(ProviderError):
-        await provider.metadata()
-    op.now += 59
-    assert provider.is_failing
-    op.now += 1
-    assert not provider.is_failing
+    assert not await provider.is_reachable()
+    assert (await provider.metadata()).jwks_uri
