@@ -1,0 +1,213 @@
+"""The monitor as an async context manager, for the tasks of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from generated_vmm._generated.async_facade import AsyncVmmClient
+from generated_vmm.errors import VmmError, VmmTimeoutError
+from generated_vmm.process.base import (
+    ASKING_SECONDS,
+    ENDING,
+    KILLING,
+    POLL_SECONDS,
+    Ending,
+    MonitorBase,
+)
+from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.growing import AsyncRecent
+from generated_vmm.process.log_line import LogLine
+from generated_vmm.process.metrics_line import Metrics
+from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
+from generated_vmm.process.place import Bare, Place
+from generated_vmm.process.process import Process
+from generated_vmm.process.serial import AsyncSerial
+from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
+from generated_vmm.process.state import State, read_state
+from generated_vmm.process.transports import AsyncMonitorTransport
+
+Result = TypeVar("Result")
+
+
+class AsyncMonitor(MonitorBase):
+    """`Monitor` for the tasks of an event loop: what waits is awaited.
+
+    A cancelled `start` leaves nothing; a cancelled `stop` kills the monitor rather than leave it.
+    What touches files and starts the process runs in a thread.
+    """
+
+    def __init__(
+        self,
+        binary: HostPath | Sequence[HostPath] = "firecracker",
+        **options: Unpack[MonitorOptions],
+    ) -> None:
+        self._set_up(Bare(binary, Settings(**options)))
+
+    def _set_up(self, place: Place) -> None:
+        self.serial = AsyncSerial(place.settings.serial_bytes, place.console_input)
+        self.log: AsyncRecent[LogLine] = AsyncRecent(LOG_LINES)
+        self.metrics: AsyncRecent[Metrics] = AsyncRecent(METRICS_LINES)
+        self._process = Process(place, Outlets(self.serial, self.log, self.metrics))
+        self._turn = asyncio.Lock()
+        self._client: AsyncVmmClient | None = None
+
+    @classmethod
+    async def attach(cls, directory: HostPath) -> Self:
+        """Takes up a detached monitor that still runs, from whatever process started it.
+
+        Raises `MonitorExited` when it has ended, `MonitorError` when the folder is none of a
+        detached monitor.
+        """
+        state = read_state(directory)
+        monitor = cls.__new__(cls)
+        monitor._set_up(cls._place_from(state))
+        monitor._process.take_up(state)
+        monitor._connect()
+        return monitor
+
+    @classmethod
+    def _place_from(cls, state: State) -> Place:
+        return Bare.from_how(state.how)
+
+    @property
+    def client(self) -> AsyncVmmClient:
+        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
+
+        `MonitorError` before the start.
+        """
+        if self._client is None:
+            raise MonitorError("the monitor has not been started")
+        return self._client
+
+    async def start(self) -> Self:
+        """Starts the monitor and waits until its socket answers.
+
+        Raises `MonitorStartError` when it does not, with the last lines of the log; nothing is
+        left of it then. A monitor is started once.
+        """
+        self._process.require_fresh()
+        try:
+            await _to_the_end(asyncio.to_thread(self._process.begin))
+            await self._wait_until_ready()
+            self._process.settle()
+        except BaseException as error:
+            await self.kill()
+            raise self._process.explained(error) from error
+        self._connect()
+        return self
+
+    async def _wait_until_ready(self) -> None:
+        settings = self._process.place.settings
+        deadline, last = time.monotonic() + settings.timeout, None
+        async with AsyncVmmClient(self.socket_path, timeout=settings.timeout) as client:
+            while True:
+                self._process.require_starting(deadline, last)
+                try:
+                    await client.get_instance_info()
+                    return
+                except VmmError as error:
+                    last = error
+                await self._process.child.async_wait(POLL_SECONDS)
+
+    def _connect(self) -> None:
+        self._client = AsyncVmmClient(
+            self.socket_path,
+            max_body_bytes=self._process.place.settings.max_body_bytes,
+            transport=AsyncMonitorTransport(self._process),
+        )
+
+    async def wait(self, timeout: float | None = None) -> int | None:  # noqa: ASYNC109  # as Monitor
+        """Waits until the monitor has ended, and returns its `returncode`.
+
+        Raises `VmmTimeoutError` when it has not within `timeout` seconds.
+        """
+        if not await self._process.child.async_wait(timeout):
+            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s")
+        return self.returncode
+
+    async def stop(self, grace: float | None = None) -> int | None:
+        """Ends the monitor, removes its files and returns its `returncode`.
+
+        A guest that runs gets Ctrl+Alt+Del and `grace` seconds (those of the options if None),
+        then come SIGTERM and SIGKILL. Does nothing more the second time.
+        """
+        async with self._turn:
+            try:
+                if self._process.is_to_end and self.running:
+                    await self._end_guest(
+                        self._process.place.settings.grace if grace is None else grace
+                    )
+                return await self._end(ENDING)
+            except asyncio.CancelledError:
+                await _to_the_end(self._end(KILLING))
+                raise
+
+    async def kill(self) -> int | None:
+        """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
+        async with self._turn:
+            return await _to_the_end(self._end(KILLING))
+
+    async def _end_guest(self, grace: float) -> None:
+        async with AsyncVmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
+            try:
+                self._process.note_vsock_of(await client.vm_config.get())
+                if grace and (await client.get_instance_info()).state == "Running":
+                    await client.action("SendCtrlAltDel")
+                    await self._process.child.async_wait(grace)
+            except VmmError:  # it hangs, or has just ended
+                pass
+
+    async def _end(self, ending: Ending) -> int | None:
+        for number, seconds in ending:
+            if self._process.is_to_end and self.running:
+                self._process.child.send_signal(number)
+                await self._process.child.async_wait(seconds)
+        await _to_the_end(asyncio.to_thread(self._process.finish))
+        if self._client is not None:
+            await self._client.close()
+        return self.returncode
+
+    async def detach(self) -> None:
+        """Lets go of a detached monitor: it goes on, and `attach` takes it up again.
+
+        `MonitorError` for one that is not detached, which ends with this process.
+        """
+        async with self._turn:
+            self._process.let_go()
+            if self._client is not None:
+                await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.place.settings.detached:
+            return await self.detach()
+        ended_badly = self._process.has_ended_badly()
+        await self.stop()
+        if ended_badly:
+            self._process.tell_exit(error)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Carries work out wholly, also when the caller is cancelled meanwhile, and then cancels."""
+    task = asyncio.ensure_future(work)
+    cancelled = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # has been seen: the loop need not report it
+        raise cancelled
+    return task.result()

@@ -1,0 +1,56 @@
+"""What can go wrong with a monitor's process.
+
+MonitorError (a VmmError)
+  MonitorStartError   it could not be started
+  MonitorExited       it ended by itself (also a VmmConnectionError)
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from generated_vmm.errors import VmmConnectionError, VmmError, shorten
+
+QUOTED_LINES = 3
+
+
+class MonitorError(VmmError):
+    """Something is wrong with the process of a monitor, or with what it needs.
+
+    `returncode` is its exit status as in `subprocess`, negative for a signal, None when there is
+    none or nobody knows it; `log` has the last lines of its log.
+    """
+
+    def __init__(
+        self, message: str, *, returncode: int | None = None, log: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message + quoted(log))
+        self.returncode = returncode
+        self.log = tuple(log)
+
+
+class MonitorStartError(MonitorError):
+    """The monitor could not be started; nothing is left of the attempt."""
+
+
+class MonitorExited(MonitorError, VmmConnectionError):
+    """The monitor ended although nobody here ended it."""
+
+
+def quoted(log: Sequence[str]) -> str:
+    """The last lines of a log as the end of a message, nothing when there are none."""
+    lines = [shorten(line) for line in log[-QUOTED_LINES:]]
+    return "".join(["; its last words:", *(f"\n  {line}" for line in lines)]) if lines else ""
+
+
+def exit_in_words(returncode: int | None) -> str:
+    """How a process ended, for people."""
+    if returncode is None:
+        return "with an exit status that only its parent process was told"
+    if returncode >= 0:
+        return f"with exit status {returncode}"
+    try:
+        return f"by signal {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"by signal {-returncode}"

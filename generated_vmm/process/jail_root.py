@@ -1,0 +1,87 @@
+"""The files of a jail: their paths on both sides, and how they get in.
+
+The jailed monitor owns its root, so nothing here follows a link that it may have made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from generated_vmm.process.settings import HostPath
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+class JailRoot:
+    """The folder that is `/` to a jailed monitor, which runs as one user and group."""
+
+    def __init__(self, root: Path, uid: int, gid: int) -> None:
+        self.root = root
+        self._uid = uid
+        self._gid = gid
+
+    def inside(self, path: HostPath) -> str:
+        """A path of the host as the monitor sees it. ValueError for one outside of the jail."""
+        relative = os.path.relpath(os.path.abspath(path), self.root)
+        if relative == os.pardir or relative.startswith(os.pardir + os.sep):
+            raise ValueError(f"{os.fspath(path)} is not in the jail {self.root}")
+        return os.path.normpath(f"/{relative}")
+
+    def outside(self, path: HostPath) -> Path:
+        """A path as the monitor sees it, on the host. Nothing leads out of the jail but links."""
+        return self.root / os.path.normpath(f"/{os.fspath(path)}").lstrip("/")
+
+    def copy_in(self, source: HostPath, path: HostPath | None = None) -> str:
+        """Copies a file in, which is then the jailed user's; the path as the monitor sees it.
+
+        `path` is where, `/` and the file's own name by default; missing folders are made. Raises
+        `FileExistsError` when there is something.
+        """
+        inside = self._target(source, path)
+        with self._folder_of(inside) as folder, open(source, "rb") as original:
+            new = os.open(os.path.basename(inside), NEW_FILE, 0o600, dir_fd=folder)
+            with open(new, "wb") as copy:
+                shutil.copyfileobj(original, copy, 1 << 20)
+                os.fchown(new, self._uid, self._gid)
+        return inside
+
+    def link_in(self, source: HostPath, path: HostPath | None = None) -> str:
+        """Makes a hard link to a file in the jail; the path as the monitor sees it.
+
+        It stays one file: its owner and mode are as they were, and the jailed user must be able to
+        read it, or write to it. Raises `OSError` (EXDEV) when the jail is on another file system.
+        """
+        inside = self._target(source, path)
+        with self._folder_of(inside) as folder:
+            os.link(source, os.path.basename(inside), dst_dir_fd=folder)
+        return inside
+
+    def _target(self, source: HostPath, path: HostPath | None) -> str:
+        wanted = os.path.basename(os.fspath(source)) if path is None else os.fspath(path)
+        return os.path.normpath(f"/{wanted}".replace("//", "/"))
+
+    @contextlib.contextmanager
+    def _folder_of(self, inside: str) -> Iterator[int]:
+        """Opens the folder of a path, step by step, so that no step is a link."""
+        with contextlib.ExitStack() as stack:
+            folder = os.open(self.root, FOLDER)
+            stack.callback(os.close, folder)
+            for name in os.path.dirname(inside).split("/"):
+                if name:
+                    folder = self._step(folder, name)
+                    stack.callback(os.close, folder)
+            yield folder
+
+    def _step(self, folder: int, name: str) -> int:
+        try:
+            os.mkdir(name, 0o700, dir_fd=folder)
+        except FileExistsError:
+            return os.open(name, FOLDER, dir_fd=folder)
+        made = os.open(name, FOLDER, dir_fd=folder)
+        os.fchown(made, self._uid, self._gid)
+        return made

@@ -1,0 +1,196 @@
+"""The monitor as a context manager."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from generated_vmm.errors import VmmError, VmmTimeoutError
+from generated_vmm.facade import VmmClient
+from generated_vmm.process.base import (
+    ASKING_SECONDS,
+    ENDING,
+    KILLING,
+    POLL_SECONDS,
+    Ending,
+    MonitorBase,
+)
+from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.growing import Recent
+from generated_vmm.process.log_line import LogLine
+from generated_vmm.process.metrics_line import Metrics
+from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
+from generated_vmm.process.place import Bare, Place
+from generated_vmm.process.process import Process
+from generated_vmm.process.serial import Serial
+from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
+from generated_vmm.process.state import State, read_state
+from generated_vmm.process.transports import MonitorTransport
+
+
+class Monitor(MonitorBase):
+    """Starts a monitor, gives a client for it, and ends it.
+
+        with Monitor("firecracker", id="web") as monitor:
+            monitor.client.boot("/vm/vmlinux", "/vm/rootfs.ext4")
+
+    `binary` is the program's name or path, or a sequence with its first arguments. Nothing is
+    started before `start` or `with`. At the end a guest that runs gets Ctrl+Alt+Del and `grace`
+    seconds, then the process is signalled; the socket, the fifos and the sockets of vsock devices
+    are removed. The process also ends when the caller dies, unless it is `detached`. The options
+    are those of `MonitorOptions`; ValueError for one that no monitor could be started with.
+    """
+
+    def __init__(
+        self,
+        binary: HostPath | Sequence[HostPath] = "firecracker",
+        **options: Unpack[MonitorOptions],
+    ) -> None:
+        self._set_up(Bare(binary, Settings(**options)))
+
+    def _set_up(self, place: Place) -> None:
+        self.serial = Serial(place.settings.serial_bytes, place.console_input)
+        self.log: Recent[LogLine] = Recent(LOG_LINES)
+        self.metrics: Recent[Metrics] = Recent(METRICS_LINES)
+        self._process = Process(place, Outlets(self.serial, self.log, self.metrics))
+        self._turn = threading.Lock()
+        self._client: VmmClient | None = None
+
+    @classmethod
+    def attach(cls, directory: HostPath) -> Self:
+        """Takes up a detached monitor that still runs, from whatever process started it.
+
+        Raises `MonitorExited` when it has ended, `MonitorError` when the folder is none of a
+        detached monitor.
+        """
+        state = read_state(directory)
+        monitor = cls.__new__(cls)
+        monitor._set_up(cls._place_from(state))
+        monitor._process.take_up(state)
+        monitor._connect()
+        return monitor
+
+    @classmethod
+    def _place_from(cls, state: State) -> Place:
+        return Bare.from_how(state.how)
+
+    @property
+    def client(self) -> VmmClient:
+        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
+
+        `MonitorError` before the start.
+        """
+        if self._client is None:
+            raise MonitorError("the monitor has not been started")
+        return self._client
+
+    def start(self) -> Self:
+        """Starts the monitor and waits until its socket answers.
+
+        Raises `MonitorStartError` when it does not, with the last lines of the log; nothing is
+        left of it then. A monitor is started once.
+        """
+        self._process.require_fresh()
+        try:
+            self._process.begin()
+            self._wait_until_ready()
+            self._process.settle()
+        except BaseException as error:
+            self.kill()
+            raise self._process.explained(error) from error
+        self._connect()
+        return self
+
+    def _wait_until_ready(self) -> None:
+        settings = self._process.place.settings
+        deadline, last = time.monotonic() + settings.timeout, None
+        with VmmClient(self.socket_path, timeout=settings.timeout) as client:
+            while True:
+                self._process.require_starting(deadline, last)
+                try:
+                    client.get_instance_info()
+                    return
+                except VmmError as error:
+                    last = error
+                self._process.child.wait(POLL_SECONDS)
+
+    def _connect(self) -> None:
+        self._client = VmmClient(
+            self.socket_path,
+            max_body_bytes=self._process.place.settings.max_body_bytes,
+            transport=MonitorTransport(self._process),
+        )
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Waits until the monitor has ended, and returns its `returncode`.
+
+        Raises `VmmTimeoutError` when it has not within `timeout` seconds.
+        """
+        if not self._process.child.wait(timeout):
+            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s")
+        return self.returncode
+
+    def stop(self, grace: float | None = None) -> int | None:
+        """Ends the monitor, removes its files and returns its `returncode`.
+
+        A guest that runs gets Ctrl+Alt+Del and `grace` seconds (those of the options if None),
+        then come SIGTERM and SIGKILL. Does nothing more the second time.
+        """
+        with self._turn:
+            if self._process.is_to_end and self.running:
+                self._end_guest(self._process.place.settings.grace if grace is None else grace)
+            return self._end(ENDING)
+
+    def kill(self) -> int | None:
+        """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
+        with self._turn:
+            return self._end(KILLING)
+
+    def _end_guest(self, grace: float) -> None:
+        with VmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
+            try:
+                self._process.note_vsock_of(client.vm_config.get())
+                if grace and client.get_instance_info().state == "Running":
+                    client.action("SendCtrlAltDel")
+                    self._process.child.wait(grace)
+            except VmmError:  # it hangs, or has just ended
+                pass
+
+    def _end(self, ending: Ending) -> int | None:
+        for number, seconds in ending:
+            if self._process.is_to_end and self.running:
+                self._process.child.send_signal(number)
+                self._process.child.wait(seconds)
+        self._process.finish()
+        if self._client is not None:
+            self._client.close()
+        return self.returncode
+
+    def detach(self) -> None:
+        """Lets go of a detached monitor: it goes on, and `attach` takes it up again.
+
+        `MonitorError` for one that is not detached, which ends with this process.
+        """
+        with self._turn:
+            self._process.let_go()
+            if self._client is not None:
+                self._client.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.place.settings.detached:
+            return self.detach()
+        ended_badly = self._process.has_ended_badly()
+        self.stop()
+        if ended_badly:
+            self._process.tell_exit(error)

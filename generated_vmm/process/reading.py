@@ -1,0 +1,120 @@
+"""Following a fifo or a file of the monitor, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Iterator
+
+from generated_vmm.process.lines import Lines
+from generated_vmm.process.log_line import LogLine, parse_log_line
+from generated_vmm.process.metrics_line import Metrics, MetricsReader
+from generated_vmm.process.settings import HostPath
+from generated_vmm.process.warden import is_ready
+
+READING = os.O_RDONLY | os.O_NONBLOCK
+READ_BYTES = 65_536
+PAUSE = 0.1  # seconds between two looks at a file: nothing tells of its growth
+
+
+class LineReader:
+    """The lines of a fifo or a file, as far as they have been written.
+
+    A fifo is emptied without waiting for anybody, so that its writer never waits.
+    """
+
+    def __init__(self, path: HostPath) -> None:
+        self.descriptor = os.open(path, READING)
+        self._is_fifo = stat.S_ISFIFO(os.fstat(self.descriptor).st_mode)
+        self.is_at_end = False
+        self._lines = Lines()
+
+    def read(self) -> Iterator[str]:
+        """The whole lines that are there; `is_at_end` tells whether a fifo's writers are gone."""
+        with contextlib.suppress(BlockingIOError):
+            while received := os.read(self.descriptor, READ_BYTES):
+                yield from self._lines.feed(received)
+            self.is_at_end = self._is_fifo
+
+    def wait(self) -> None:
+        """Waits until there is more to read, or a fifo's writers are gone."""
+        if self._is_fifo:
+            is_ready(self.descriptor, None)
+        while not self._has_grown():
+            time.sleep(PAUSE)
+
+    async def async_wait(self) -> None:
+        """Waits as a task."""
+        if self._is_fifo:
+            loop, ready = asyncio.get_running_loop(), asyncio.Event()
+            loop.add_reader(self.descriptor, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(self.descriptor)
+        while not self._has_grown():  # noqa: ASYNC110  # no event tells of a file's growth
+            await asyncio.sleep(PAUSE)
+
+    def _has_grown(self) -> bool:
+        read = 0 if self._is_fifo else os.lseek(self.descriptor, 0, os.SEEK_CUR)
+        return self._is_fifo or os.fstat(self.descriptor).st_size > read
+
+    def close(self) -> None:
+        """Closes the fifo or the file."""
+        os.close(self.descriptor)
+
+
+def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
+    """The lines of a log: a file, or a fifo, which is emptied by reading it.
+
+    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    """
+    return map(parse_log_line, _lines(path, follow))
+
+
+def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
+    """The metrics in a file, or a fifo, which is emptied by reading it.
+
+    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    """
+    reader = MetricsReader()
+    return (found for line in _lines(path, follow) if (found := reader.read(line)) is not None)
+
+
+async def async_log(path: HostPath, *, follow: bool = True) -> AsyncIterator[LogLine]:
+    """As `log`, for tasks."""
+    async for line in _async_lines(path, follow):
+        yield parse_log_line(line)
+
+
+async def async_metrics(path: HostPath, *, follow: bool = True) -> AsyncIterator[Metrics]:
+    """As `metrics`, for tasks."""
+    reader = MetricsReader()
+    async for line in _async_lines(path, follow):
+        found = reader.read(line)
+        if found is not None:
+            yield found
+
+
+def _lines(path: HostPath, follow: bool) -> Iterator[str]:
+    with contextlib.closing(LineReader(path)) as reader:
+        while not reader.is_at_end:
+            if follow:
+                reader.wait()
+            yield from reader.read()
+            if not follow:
+                return
+
+
+async def _async_lines(path: HostPath, follow: bool) -> AsyncIterator[str]:
+    with contextlib.closing(LineReader(path)) as reader:
+        while not reader.is_at_end:
+            if follow:
+                await reader.async_wait()
+            for line in reader.read():
+                yield line
+            if not follow:
+                return
