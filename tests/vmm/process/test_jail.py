@@ -1,0 +1,208 @@
+"""The jailer's command line, and the files of a jail."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm.process import JailedMonitor, MonitorStartError
+from generated_vmm.process.jail import JailSettings, cgroup_folders, jailer_arguments
+
+VERSION_2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
+VERSION_1 = """\
+tmpfs /sys/fs/cgroup tmpfs ro 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0
+cgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
+"""
+
+
+def jail(base: Path, **options: Any) -> JailedMonitor:
+    """A jail of this test's own user, which therefore needs no root."""
+    return JailedMonitor(
+        id="vm-1", uid=os.getuid(), gid=os.getgid(), chroot_base_dir=base, **options
+    )
+
+
+def settings(**options: Any) -> JailSettings:
+    return JailSettings(id="vm-1", uid=12, gid=34, chroot_base_dir="/jails", **options)
+
+
+def test_the_jailer_is_told_who_what_and_where() -> None:
+    assert jailer_arguments(settings(), "/bin/firecracker") == [
+        *("--id", "vm-1", "--exec-file", "/bin/firecracker", "--uid", "12", "--gid", "34"),
+        *("--chroot-base-dir", "/jails", "--"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"netns": "/run/netns/a"}, ["--netns", "/run/netns/a"]),
+        (
+            {"cgroups": {"cpu.weight": "50", "pids.max": "9"}},
+            ["--cgroup-version", "2", "--cgroup", "cpu.weight=50", "--cgroup", "pids.max=9"],
+        ),
+        (
+            {"cgroups": {"cpu.shares": "50"}, "cgroup_version": 1, "parent_cgroup": "a/b"},
+            ["--cgroup-version", "1", "--parent-cgroup", "a/b", "--cgroup", "cpu.shares=50"],
+        ),
+        ({"resource_limits": {"no-file": 99}}, ["--resource-limit", "no-file=99"]),
+        ({"new_pid_ns": True}, ["--new-pid-ns"]),
+    ],
+)
+def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str]) -> None:
+    usual = jailer_arguments(settings(), "/bin/firecracker")
+    assert jailer_arguments(settings(**options), "/bin/firecracker") == [
+        *usual[:-1],
+        *words,
+        "--",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"cgroup_version": 3}, "must be 1 or 2"),
+        ({"cgroups": {"../escape": "1"}}, "must be a file as"),
+        ({"cgroups": {"shares": "1"}}, "must be a file as"),
+        ({"resource_limits": {"cpu": 1}}, "fsize and no-file"),
+    ],
+)
+def test_what_the_jailer_refuses_is_refused_before(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        settings(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "mounts", "folders"),
+    [
+        ({}, VERSION_2, []),
+        ({"cgroups": {"pids.max": "9"}}, VERSION_2, ["/sys/fs/cgroup/firecracker/vm-1"]),
+        ({"parent_cgroup": "a/b"}, VERSION_2, ["/sys/fs/cgroup/a/b/vm-1"]),
+        ({"parent_cgroup": "a"}, VERSION_1, ["/sys/fs/cgroup/unified/a/vm-1"]),
+        (
+            {"cgroups": {"pids.max": "9", "cpu.shares": "1"}, "cgroup_version": 1},
+            VERSION_1,
+            ["/sys/fs/cgroup/cpu,cpuacct/firecracker/vm-1", "/sys/fs/cgroup/pids/firecracker/vm-1"],
+        ),
+    ],
+)
+def test_the_control_groups_of_a_jail_are_known(
+    options: dict[str, Any], mounts: str, folders: list[str]
+) -> None:
+    assert cgroup_folders(settings(**options), "firecracker", mounts) == folders
+
+
+def test_a_jail_is_named_for_the_program_that_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "firecracker-1.16.1").touch()
+    link = tmp_path / "firecracker"
+    link.symlink_to("firecracker-1.16.1")
+    made = JailedMonitor(binary=link, id="a", uid=1, gid=1, chroot_base_dir=tmp_path)
+    assert made.directory == tmp_path / "firecracker-1.16.1" / "a"
+    assert made.root == made.directory / "root"
+
+
+def test_a_path_has_two_sides(tmp_path: Path) -> None:
+    made = jail(tmp_path)
+    assert made.inside(made.root / "disks" / "a.ext4") == "/disks/a.ext4"
+    assert made.inside(made.root) == "/"
+    assert made.outside("/disks/a.ext4") == made.root / "disks/a.ext4"
+    assert made.outside("relative") == made.root / "relative"
+    assert made.socket_path == made.root / "api.socket"
+
+
+@pytest.mark.parametrize("path", ["..", "../../etc", "/../..", "/a/../../..", "//.."])
+def test_no_path_inside_leads_outside(tmp_path: Path, path: str) -> None:
+    made = jail(tmp_path)
+    assert made.outside(path).is_relative_to(made.root)
+
+
+@pytest.mark.parametrize("path", ["..", "../vm-1", "../../../vmlinux", "../root-2/disk"])
+def test_a_path_outside_has_no_inside(tmp_path: Path, path: str) -> None:
+    made = jail(tmp_path)
+    with pytest.raises(ValueError, match="not in the jail"):
+        made.inside(made.root / path)
+
+
+def test_a_socket_path_that_is_too_long_outside_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at most 107"):
+        jail(tmp_path / ("long" * 25))
+
+
+def test_a_file_is_copied_in_for_the_jailed_user_alone(tmp_path: Path) -> None:
+    source = tmp_path / "vmlinux"
+    source.write_bytes(b"kernel")
+    made = jail(tmp_path / "jails")
+    assert made.copy_in(source) == "/vmlinux"
+    assert made.copy_in(source, "/a/b/kernel") == "/a/b/kernel"
+    assert made.copy_in(source, "relative") == "/relative"
+    for path in ("/vmlinux", "/a/b/kernel", "/relative"):
+        copy = made.outside(path)
+        assert copy.read_bytes() == b"kernel"
+        assert copy.stat().st_mode & 0o777 == 0o600
+        assert copy.stat().st_ino != source.stat().st_ino
+
+
+def test_nothing_in_a_jail_is_overwritten(tmp_path: Path) -> None:
+    source = tmp_path / "disk"
+    source.write_bytes(b"new")
+    made = jail(tmp_path / "jails")
+    made.copy_in(source)
+    with pytest.raises(FileExistsError):
+        made.copy_in(source)
+    with pytest.raises(FileExistsError):
+        made.link_in(source)
+
+
+def test_a_link_in_a_jail_is_the_same_file(tmp_path: Path) -> None:
+    source = tmp_path / "disk"
+    source.write_bytes(b"disk")
+    source.chmod(0o640)
+    made = jail(tmp_path / "jails")
+    assert made.link_in(source, "/disks/root") == "/disks/root"
+    assert made.outside("/disks/root").stat().st_ino == source.stat().st_ino
+    assert source.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_that_the_jailed_user_made_is_not_followed(tmp_path: Path) -> None:
+    """The monitor owns its root: a link of its making must not let root write elsewhere."""
+    source, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    source.write_bytes(b"disk")
+    elsewhere.mkdir()
+    made = jail(tmp_path / "jails")
+    made.copy_in(source, "/first")
+    (made.root / "folder").symlink_to(elsewhere)
+    (made.root / "file").symlink_to(elsewhere / "file")
+    for path in ("/folder/file", "/file"):
+        with pytest.raises(OSError, match=r"folder|file"):
+            made.copy_in(source, path)
+    with pytest.raises(OSError, match="folder"):
+        made.link_in(source, "/folder/file")
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_jail_of_another_monitor_is_left_alone(tmp_path: Path) -> None:
+    source = tmp_path / "disk"
+    source.write_bytes(b"disk")
+    first, second = jail(tmp_path / "jails"), jail(tmp_path / "jails")
+    first.copy_in(source)
+    with pytest.raises(MonitorStartError, match="another's jail"):
+        second.copy_in(source)
+    with pytest.raises(MonitorStartError, match="another's jail"):
+        second.start()
+    assert first.outside("/disk").read_bytes() == b"disk"
+
+
+def test_a_jail_that_cannot_be_started_is_removed(tmp_path: Path) -> None:
+    source = tmp_path / "disk"
+    source.write_bytes(b"disk")
+    made = jail(tmp_path / "jails", jailer=tmp_path / "no-jailer", binary="/bin/true")
+    made.copy_in(source)
+    with pytest.raises(MonitorStartError, match="is not there"):
+        made.start()
+    assert not made.directory.exists()

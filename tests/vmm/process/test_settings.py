@@ -1,0 +1,96 @@
+"""The command line of the monitor, and the options it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+
+from generated_vmm.process.settings import (
+    MonitorOptions,
+    Paths,
+    Settings,
+    in_json,
+    monitor_arguments,
+    require_short,
+)
+
+TOLD = Paths("/api.socket", "/log", "/metrics", None, None, None)
+ALWAYS = ["--api-sock", "/api.socket", "--log-path", "/log", "--metrics-path", "/metrics"]
+
+
+def test_every_option_has_its_type_and_its_default() -> None:
+    assert get_type_hints(MonitorOptions) == get_type_hints(Settings)
+
+
+def test_a_monitor_is_told_its_socket_and_its_outlets() -> None:
+    assert monitor_arguments(Settings(), TOLD) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"enable_pci": True}, ["--enable-pci"]),
+        ({"boot_timer": True}, ["--boot-timer"]),
+        ({"no_seccomp": True}, ["--no-seccomp"]),
+        ({"show_level": True}, ["--show-level"]),
+        ({"show_log_origin": True}, ["--show-log-origin"]),
+        ({"http_api_max_payload_size": 99}, ["--http-api-max-payload-size", "99"]),
+        ({"mmds_size_limit": 98}, ["--mmds-size-limit", "98"]),
+        ({"level": "Debug"}, ["--level", "Debug"]),
+        ({"module": "vmm"}, ["--module", "vmm"]),
+    ],
+)
+def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str]) -> None:
+    made = monitor_arguments(Settings(**options), TOLD)
+    begin = made.index(words[0])
+    assert made[begin : begin + len(words)] == words
+    assert sorted(made[:begin] + made[begin + len(words) :]) == sorted(ALWAYS)
+
+
+@pytest.mark.parametrize("name", ["config_file", "metadata", "seccomp_filter"])
+def test_a_file_is_told_as_the_monitor_sees_it(name: str) -> None:
+    told = Paths(**{**vars(TOLD), name: "/inside"})
+    words = monitor_arguments(Settings(), told)
+    assert words[words.index(f"--{name.replace('_', '-')}") + 1] == "/inside"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"id": "a_b"}, "letters, digits and hyphens"),
+        ({"id": ""}, "letters, digits and hyphens"),
+        ({"id": "a" * 65}, "1 to 64"),
+        ({"no_seccomp": True, "seccomp_filter": "/filter"}, "exclude each other"),
+        ({"serial_bytes": 0}, "serial_bytes"),
+        ({"http_api_max_payload_size": -1}, "http_api_max_payload_size"),
+        ({"mmds_size_limit": 0}, "mmds_size_limit"),
+        ({"timeout": 0}, "timeout"),
+        ({"grace": -1}, "grace"),
+    ],
+)
+def test_what_no_monitor_takes_is_refused_before_a_start(
+    options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        Settings(**options)
+
+
+def test_a_socket_path_has_107_bytes_at_most() -> None:
+    require_short("/" + "a" * 106)
+    with pytest.raises(ValueError, match="108 bytes"):
+        require_short("/" + "a" * 107)
+    with pytest.raises(ValueError, match="109 bytes"):
+        require_short("/" + "ä" * 54)
+
+
+def test_the_client_may_send_what_the_monitor_takes() -> None:
+    assert Settings().max_body_bytes == 51_200
+    assert Settings(http_api_max_payload_size=99).max_body_bytes == 99
+
+
+def test_the_environment_is_not_written_down() -> None:
+    written = in_json(Settings(env={"TOKEN": "x"}))
+    assert "env" not in written
+    assert {field.name for field in fields(Settings)} - set(written) == {"env"}
