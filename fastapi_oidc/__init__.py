@@ -31,7 +31,7 @@ from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
-from fastapi_oidc.web.exchange import OIDCLocals
+from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.site import PublicSessionContext, RequestDataContext

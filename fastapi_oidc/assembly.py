@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from functools import partial
 from typing import Generic, Literal, TypedDict, cast, get_type_hints
 
 import httpx
@@ -18,9 +17,11 @@ from fastapi_oidc.flows.application import (
     ResolveIdentity,
 )
 from fastapi_oidc.flows.events import Announcer, EventListener
-from fastapi_oidc.flows.refresh import refreshed
-from fastapi_oidc.flows.refresher import Refresher, SharedSuccessors
+from fastapi_oidc.flows.redemptions import Redemptions
+from fastapi_oidc.flows.refresher import Refresher
+from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.shared import Shared
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
@@ -94,13 +95,16 @@ def assembled(
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
-        revocations=revocations,
         announcer=_announcer(parts),
+        register=Register(parts.clock),
+        shared=_shared(parts, codec, keys),
     )
+    patience = 2 * settings.provider_timeout + party.policy.callback_timeout
     return Site(
         name=settings.name,
         party=party,
-        refresher=_refresher(parts, party, codec, keys),
+        refresher=Refresher(party),
+        redemptions=Redemptions(parts.clock, patience),
         csrf=CSRFTokens(keys.keys("csrf")),
         origin=settings.origin,
         load_request_data=load_request_data,
@@ -144,16 +148,12 @@ def _keeper(
     return StoreKeeper(store, reference, names, clock=parts.clock, revocations=revocations)
 
 
-def _refresher(
-    parts: Parts[Identity],
-    party: RelyingParty[Identity],
-    codec: SessionCodec[Identity],
-    keys: KeyRing,
-) -> Refresher[Identity]:
-    shared = None
-    if parts.refresh_lock is not None:
-        shared = SharedSuccessors(parts.refresh_lock, codec, keys.sealer("refresh"))
-    return Refresher(partial(refreshed, party), party.keeper, party.clock, party.announcer, shared)
+def _shared(
+    parts: Parts[Identity], codec: SessionCodec[Identity], keys: KeyRing
+) -> Shared[Identity] | None:
+    if parts.refresh_lock is None:
+        return None
+    return Shared(parts.refresh_lock, codec, keys.sealer("refresh"))
 
 
 def _revocations(parts: Parts[Identity]) -> RevocationStore | None:

@@ -113,6 +113,7 @@ class Code(StrEnum):
     SESSION_STORE_UNAVAILABLE = "session.store_unavailable"
     SESSION_REVOCATION_UNAVAILABLE = "session.revocation_unavailable"
     SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
+    SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
 
 
 class PublicAnswer(NamedTuple):
@@ -185,6 +186,10 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
+    Code.SESSION_REFRESH_POSTPONED: PublicAnswer(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Your session cannot be renewed right now. Try again shortly.",
+    ),
 }
 """For every code the HTTP status and the sentence that a browser may see."""
 
@@ -229,3 +234,8 @@ class ProtocolViolation(OIDCError):
 
 class SessionError(OIDCError):
     """There is no usable session for this request."""
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether nothing was decided of the session: something is down or busy, try again."""
+        return self.status is HTTPStatus.SERVICE_UNAVAILABLE

@@ -29,7 +29,8 @@ from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
 from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
-from fastapi_oidc.web.exchange import OIDCLocals, exchange_of
+from fastapi_oidc.web.exchanges import exchange_of
+from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.public_session import (
     SessionManagementConfig,
     public_session,
@@ -240,4 +241,4 @@ class OIDC(Generic[Identity, RequestData]):
 
     async def aclose(self) -> None:
         """Close the connections to the provider."""
-        await self.site.party.provider.aclose()
+        await self.site.aclose()

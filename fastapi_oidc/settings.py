@@ -178,6 +178,7 @@ class OIDCSettings(BaseSettings):
             default_return_path=self.default_return_path,
             session_lifetime=self.session_lifetime,
             refresh_margin=self.refresh_margin,
+            provider_timeout=self.provider_timeout,
         )
 
 

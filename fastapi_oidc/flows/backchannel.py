@@ -15,7 +15,6 @@ from fastapi_oidc.protocol.logout_token import (
 )
 from fastapi_oidc.session.endings import RevocationRecord, expiry_of_record
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.stores import RevocationStore
 
 
 async def accept_back_channel_logout(
@@ -26,20 +25,19 @@ async def accept_back_channel_logout(
     Raises OIDCError for any token or store that keeps this from being true; all of them are to be
     answered 400.
     """
-    required_store(party)
+    require_endings(party)
     token = await _accepted(party, form)
     await party.keeper.revoke(_record(party, token))
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 
-def required_store(party: RelyingParty[Identity]) -> RevocationStore:
-    """The store of revocations; without one a logout could not be kept."""
-    if party.revocations is None:
+def require_endings(party: RelyingParty[Identity]) -> None:
+    """Raises ConfigurationError (configuration.store_missing) when no logout could be kept."""
+    if not party.keeper.keeps_endings:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
             'back-channel logout needs OIDC(..., back_channel_logout_store="memory") or a store',
         )
-    return party.revocations
 
 
 async def _accepted(
@@ -54,8 +52,8 @@ async def _accepted(
 
 
 def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
-    """Kept as long as a session that it covers can live."""
-    now, lifetime = party.clock.now(), party.policy.session_lifetime
+    """Kept for longer than a session that it covers can live."""
+    now = party.clock.now()
     return RevocationRecord(
         issuer=token.iss,
         client_id=party.policy.client_id,
@@ -63,5 +61,5 @@ def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationReco
         sub=token.sub,
         jti=token.jti,
         issued_at=token.iat,
-        expires_at=expiry_of_record(now, lifetime),
+        expires_at=expiry_of_record(now, party.policy.session_lifetime),
     )

@@ -3,64 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.flows.confirm import confirmed
+from fastapi_oidc.flows.endings import end_here
 from fastapi_oidc.flows.events import Event, EventName, refused
-from fastapi_oidc.flows.outcomes import Changes, Failed, Refused, SignedIn
+from fastapi_oidc.flows.evidence import Answer, evidence_of
+from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
+from fastapi_oidc.flows.redemptions import Redemptions, name_of
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import Evidence, approved, begun, renewed
-from fastapi_oidc.flows.resume import end_previous, forget, living
-from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
-from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
+from fastapi_oidc.flows.renewal import begun, within_limit
+from fastapi_oidc.flows.resume import living
+from fastapi_oidc.flows.standing import Changes
+from fastapi_oidc.protocol.authorization import response_state
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, LoginTransaction
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """One answer of the provider to one login of this browser."""
+class Callback:
+    """What a browser brought back from the provider."""
 
     parameters: Mapping[str, Sequence[str]] = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
-    transaction: LoginTransaction
 
 
 async def complete_login(
     party: RelyingParty[Identity],
     refresher: Refresher[Identity],
-    parameters: Mapping[str, Sequence[str]],
-    cookies: Mapping[str, str],
+    redemptions: Redemptions[Identity],
+    callback: Callback,
 ) -> SignedIn[Identity] | Refused | Failed:
-    """A session for a good answer, a refusal for any other; each uses the transaction up."""
+    """A session for a good answer, a refusal for any other; each uses the transaction up.
+
+    While the provider cannot be asked, nothing is used up: a reload tries again.
+    """
     changes: Changes = ()
     silent = False
     try:
-        state = response_state(parameters)
-        changes = (party.transactions.ended(state),)
-        transaction = party.transactions.find(state, cookies, now=party.clock.now())
+        state = response_state(callback.parameters)
+        transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
         if transaction is None or transaction.issuer != party.policy.issuer:
-            return await _without_transaction(party, cookies, changes)
+            changes = (party.transactions.ended(state),)
+            return await _without_transaction(party, callback, changes)
         silent = transaction.silent
-        answer = _Answer(parameters, cookies, transaction)
-        return await (_confirm if silent else _sign_in)(party, refresher, answer, changes)
+        await party.provider.prepare()
+        answer = Answer(callback.parameters, callback.cookies, transaction)
+        outcome = await redemptions.once(
+            name_of(transaction), lambda: _redeemed(party, refresher, answer)
+        )
+        return replace(outcome, changes=(party.transactions.ended(state),))
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
         return Refused(error, silent, changes)
+
+
+async def _redeemed(
+    party: RelyingParty[Identity], refresher: Refresher[Identity], answer: Answer
+) -> SignedIn[Identity] | Refused | Failed:
+    silent = answer.transaction.silent
+    try:
+        if silent:
+            return await _confirm(party, refresher, answer)
+        return await _sign_in(party, answer)
+    except OIDCError as error:
+        party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
+        return Refused(error, silent)
     except Exception as error:
         explanation = f"the application raised {type(error).__name__}"
         party.announcer(Event(EventName.LOGIN_REFUSED, party.clock.now(), explanation=explanation))
-        return Failed(error, changes)
+        return Failed(error)
 
 
 async def _without_transaction(
-    party: RelyingParty[Identity], cookies: Mapping[str, str], changes: Changes
+    party: RelyingParty[Identity], callback: Callback, changes: Changes
 ) -> SignedIn[Identity]:
     """A reload of an old callback: harmless when signed in already, else a way back to login."""
-    kept = await living(party, cookies)
+    kept = await living(party, callback.cookies)
     if kept is None:
         raise ProtocolViolation(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
@@ -70,85 +92,71 @@ async def _without_transaction(
     return SignedIn(kept.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(
-    party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
-    answer: _Answer,
-    changes: Changes,
-) -> SignedIn[Identity]:
-    """A new session in a new place; the one that this browser had is no longer kept."""
-    evidence, id_token = await _evidence(party, answer)
-    identity = await party.application.identity_of(id_token.claims, evidence.user_info)
-    session = begun(party, evidence, id_token, identity)
-    session = await party.application.approved(session, "login")
+async def _sign_in(party: RelyingParty[Identity], answer: Answer) -> SignedIn[Identity]:
+    """A new session in a new place; the one that this browser had is over."""
+    kept = await _once_anywhere(party, answer)
+    return_to = same_origin_path(
+        answer.transaction.return_to, default=party.policy.default_return_path
+    )
+    return SignedIn(kept.session, return_to, kept=kept)
+
+
+async def _once_anywhere(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:
+    """The new session, which another process may have made of the same answer."""
+    began = False
+
+    async def begin() -> Kept[Identity]:
+        nonlocal began
+        began = True
+        return await _new_session(party, answer)
+
+    if party.shared is not None:
+        try:
+            return await party.shared.once(name_of(answer.transaction), begin)
+        except SessionError as error:
+            # A lock that is down keeps nobody from signing in.
+            if began or error.code is not Code.SESSION_LOCK_UNAVAILABLE:
+                raise
+    return await begin()
+
+
+async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:
+    evidence, id_token = await evidence_of(party, answer)
+    resolving = party.application.identity_of(id_token.claims, evidence.user_info)
+    session = begun(party, evidence, id_token, await within_limit(party, resolving))
+    session = await within_limit(party, party.application.approved(session, "login"))
     kept = party.keeper.placed(session)
-    cookies = party.keeper.cookies(kept, party.clock.now())
+    party.keeper.cookies(kept, party.clock.now())  # refuses what no cookie can hold
     await party.keeper.save(kept)
-    await end_previous(party, refresher, answer.cookies)
+    await _end_previous(party, answer.cookies, answer.transaction)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
-    default = party.policy.default_return_path
-    return_to = same_origin_path(answer.transaction.return_to, default=default)
-    return SignedIn(session, return_to, changes=(*cookies, *changes))
+    return kept
+
+
+async def _end_previous(
+    party: RelyingParty[Identity], cookies: Mapping[str, str], transaction: LoginTransaction
+) -> None:
+    """End the sessions that this browser has now and had when it began the login.
+
+    They differ when a cross-site form post brought the answer, without the session cookie.
+    """
+    ended = await end_here(party, cookies)
+    previous = transaction.previous
+    if previous is None or (ended is not None and ended.session.id == previous.id):
+        return
+    party.register.end(previous.id, "signed_out", ends=previous.expires_at)
+    try:
+        await party.keeper.end_previous(previous, "signed_out")
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
 
 
 async def _confirm(
-    party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
-    answer: _Answer,
-    changes: Changes,
+    party: RelyingParty[Identity], refresher: Refresher[Identity], answer: Answer
 ) -> SignedIn[Identity]:
     """The session with new tokens, when the same end user answered (Session Management 3.1)."""
-    evidence, id_token = await _evidence(party, answer)
-    kept = await living(party, answer.cookies)
-    if kept is None:
-        raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
-    if kept.session.sub != id_token.sub:
-        raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
-    kept = refresher.newest(kept)
-    successor = await approved(party, renewed(party, kept.session, evidence), evidence)
-    kept = Kept(successor, kept.reference)
-    cookies = party.keeper.cookies(kept, party.clock.now())
-    await party.keeper.save(kept)
-    if refresher.has_ended(successor):
-        await forget(party, kept)
-        raise SessionError(Code.SESSION_SIGNED_OUT, "signed out while it was being confirmed")
-    party.announce(EventName.SESSION_REFRESHED, sub=successor.sub, session_id=successor.id)
-    return SignedIn(successor, "/", silent=True, changes=(*cookies, *changes))
-
-
-async def _evidence(party: RelyingParty[Identity], answer: _Answer) -> tuple[Evidence, IdToken]:
-    """What the provider says of the end user, once every rule has accepted it."""
-    metadata = await party.provider.metadata()
-    code = AuthorizationCode.parse(
-        answer.parameters,
-        state=answer.transaction.state,
-        issuer=party.policy.issuer,
-        issuer_promised=metadata.promises_authorization_response_issuer,
-    )
-    tokens = await party.provider.exchange_code(
-        code, answer.transaction.redirect_uri, answer.transaction.code_verifier
-    )
-    id_token = await _accepted(party, tokens, answer.transaction)
-    user_info = None
-    if party.policy.fetch_userinfo:
-        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
-    session_state = code.session_state or tokens.session_state
-    return Evidence(tokens, id_token, user_info, session_state), id_token
-
-
-async def _accepted(
-    party: RelyingParty[Identity], tokens: TokenResponse, transaction: LoginTransaction
-) -> IdToken:
-    verified = await party.provider.verify(tokens.required_id_token())
-    expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
-        trusted_audiences=party.policy.trusted_audiences,
-        nonce=transaction.nonce,
-        access_token=tokens.access_token,
-        algorithm=verified.algorithm,
-        max_age=transaction.max_age,
-    )
-    return accept_id_token(verified.claims, expected, party.clock.instant())
+    evidence, id_token = await evidence_of(party, answer)
+    kept = await confirmed(party, refresher, answer.cookies, evidence, id_token)
+    return SignedIn(kept.session, "/", silent=True, kept=kept)

@@ -22,6 +22,7 @@ class EventName(StrEnum):
     SESSION_IDENTITY_KEPT = "session.identity_kept"
     SESSION_ENDED = "session.ended"
     SESSION_NOT_REMOVED = "session.not_removed"
+    SESSION_COOKIE_WITHHELD = "session.cookie_withheld"
     LOGOUT_STARTED = "logout.started"
     LOGOUT_RETURNED = "logout.returned"
     LOGOUT_RETURN_REFUSED = "logout.return_refused"
@@ -56,6 +57,7 @@ _WARNINGS = frozenset(
         EventName.SESSION_REFRESH_POSTPONED,
         EventName.SESSION_IDENTITY_KEPT,
         EventName.SESSION_NOT_REMOVED,
+        EventName.SESSION_COOKIE_WITHHELD,
         EventName.LOGOUT_RETURN_REFUSED,
         EventName.LOGOUT_REVOCATION_FAILED,
         EventName.BACK_CHANNEL_LOGOUT_REFUSED,

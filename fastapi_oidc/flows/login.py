@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.events import EventName
+from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import living
@@ -20,7 +20,12 @@ from fastapi_oidc.protocol.authorization import (
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.pkce import code_challenge
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.model import (
+    Identity,
+    LoginTransaction,
+    OIDCSession,
+    PreviousSession,
+)
 
 Prompt = Literal["none", "login", "consent", "select_account"]
 
@@ -53,7 +58,8 @@ async def begin_login(
     require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
     metadata = await party.provider.metadata()
-    transaction = _transaction(party, options, redirect_uri)
+    previous = None if options.silent else await _previous(party, cookies)
+    transaction = _transaction(party, options, redirect_uri, previous)
     request = _request(party, options, transaction, session)
     location = await _location(party, metadata, request)
     party.announce(EventName.LOGIN_STARTED, sub=session.sub if session else None)
@@ -70,8 +76,23 @@ async def _session_to_confirm(
     return kept.session
 
 
+async def _previous(
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
+) -> PreviousSession | None:
+    """The session that the login replaces: a form post brings its answer without the cookie."""
+    try:
+        found = await party.keeper.read(cookies)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+        return None
+    return None if found is None else party.keeper.previous(found.kept)
+
+
 def _transaction(
-    party: RelyingParty[Identity], options: LoginOptions, redirect_uri: str
+    party: RelyingParty[Identity],
+    options: LoginOptions,
+    redirect_uri: str,
+    previous: PreviousSession | None,
 ) -> LoginTransaction:
     default = party.policy.default_return_path
     return LoginTransaction(
@@ -84,6 +105,7 @@ def _transaction(
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         silent=options.silent,
+        previous=previous,
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fastapi_oidc.errors import OIDCError
-from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.errors import Code, OIDCError, ProviderError
+from fastapi_oidc.flows.endings import end_here
+from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.outcomes import Redirection
-from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import end_previous, is_ours
+from fastapi_oidc.flows.resume import is_ours
 from fastapi_oidc.protocol.end_session import EndSessionRequest
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.return_path import same_origin_path
@@ -22,6 +23,8 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 
 PATIENCE = 2.0
 """Seconds that a logout waits for the provider at the most; the local session is over before."""
+
+_log = logging.getLogger("fastapi_oidc.logout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +37,31 @@ class LogoutOptions:
 
 async def begin_logout(
     party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
     options: LogoutOptions,
     *,
-    post_logout_redirect_uri: str,
+    post_logout_redirect_uri: str | None,
     cookies: Mapping[str, str],
 ) -> Redirection:
     """No session here any more; the browser goes on to the provider or to a local page.
 
-    Works without a session, and while the provider or the session store cannot be reached.
+    Works without a session, and whatever fails at the provider or the session store. The provider
+    sends the browser back only to a `post_logout_redirect_uri`.
     """
-    session = await _cleared(party, refresher, cookies)
+    session = await _cleared(party, cookies)
     return_to = same_origin_path(options.return_to, default=party.policy.default_return_path)
-    here = Redirection(return_to, party.keeper.clearing())
-    if options.local:
-        return here
-    there = await _at_provider(party, session, return_to, post_logout_redirect_uri)
-    return replace(there, changes=(*here.changes, *there.changes)) if there else here
+    here = Redirection(return_to)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            if options.local:
+                await _revoke_locally(party, session)
+                return here
+            there = await _at_provider(party, session, return_to, post_logout_redirect_uri)
+            return there or here
+    except (OIDCError, TimeoutError) as error:
+        _announce_failure(party, session, error)
+    except Exception:
+        _log.exception("sign-out goes on without the provider")
+    return replace(here, provider_unreachable=not options.local)
 
 
 def complete_logout(
@@ -76,10 +87,10 @@ def complete_logout(
 
 
 async def _cleared(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
     """The provider's session that was here; a store that is down keeps nobody signed in."""
-    kept = await end_previous(party, refresher, cookies)
+    kept = await end_here(party, cookies)
     if kept is None:
         return None
     session = kept.session
@@ -88,60 +99,70 @@ async def _cleared(
     return session if is_ours(party, session) else None
 
 
+async def _revoke_locally(
+    party: RelyingParty[Identity], session: OIDCSession[Identity] | None
+) -> None:
+    if session is not None and party.policy.revoke_on_local_logout:
+        await _revoke_at_provider(party, await party.provider.metadata(), session)
+
+
 async def _at_provider(
     party: RelyingParty[Identity],
     session: OIDCSession[Identity] | None,
     return_to: str,
-    post_logout_redirect_uri: str,
+    post_logout_redirect_uri: str | None,
 ) -> Redirection | None:
-    """On to the provider, when it has a page to sign out and says so in time."""
-    ends = asyncio.get_running_loop().time() + PATIENCE
-    metadata = await _metadata(party, ends)
-    if metadata is not None and session is not None:
-        await _revoke_at_provider(party, metadata, session, ends)
-    if metadata is None or metadata.end_session_endpoint is None:
+    """On to the provider, when it has a page to sign out; raises when it does not answer."""
+    metadata = await party.provider.metadata()
+    revoked = session is not None and await _revoke_at_provider(party, metadata, session)
+    if metadata.end_session_endpoint is None:
         return None
+    if not revoked:
+        await _require_reachable(party)
     pending = PendingLogout(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
     )
     request = EndSessionRequest(
         client_id=party.policy.client_id,
-        id_token_hint=session.tokens.id_token if session else None,
+        id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
-        state=pending.state,
+        state=pending.state if post_logout_redirect_uri else None,
     )
-    return Redirection(request.url(metadata.end_session_endpoint), (party.logouts.begun(pending),))
+    changes = (party.logouts.begun(pending),) if post_logout_redirect_uri else ()
+    return Redirection(request.url(metadata.end_session_endpoint), changes)
 
 
-async def _metadata(party: RelyingParty[Identity], ends: float) -> ProviderMetadata | None:
-    """The provider's metadata, if it can be had soon."""
-    try:
-        async with asyncio.timeout_at(ends):
-            metadata = await party.provider.metadata()
-            # The last known metadata say nothing of whether the provider has a page to show.
-            return metadata if await party.provider.is_reachable() else None
-    except (OIDCError, TimeoutError):
-        return None
+async def _require_reachable(party: RelyingParty[Identity]) -> None:
+    """A browser that is sent to a provider that is down ends on an error page of its own."""
+    if not await party.provider.is_reachable():
+        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not answer")
 
 
 async def _revoke_at_provider(
-    party: RelyingParty[Identity],
-    metadata: ProviderMetadata,
-    session: OIDCSession[Identity],
-    ends: float,
-) -> None:
-    """Best effort: the refresh token is of no more use to anybody (RFC 7009)."""
+    party: RelyingParty[Identity], metadata: ProviderMetadata, session: OIDCSession[Identity]
+) -> bool:
+    """Best effort: the refresh token is of no more use to anybody (RFC 7009).
+
+    Whether the provider took it; a refusal is announced, for the browser can go there all the same.
+    """
     refresh_token = session.tokens.refresh_token
     if refresh_token is None or metadata.revocation_endpoint is None:
-        return
+        return False
     try:
-        async with asyncio.timeout_at(ends):
-            await party.provider.revoke(refresh_token, "refresh_token")
-    except TimeoutError:
-        party.announce(EventName.LOGOUT_REVOCATION_FAILED, session_id=session.id)
+        await party.provider.revoke(refresh_token, "refresh_token")
     except OIDCError as error:
-        now = party.clock.now()
-        party.announcer(refused(EventName.LOGOUT_REVOCATION_FAILED, error, now))
+        _announce_failure(party, session, error)
+        return False
+    return True
+
+
+def _announce_failure(
+    party: RelyingParty[Identity], session: OIDCSession[Identity] | None, error: Exception
+) -> None:
+    event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
+    if isinstance(error, OIDCError):
+        event = refused(event.name, error, event.at)
+    party.announcer(replace(event, session_id=None if session is None else session.id))
 
 
 def _equal(one: str, other: str) -> bool:

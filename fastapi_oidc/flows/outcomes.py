@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias
+from typing import Generic
 
-from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.session.model import Identity, OIDCSession
-
-Changes: TypeAlias = tuple[CookieChange, ...]
+from fastapi_oidc.errors import OIDCError, SessionError
+from fastapi_oidc.flows.standing import Changes, Standing
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """Send the browser to `location`."""
+    """Send the browser to `location`.
+
+    `provider_unreachable`: the user is signed out here, and the provider could not be asked.
+    """
 
     location: str = field(repr=False)
     changes: Changes = field(default=(), repr=False)
+    provider_unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
     `replayed`: by an earlier login, whose answer came here again (a reload, the back button).
-    `silent`: by a check in a hidden iframe, which renewed the session it had.
+    `silent`: by a check in a hidden iframe, which renewed the session it had. `kept` is where the
+    session lives, None when it was there before.
     """
 
     session: OIDCSession[Identity]
@@ -33,6 +37,7 @@ class SignedIn(Generic[Identity]):
     silent: bool = False
     replayed: bool = False
     changes: Changes = field(default=(), repr=False)
+    kept: Kept[Identity] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Generic[Identity]):
-    """The session of this request, or none; `ended` says why one that was there is over."""
+    """The session of this request, or none.
+
+    `standing` is what its cookie follows from, if that may change; `ended` says why a session that
+    was there is over. `unavailable` says that there is one which cannot be used right now.
+    """
 
     session: OIDCSession[Identity] | None
-    changes: Changes = field(default=(), repr=False)
-    ended: Code | None = None
+    standing: Standing[Identity] | None = field(default=None, repr=False)
+    ended: EndReason | None = None
+    unavailable: SessionError | None = None

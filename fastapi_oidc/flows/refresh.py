@@ -1,13 +1,18 @@
-"""Refresh the tokens of one session (OpenID Connect Core 12, RFC 6749 6)."""
+"""From a refreshed token answer to the session's successor (OpenID Connect Core 12, RFC 6749 6).
+
+The refresh token is used up by then. So everything here can be done again from the same answer, and
+nothing here but the provider's or the application's word ends the session.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fastapi_oidc.errors import OIDCError, ProtocolViolation
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import Evidence, approved, renewed
+from fastapi_oidc.flows.renewal import Evidence, approved, identified, renewed
+from fastapi_oidc.flows.shared import KeptAnswer
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
     EarlierIdToken,
@@ -17,22 +22,61 @@ from fastapi_oidc.protocol.id_token import (
 )
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 
 
-async def refreshed(
-    party: RelyingParty[Identity], session: OIDCSession[Identity]
-) -> OIDCSession[Identity]:
-    """The successor of `session`, which has a refresh token; nothing is kept yet.
+async def successor(
+    party: RelyingParty[Identity], kept: Kept[Identity], answer: KeptAnswer
+) -> Kept[Identity]:
+    """What `kept` becomes by `answer`; nothing is kept yet.
 
-    Raises TokenRefused when the provider says no, ProtocolViolation for an ID token or UserInfo of
-    somebody else, ProviderError when nothing was decided.
+    Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
+    application ends the session or no cookie can hold it, ProviderError when nothing was decided.
     """
-    answer = await party.provider.refresh(session.tokens.refresh_token or "")
-    id_token = await _accepted(party, session, answer)
-    user_info = await _user_info(party, session, answer)
-    evidence = Evidence(answer, id_token, user_info, answer.session_state)
-    return await approved(party, renewed(party, session, evidence), evidence)
+    id_token = await _accepted(party, kept.session, answer.response)
+    user_info = await _user_info(party, kept.session, answer.response)
+    session_state = answer.response.session_state
+    evidence = Evidence(answer.response, id_token, user_info, session_state, answer.received_at)
+    return await fitting(party, kept, renewed(party, kept.session, evidence), evidence)
+
+
+async def fitting(
+    party: RelyingParty[Identity],
+    kept: Kept[Identity],
+    session: OIDCSession[Identity],
+    evidence: Evidence,
+) -> Kept[Identity]:
+    """The successor `session` of `kept` as the application wants it, if a cookie can hold it.
+
+    Else with the identity, claims and ID token that `kept` has, and the new tokens. Raises
+    CookieTooLarge when that does not fit either.
+    """
+    resolved = await identified(party, session, evidence)
+    whole = Kept(await approved(party, resolved, kept.session), kept.reference)
+    error = _fault(party, whole)
+    if error is None:
+        return whole
+    party.announcer(refused(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
+    before = kept.session
+    tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
+    small = resolved.model_copy(
+        update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
+    )
+    smaller = Kept(await approved(party, small, before), kept.reference)
+    if error := _fault(party, smaller):
+        raise error
+    return smaller
+
+
+def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> SessionError | None:
+    try:
+        party.keeper.cookies(kept, party.clock.now())
+    except SessionError as error:
+        if error.code is not Code.SESSION_COOKIE_TOO_LARGE:
+            raise
+        return error
+    return None
 
 
 async def _accepted(
@@ -66,7 +110,7 @@ async def _user_info(
 ) -> Mapping[str, JSON] | None:
     """UserInfo with the new access token; without it when the endpoint fails.
 
-    The refresh token is used up by now: only somebody else's UserInfo is worth the session.
+    Only somebody else's UserInfo is worth the session.
     """
     if not party.policy.fetch_userinfo:
         return None
@@ -75,6 +119,5 @@ async def _user_info(
     except ProtocolViolation:
         raise
     except OIDCError as error:
-        event = refused(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now())
-        party.announcer(event)
+        party.announcer(refused(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
         return None

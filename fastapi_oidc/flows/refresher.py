@@ -1,36 +1,42 @@
-"""One refresh per session and generation, shared by every request that needs it."""
+"""One refresh per session and generation, shared by every request that needs it.
+
+The token endpoint gives some refresh tokens once. So a refresh belongs to no request and is never
+cancelled, what the endpoint answered is kept until its successor is, and everything after it is
+done again from that answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias
+from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
-from fastapi_oidc.flows.events import Announcer, Event, EventName, refused
-from fastapi_oidc.flows.recent import Recent
-from fastapi_oidc.provider.single_flight import SingleFlight
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.keeper import Keeper, Kept
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.refresh import successor
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.shared import KeptAnswer
+from fastapi_oidc.flows.turns import Turns
+from fastapi_oidc.once import Expiring, Flights
+from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.sealing import Sealer
-from fastapi_oidc.session.stores import RefreshLock, unavailable_as
-
-REMEMBERED = 60
-"""Seconds for which requests that still carry the old cookie get the outcome of its refresh."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Seconds between two attempts while the provider cannot be asked; doubled each time."""
 
-_FINAL = frozenset({Code.TOKEN_INVALID_GRANT, Code.TOKEN_INVALID_CLIENT})
-_OUTAGES = frozenset(
-    {
-        Code.SESSION_STORE_UNAVAILABLE,
-        Code.SESSION_REVOCATION_UNAVAILABLE,
-        Code.SESSION_LOCK_UNAVAILABLE,
-    }
-)
+LONGEST_WAIT: Final = 30.0
+"""Seconds that a request waits for the turn of its refresh; the refresh itself goes on."""
+
+REVOCATION_PATIENCE: Final = 2.0
+"""Seconds for giving tokens back that nobody wants any more."""
+
+LIMIT: Final = 20_000
+"""Refreshes remembered at the most."""
+
+_log = logging.getLogger("fastapi_oidc.session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,8 @@ class Renewed(Generic[Identity]):
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """The provider, a rule or the user ended the session."""
+class Refused:
+    """The provider, a rule, the application or the user ended the session."""
 
     code: Code
 
@@ -55,160 +61,212 @@ class Postponed:
     retry_at: int
 
 
-Outcome: TypeAlias = Renewed[Identity] | Over | Postponed
-Refresh: TypeAlias = Callable[[OIDCSession[Identity]], Awaitable[OIDCSession[Identity]]]
-
-
-class SharedSuccessors(Generic[Identity]):
-    """Hands a successor from the process that refreshed to the others, under a lock.
-
-    Only sealed bytes pass through the lock: who can read it learns no token.
-    """
-
-    def __init__(self, lock: RefreshLock, codec: SessionCodec[Identity], sealer: Sealer) -> None:
-        self._lock, self._codec, self._sealer = lock, codec, sealer
-
-    async def once(
-        self, name: str, renew: Callable[[], Awaitable[OIDCSession[Identity]]]
-    ) -> OIDCSession[Identity]:
-        """The successor that `renew` makes, here or in another process."""
-
-        async def sealed() -> bytes:
-            return self._sealer.seal(self._codec.encode(await renew()), name=name).encode()
-
-        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-            successor = await self._lock.run_exclusive(name, sealed)
-            return self._opened(successor.decode(), name)
-
-    def _opened(self, successor: str, name: str) -> OIDCSession[Identity]:
-        try:
-            return self._codec.decode(self._sealer.open(successor, name=name))
-        except SessionError as error:
-            explanation = f"another process wrote what this one cannot read ({error.code})"
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
+Outcome: TypeAlias = Renewed[Identity] | Refused | Postponed
+Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
 
 
 class Refresher(Generic[Identity]):
-    """Renews sessions; the outcome of each is remembered for `REMEMBERED` seconds."""
+    """Renews sessions."""
 
-    def __init__(
-        self,
-        refresh: Refresh[Identity],
-        keeper: Keeper[Identity],
-        clock: Clock,
-        announcer: Announcer,
-        shared: SharedSuccessors[Identity] | None = None,
-    ) -> None:
-        self._refresh, self._keeper, self._shared = refresh, keeper, shared
-        self._clock, self._announcer = clock, announcer
-        self._flights: dict[str, SingleFlight[Outcome[Identity]]] = {}
-        self._outcomes: Recent[Outcome[Identity]] = Recent(clock, REMEMBERED)
-        self._successors: Recent[OIDCSession[Identity]] = Recent(clock, REMEMBERED)
-        self._signed_out: Recent[bool] = Recent(clock, REMEMBERED)
+    def __init__(self, party: RelyingParty[Identity]) -> None:
+        self._party, self._clock = party, party.clock
+        self._turns = Turns()
+        self._flights: Flights[str, Outcome[Identity]] = Flights()
+        self._begun: dict[str, asyncio.Event] = {}
+        self._answers: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
+        self._refusals: Expiring[str, Refused] = Expiring(party.clock, max_entries=LIMIT)
+        self._pauses: Expiring[str, Postponed] = Expiring(party.clock, max_entries=LIMIT)
 
     async def renew(self, kept: Kept[Identity]) -> Outcome[Identity]:
         """What becomes of `kept`; the provider is asked once, however many wait or disconnect.
 
-        Raises SessionError when the session's store cannot keep the successor.
+        Raises SessionError when the session's store cannot be asked or cannot keep the successor.
         """
-        name = _name(kept.session)
-        outcome = self._outcomes.get(name)
-        if outcome is None or self._may_retry(outcome):
-            flight = self._flights.setdefault(name, SingleFlight())
-            outcome = await flight.run(lambda: self._attempt(name, kept))
-        return Over(Code.SESSION_SIGNED_OUT) if self.has_ended(kept.session) else outcome
+        known = self._known(kept)
+        if known is not None:
+            return known
+        return await self._outcome(kept, self._by_refresh_token)
 
-    def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
-        """What a refresh lately made of `kept`, else `kept` itself."""
-        outcome = self._outcomes.get(_name(kept.session))
-        return outcome.kept if isinstance(outcome, Renewed) else kept
+    async def succeed(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
+        """What becomes of `kept` when `make` makes its successor, in the place of a refresh.
 
-    def end(self, session: OIDCSession[Identity]) -> None:
-        """The user signed out: no refresh, under way or remembered, brings the session back."""
-        self._signed_out.put(session.id, True)
+        A refresh that is under way comes first; `make` is given the newest state.
+        """
+        made: list[Kept[Identity]] = []
 
-    def has_ended(self, session: OIDCSession[Identity]) -> bool:
-        """Whether the user signed out of it lately."""
-        return self._signed_out.get(session.id) is not None
+        async def noted(current: Kept[Identity]) -> Kept[Identity]:
+            made.append(await make(current))
+            return made[-1]
 
-    def _may_retry(self, outcome: Outcome[Identity]) -> bool:
-        return isinstance(outcome, Postponed) and self._clock.now() >= outcome.retry_at
+        while True:
+            kept = self._party.register.newest(kept)
+            outcome = await self._outcome(kept, noted)
+            if made or not isinstance(outcome, Renewed):
+                return outcome
+            kept = outcome.kept
 
-    async def _attempt(self, name: str, kept: Kept[Identity]) -> Outcome[Identity]:
+    def _known(self, kept: Kept[Identity]) -> Outcome[Identity] | None:
+        """What was decided of `kept` before."""
+        if self._party.register.ended(kept.session):
+            return Refused(Code.SESSION_SIGNED_OUT)
+        newest = self._party.register.newest(kept)
+        if newest.session.generation > kept.session.generation:
+            return Renewed(newest)
+        name = name_of(kept.session)
+        paused = self._pauses.get(name)
+        if paused is not None and self._clock.now() < paused.retry_at:
+            return paused
+        return self._refusals.get(name)
+
+    async def _outcome(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
+        """The outcome of the run under way, or of one begun here; not waited for without end."""
+        name = name_of(kept.session)
+
+        def begin() -> Coroutine[object, object, Outcome[Identity]]:
+            self._begun[name] = asyncio.Event()
+            return self._run(name, kept, make)
+
+        run = self._flights.begin(name, begin)
+        policy = self._party.policy
+        if await _happens(self._begun[name].wait(), LONGEST_WAIT):
+            await asyncio.wait([run], timeout=policy.provider_timeout + policy.callback_timeout)
+        if run.done():
+            return run.result()
+        return Postponed(1, self._clock.now() + 1)
+
+    async def _run(
+        self, name: str, kept: Kept[Identity], make: Make[Identity]
+    ) -> Outcome[Identity]:
+        begun = self._begun[name]
         try:
-            outcome = await self._outcome(name, kept)
+            async with self._turns.taken():
+                begun.set()
+                return await self._decided(name, kept, make)
         finally:
-            self._flights.pop(name, None)
-        self._outcomes.put(name, outcome)
-        return outcome
+            begun.set()
+            self._begun.pop(name, None)
 
-    async def _outcome(self, name: str, kept: Kept[Identity]) -> Outcome[Identity]:
+    async def _decided(
+        self, name: str, kept: Kept[Identity], make: Make[Identity]
+    ) -> Outcome[Identity]:
         try:
-            return Renewed(Kept(await self._successor(name, kept), kept.reference))
+            renewed = await self._once(name, kept, make)
         except OIDCError as error:
             if _is_final(error):
-                return Over(error.code)
-            if isinstance(error, ProviderError) or error.code is Code.SESSION_LOCK_UNAVAILABLE:
-                return self._postponed(name, kept.session, error)
-            raise
+                return await self._refused(name, kept, error)
+            if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
+                raise
+            return self._postponed(name, kept.session, error)
+        self._party.register.keep(renewed)
+        self._pauses.pop(name)
+        return Renewed(renewed)
 
-    async def _successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
-        async def renew() -> OIDCSession[Identity]:
-            return await self._saved_successor(name, kept)
+    async def _once(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
+        # A refresh token is presented only when what is needed afterwards is at hand.
+        await self._party.provider.prepare()
+        if self._party.shared is None:
+            return await self._saved(name, kept, make)
+        made = await self._party.shared.once(name, lambda: self._saved(name, kept, make))
+        return Kept(made.session, kept.reference)
 
-        return await (renew() if self._shared is None else self._shared.once(name, renew))
-
-    async def _saved_successor(self, name: str, kept: Kept[Identity]) -> OIDCSession[Identity]:
-        """Refreshed and saved, unless another process has done it already."""
+    async def _saved(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
+        """The successor, kept, unless another process has made it already."""
         current = await self._still_kept(kept)
         if current.session.generation > kept.session.generation:
-            return current.session
-        session = self._successors.get(name)
-        if session is None:
-            session = await self._refresh(kept.session)
-            # The refresh token is used up: should keeping the session fail, that alone is repeated.
-            self._successors.put(name, session)
-        # Another process may have signed the user out meanwhile: its deletion must not be undone.
-        await self._still_kept(kept)
-        await self._keeper.save(Kept(session, kept.reference))
-        self._announce_refreshed(session)
-        return session
+            return current
+        made = await make(current)
+        if self._party.register.ended(made.session) or not await self._party.keeper.replace(made):
+            await self._give_back(made.session)
+            raise SessionError(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
+        self._answers.pop(name)
+        if self._party.shared is not None:
+            await self._party.shared.done(name, made)
+        self._announce_refreshed(made.session)
+        return made
 
     async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:
         """What is kept now; raises SessionError (session.signed_out) when nothing is."""
-        found = None if self.has_ended(kept.session) else await self._keeper.reread(kept)
-        if found is None:
-            raise SessionError(Code.SESSION_SIGNED_OUT, "the session is no longer kept")
+        ended = self._party.register.ended(kept.session)
+        found = None if ended else await self._party.keeper.reread(kept)
+        if found is None or found.ended is not None:
+            raise SessionError(Code.SESSION_SIGNED_OUT, "it is no longer kept")
         return found.kept
+
+    async def _by_refresh_token(self, current: Kept[Identity]) -> Kept[Identity]:
+        return await successor(self._party, current, await self._answer(current.session))
+
+    async def _answer(self, session: OIDCSession[Identity]) -> KeptAnswer:
+        """What the token endpoint answers, or answered before to this same refresh token."""
+        name, shared = name_of(session), self._party.shared
+        answer = self._answers.get(name)
+        if answer is None and shared is not None:
+            answer = await shared.answer(name)
+        if answer is None:
+            response = await self._party.provider.refresh(session.tokens.refresh_token or "")
+            answer = KeptAnswer(response, self._clock.now())
+            self._answers.set(name, answer, ends=session.expires_at)
+            if shared is not None:
+                await shared.keep_answer(name, answer)
+        return answer
+
+    async def _give_back(self, session: OIDCSession[Identity]) -> None:
+        """Best effort: nobody is going to use these tokens (RFC 7009)."""
+        token = session.tokens.refresh_token
+        try:
+            async with asyncio.timeout(REVOCATION_PATIENCE):
+                if token is not None:
+                    await self._party.provider.revoke(token, "refresh_token")
+        except (OIDCError, TimeoutError) as error:
+            _log.info("tokens of an ended session were not revoked: %s", type(error).__name__)
+
+    async def _refused(
+        self, name: str, kept: Kept[Identity], error: OIDCError
+    ) -> Outcome[Identity]:
+        """The end of the session, unless another process refreshed it with the same token."""
+        self._answers.pop(name)
+        found = await self._party.keeper.reread(kept)
+        if found and not found.ended and found.kept.session.generation > kept.session.generation:
+            self._party.register.keep(found.kept)
+            return Renewed(found.kept)
+        refusal = Refused(error.code)
+        self._refusals.set(name, refusal, ends=kept.session.expires_at)
+        return refusal
 
     def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
         now = self._clock.now()
         event = Event(EventName.SESSION_REFRESHED, now, sub=session.sub, session_id=session.id)
-        self._announcer(event)
+        self._party.announcer(event)
 
     def _postponed(self, name: str, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
-        before = self._outcomes.get(name)
-        now = self._clock.now()
-        pause = FIRST_PAUSE
-        if isinstance(before, Postponed):
-            pause = min(2 * before.pause, LONGEST_PAUSE)
-        self._announcer(
-            replace(
-                refused(EventName.SESSION_REFRESH_POSTPONED, error, now),
-                sub=session.sub,
-                session_id=session.id,
-            )
-        )
-        return Postponed(pause, now + pause)
+        before, now = self._pauses.get(name), self._clock.now()
+        pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)
+        postponed = Postponed(pause, now + pause)
+        # Remembered beyond the next attempt, so that the pauses grow.
+        self._pauses.set(name, postponed, ends=now + pause + 2 * LONGEST_PAUSE)
+        event = refused(EventName.SESSION_REFRESH_POSTPONED, error, now)
+        self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
+        return postponed
+
+
+def name_of(session: OIDCSession[Identity]) -> str:
+    """Names one refresh of one session: the next one has another generation."""
+    return f"{session.id}.{session.generation}"
 
 
 def _is_final(error: OIDCError) -> bool:
     """Whether the provider, a rule or the application (by a SessionError) ended the session."""
     if isinstance(error, SessionError):
-        return error.code not in _OUTAGES
-    return isinstance(error, ProtocolViolation) or error.code in _FINAL
+        return not error.is_outage
+    if isinstance(error, ProtocolViolation):
+        # The key may be published later than it signs (OpenID Connect Core 10.1.1).
+        return error.code is not Code.JWS_KEY_MISSING
+    return isinstance(error, TokenRefused) and error.is_final
 
 
-def _name(session: OIDCSession[Identity]) -> str:
-    """Names one refresh of one session: the next one has another generation."""
-    return f"{session.id}.{session.generation}"
+async def _happens(waiting: Awaitable[object], seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await waiting
+    except TimeoutError:
+        return False
+    return True

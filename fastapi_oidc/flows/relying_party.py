@@ -9,12 +9,13 @@ from typing import Generic, Literal
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.flows.application import Application
 from fastapi_oidc.flows.events import Announcer, Event, EventName
+from fastapi_oidc.flows.register import Register
+from fastapi_oidc.flows.shared import Shared
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.stores import RevocationStore
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 
 
@@ -34,6 +35,11 @@ class Policy:
     default_return_path: str = "/"
     session_lifetime: int = 8 * 3600
     refresh_margin: int = 30
+    idle_timeout: int | None = None
+    default_access_token_lifetime: int = 3600
+    provider_timeout: float = 10.0
+    callback_timeout: float = 10.0
+    revoke_on_local_logout: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,9 @@ class RelyingParty(Generic[Identity]):
     logouts: LogoutCookie
     clock: Clock
     application: Application[Identity]
-    revocations: RevocationStore | None
     announcer: Announcer
+    register: Register[Identity]
+    shared: Shared[Identity] | None = None
 
     def announce(
         self,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -16,15 +18,21 @@ from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
 
 _logger = logging.getLogger("fastapi_oidc.session")
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the provider says of the end user, rules applied; a refresh may lack an ID token."""
+    """What the provider says of the end user, rules applied; a refresh may lack an ID token.
+
+    `received_at` is when the tokens came, in seconds since the epoch.
+    """
 
     answer: TokenResponse = field(repr=False)
     id_token: IdToken | None
     user_info: Mapping[str, JSON] | None
     session_state: str | None
+    received_at: int
 
 
 def begun(
@@ -69,35 +77,84 @@ def renewed(
     return session.model_copy(update=changes)
 
 
-async def approved(
+def reauthenticated(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSession[Identity]:
+    """`session` with the facts of an ID token that a login of its own brought.
+
+    A refresh is compared with the ID token of the login that its refresh token comes from
+    (OpenID Connect Core 12.2).
+    """
+    return session.model_copy(
+        update={
+            "auth_time": id_token.auth_time,
+            "nonce": id_token.nonce,
+            "audiences": id_token.aud,
+            "azp": id_token.azp,
+        }
+    )
+
+
+async def identified(
     party: RelyingParty[Identity], session: OIDCSession[Identity], evidence: Evidence
 ) -> OIDCSession[Identity]:
-    """`session` with the identity resolved anew, as the application wants it kept.
+    """`session` with the identity resolved anew.
 
-    The old refresh token may be used up by now, so a failing callback must not lose the new one:
-    the error is logged and the session goes on with the identity it had. A SessionError is meant:
-    it ends the session.
+    The old refresh token is used up, so a callback that fails must not lose the new one: the error
+    is logged, and the session goes on with the identity it has. A SessionError is meant: it ends
+    the session.
     """
     try:
-        identity = await party.application.identity_of(session.claims, evidence.user_info)
-        resolved = session.model_copy(update={"identity": identity})
-        return await party.application.approved(resolved, "refresh")
-    except SessionError:
-        raise
-    except Exception:
-        _logger.exception("a callback raised during a refresh of session %s", session.id)
+        resolving = party.application.identity_of(session.claims, evidence.user_info)
+        identity = await within_limit(party, resolving)
+    except Exception as error:
+        _require_unmeant(error)
+        _logger.exception("resolve_identity failed in a refresh of session %s", session.id)
         return session
+    return session.model_copy(update={"identity": identity})
+
+
+async def approved(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], before: OIDCSession[Identity]
+) -> OIDCSession[Identity]:
+    """`session`, the successor of `before`, as `before_session_persist` wants it kept.
+
+    When that fails, without the tokens that it left out `before`.
+    """
+    try:
+        return await within_limit(party, party.application.approved(session, "refresh"))
+    except Exception as error:
+        _require_unmeant(error)
+        _logger.exception("before_session_persist failed in a refresh of session %s", session.id)
+        absent = [name for name in ("access_token", "id_token") if not getattr(before.tokens, name)]
+        tokens = session.tokens.model_copy(update=dict.fromkeys(absent, ""))
+        return session.model_copy(update={"tokens": tokens})
+
+
+async def within_limit(party: RelyingParty[Identity], callback: Awaitable[Result]) -> Result:
+    """What a callback of the application gives; raises TimeoutError after `callback_timeout`."""
+    async with asyncio.timeout(party.policy.callback_timeout):
+        return await callback
+
+
+def _require_unmeant(error: Exception) -> None:
+    """Let a SessionError through, unless a store was down and nothing was meant by it."""
+    if isinstance(error, SessionError) and not error.is_outage:
+        raise error
 
 
 def _tokens(party: RelyingParty[Identity], evidence: Evidence, previous: Tokens | None) -> Tokens:
     """RFC 6749 5.1 and 6: what an answer leaves out stays as it was."""
     answer = evidence.answer
-    lifetime = answer.expires_in
+    refresh_token = answer.refresh_token or (previous.refresh_token if previous else None)
+    # Some providers say 0 for a token that does not expire; one that is over at birth is no token.
+    lifetime = answer.expires_in or None
+    if lifetime is None and refresh_token is not None:
+        # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
+        lifetime = party.policy.default_access_token_lifetime
     return Tokens(
         id_token=answer.id_token or (previous.id_token if previous else ""),
         access_token=answer.access_token,
-        refresh_token=answer.refresh_token or (previous.refresh_token if previous else None),
-        expires_at=None if lifetime is None else party.clock.now() + lifetime,
+        refresh_token=refresh_token,
+        expires_at=None if lifetime is None else evidence.received_at + lifetime,
         scope=_scope(party, answer, previous),
     )
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.outcomes import Resumed
-from fastapi_oidc.flows.refresher import Over, Postponed, Refresher, Renewed
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.session.keeper import Kept
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.flows.refresher import Outcome, Postponed, Refresher, Refused, Renewed
+from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.flows.standing import Goes, Over
+from fastapi_oidc.session.keeper import Found, Kept
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+
+WRITES_PER_IDLE_TIME: Final = 10
+"""How often the time of the last request is written at the most, within one `idle_timeout`."""
+
+_CODES: Final[Mapping[EndReason, Code]] = {
+    "expired": Code.SESSION_EXPIRED,
+    "revoked": Code.SESSION_REVOKED,
+    "ended_by_provider": Code.SESSION_REVOKED,
+    "signed_out": Code.SESSION_SIGNED_OUT,
+}
+_REASONS: Final[Mapping[Code, EndReason]] = {
+    Code.SESSION_EXPIRED: "expired",
+    Code.SESSION_COOKIE_TOO_LARGE: "expired",
+    Code.SESSION_SIGNED_OUT: "signed_out",
+}
 
 
 class Decision(Enum):
@@ -22,52 +39,86 @@ class Decision(Enum):
     END = "end"
 
 
-def decide(session: OIDCSession[Identity], *, now: int, refresh_margin: int) -> Decision:
-    """By the times of the session alone; `refresh_margin` in seconds.
+def decide(session: OIDCSession[Identity], policy: Policy, *, now: int) -> Decision:
+    """By the times of the session alone.
 
     Without a refresh token a session lives to its own end: the access token's end is not the
     user's. An access token is used for half of its life at least, however short that is.
     """
-    if now >= session.expires_at:
+    if now >= end_of(session, policy):
         return Decision.END
     expires_at = session.tokens.expires_at
     if expires_at is None or session.tokens.refresh_token is None:
         return Decision.KEEP
     issued_at = session.refreshed_at or session.created_at
-    margin = min(refresh_margin, (expires_at - issued_at) // 2)
+    margin = min(policy.refresh_margin, (expires_at - issued_at) // 2)
     return Decision.RENEW if now >= expires_at - margin else Decision.KEEP
 
 
+def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
+    """The second in which the session is over if no request comes before.
+
+    A `session_lifetime` that was made shorter holds for older sessions too.
+    """
+    end = min(session.expires_at, session.created_at + policy.session_lifetime)
+    if policy.idle_timeout is None:
+        return end
+    return min(end, (session.last_seen_at or session.created_at) + policy.idle_timeout)
+
+
 async def resume(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+    party: RelyingParty[Identity],
+    refresher: Refresher[Identity],
+    cookies: Mapping[str, str],
+    *,
+    active: bool = True,
 ) -> Resumed[Identity]:
     """The session of this request, refreshed when its access token is about to expire.
 
-    Raises SessionError when a store cannot be asked: that is an outage and never a logout.
+    A request that is not `active` does not count for the idle timeout. Raises SessionError when a
+    store cannot be asked: that is an outage and never a logout.
     """
     found = await party.keeper.read(cookies)
     if found is None or not is_ours(party, found.kept.session):
         return Resumed(None)
-    kept = found.kept
-    now = party.clock.now()
-    decision = decide(kept.session, now=now, refresh_margin=party.policy.refresh_margin)
-    if decision is Decision.END:
-        return await _ended(party, kept, Code.SESSION_EXPIRED)
-    if found.ended is not None:
-        return await _ended(party, kept, Code.SESSION_REVOKED)
-    if decision is Decision.KEEP:
-        return Resumed(kept.session)
-    return await _refreshed(party, refresher, kept)
+    if (reason := _why_over(party, found)) is not None:
+        return await _ended(party, found.kept, _CODES[reason], reason)
+    party.register.seen(found.kept)
+    kept = party.register.newest(found.kept)
+    match decide(kept.session, party.policy, now=party.clock.now()):
+        case Decision.END:
+            return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
+        case Decision.RENEW:
+            return await _after(party, await refresher.renew(kept), kept)
+    return await _kept(party, found.kept, kept, active=active)
+
+
+async def refresh_now(
+    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+) -> Resumed[Identity]:
+    """The session of this request with new tokens, whatever the old ones' time.
+
+    Raises SessionError: session.required without a session, session.refresh_postponed while the
+    provider cannot be asked; the session goes on then.
+    """
+    kept = await living(party, cookies)
+    if kept is None:
+        raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
+    outcome = await refresher.renew(party.register.newest(kept))
+    if isinstance(outcome, Postponed):
+        raise _postponed(party, outcome)
+    return await _after(party, outcome, kept)
 
 
 async def living(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> Kept[Identity] | None:
-    """The session of this request as it is: neither over nor revoked, and not refreshed."""
+    """The session of this request as it is: neither over nor ended, and not refreshed."""
     found = await party.keeper.read(cookies)
-    if found is None or found.ended is not None or not is_ours(party, found.kept.session):
+    if found is None or not is_ours(party, found.kept.session) or _why_over(party, found):
         return None
-    return found.kept if party.clock.now() < found.kept.session.expires_at else None
+    session = party.register.newest(found.kept).session
+    return None if party.clock.now() >= end_of(session, party.policy) else found.kept
 
 
 def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
@@ -75,54 +126,77 @@ def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bo
     return (session.issuer, session.client_id) == (party.policy.issuer, party.policy.client_id)
 
 
-async def _refreshed(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], kept: Kept[Identity]
+def _why_over(party: RelyingParty[Identity], found: Found[Identity]) -> EndReason | None:
+    return found.ended or party.register.ended(found.kept.session)
+
+
+async def _kept(
+    party: RelyingParty[Identity], came: Kept[Identity], kept: Kept[Identity], *, active: bool
 ) -> Resumed[Identity]:
-    match await refresher.renew(kept):
+    """The session goes on as it is; its cookie changes when the browser has not the newest."""
+    if active and _is_write_due(kept.session, party.policy, now=party.clock.now()):
+        kept = await party.keeper.touch(kept, party.clock.now())
+        party.register.keep(kept)
+    is_news = kept is not came and kept.reference is None
+    return Resumed(kept.session, Goes(kept) if is_news else None)
+
+
+def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -> bool:
+    if policy.idle_timeout is None:
+        return False
+    since = now - (session.last_seen_at or session.created_at)
+    return since >= max(1, policy.idle_timeout // WRITES_PER_IDLE_TIME)
+
+
+async def _after(
+    party: RelyingParty[Identity], outcome: Outcome[Identity], kept: Kept[Identity]
+) -> Resumed[Identity]:
+    match outcome:
         case Renewed(successor):
-            return Resumed(successor.session, party.keeper.cookies(successor, party.clock.now()))
-        case Over(code):
-            return await _ended(party, kept, code)
+            return Resumed(successor.session, Goes(successor))
+        case Refused(code):
+            reason = party.register.ended(kept.session)
+            return await _ended(party, kept, code, reason or _reason(code))
         case Postponed():
-            expires_at = kept.session.tokens.expires_at or 0
-            usable = party.clock.now() < expires_at
-            return Resumed(kept.session if usable else None)
+            usable = party.clock.now() < (kept.session.tokens.expires_at or 0)
+            if usable:
+                return Resumed(kept.session)
+            return Resumed(None, unavailable=_postponed(party, outcome))
+
+
+def _reason(code: Code) -> EndReason:
+    """A callback of the application ends a session by any other SessionError."""
+    default: EndReason = "revoked" if code.startswith("session.") else "ended_by_provider"
+    return _REASONS.get(code, default)
+
+
+def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
+    retry_after = max(1, outcome.retry_at - party.clock.now())
+    return SessionError(
+        Code.SESSION_REFRESH_POSTPONED,
+        "the access token has expired and cannot be refreshed right now",
+        retry_after=retry_after,
+    )
 
 
 async def _ended(
-    party: RelyingParty[Identity], kept: Kept[Identity], code: Code
+    party: RelyingParty[Identity], kept: Kept[Identity], code: Code, reason: EndReason
 ) -> Resumed[Identity]:
     """No session any more."""
-    session = kept.session
-    now = party.clock.now()
+    session, now = kept.session, party.clock.now()
     party.announcer(
         Event(EventName.SESSION_ENDED, now, sub=session.sub, session_id=session.id, code=code)
     )
-    await forget(party, kept)
-    # Who signed out has no cookie left of it, but maybe already that of the next session.
-    changes = () if code is Code.SESSION_SIGNED_OUT else party.keeper.clearing()
-    return Resumed(None, changes, ended=code)
+    # The row of a store is of no more use; a cookie's record is needed when the application ended
+    # the session, of which no other process knows.
+    if kept.reference is not None or (reason == "revoked" and code is not Code.SESSION_REVOKED):
+        await forget(party, kept, reason)
+    return Resumed(None, Over(kept), ended=reason)
 
 
-async def end_previous(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
-) -> Kept[Identity] | None:
-    """The session that the browser had, which is over now; None while its store is down."""
-    try:
-        found = await party.keeper.read(cookies)
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
-        return None
-    if found is None:
-        return None
-    refresher.end(found.kept.session)
-    await forget(party, found.kept)
-    return found.kept
-
-
-async def forget(party: RelyingParty[Identity], kept: Kept[Identity]) -> None:
+async def forget(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
     """Keep the session no longer; a row that cannot be removed now will expire."""
     try:
-        await party.keeper.end(kept, "signed_out")
+        await party.keeper.end(kept, reason)
     except SessionError as error:
         party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

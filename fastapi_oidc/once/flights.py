@@ -31,11 +31,17 @@ class Flights(Generic[Name, Outcome]):
         self, name: Name, operation: Callable[[], Coroutine[object, object, Outcome]]
     ) -> Outcome:
         """The outcome of the operation under way, or of `operation`, begun here."""
+        return await asyncio.shield(self.begin(name, operation))
+
+    def begin(
+        self, name: Name, operation: Callable[[], Coroutine[object, object, Outcome]]
+    ) -> asyncio.Task[Outcome]:
+        """The task of the operation under way, or of `operation`, begun here; never cancel it."""
         task = self._task(name)
         if task is None:
             task = self._tasks[name] = asyncio.create_task(operation())
             task.add_done_callback(lambda ended: self._forget(name, ended))
-        return await asyncio.shield(task)
+        return task
 
     def _task(self, name: Name) -> asyncio.Task[Outcome] | None:
         task = self._tasks.get(name)

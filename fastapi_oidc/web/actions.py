@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.backchannel import accept_back_channel_logout
-from fastapi_oidc.flows.callback import complete_login
+from fastapi_oidc.flows.callback import Callback, complete_login
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout
@@ -17,7 +17,8 @@ from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import answers
-from fastapi_oidc.web.exchange import Exchange, exchange_of
+from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.requests import form_parameters, query_parameters, require_same_origin
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.site import RequestData, Site
@@ -45,21 +46,23 @@ class Actions(Generic[Identity, RequestData]):
         exchange.record(redirection.changes)
         return answers.redirect(redirection.location)
 
-    async def complete_login(self, request: Request) -> SignedIn[Identity] | Refused:
-        """What the provider's answer led to."""
+    async def complete_login(
+        self, request: Request, *, with_data: bool = True
+    ) -> SignedIn[Identity] | Refused:
+        """What the provider's answer led to; `with_data` loads the request's data for it."""
         exchange = self._exchange(request)
         with exchange.owning():
             parameters = await _callback_parameters(request)
-            outcome = await complete_login(
-                self.site.party, self.site.refresher, parameters, exchange.cookies
-            )
+            callback = Callback(parameters, exchange.cookies)
+            site = self.site
+            outcome = await complete_login(site.party, site.refresher, site.redemptions, callback)
         exchange.record(outcome.changes)
         if isinstance(outcome, Failed):
             raise outcome.error
         if isinstance(outcome, Refused):
             outcome.error.instance = self.site.name
         else:
-            exchange.became(outcome.session)
+            await exchange.began(outcome, with_data=with_data)
         return outcome
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
@@ -69,13 +72,12 @@ class Actions(Generic[Identity, RequestData]):
             require_same_origin(exchange)
             redirection = await begin_logout(
                 self.site.party,
-                self.site.refresher,
                 options,
                 post_logout_redirect_uri=exchange.url(Role.LOGGED_OUT),
                 cookies=exchange.cookies,
             )
         exchange.record(redirection.changes)
-        exchange.became(None)
+        exchange.left()
         return answers.redirect(redirection.location)
 
     async def accept_back_channel_logout(self, request: Request) -> Response:

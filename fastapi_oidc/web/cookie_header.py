@@ -23,6 +23,16 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
     return found
 
 
+def cookie_names(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
+    """The names of all cookies of a request."""
+    return [
+        pair.partition(b"=")[0].strip(b" \t").decode("latin-1")
+        for header, line in headers
+        if header == b"cookie"
+        for pair in line.split(b";")
+    ]
+
+
 def _read(line: str, names: CookieNames, found: dict[str, str]) -> None:
     for pair in line.split(";"):
         name, _, value = pair.partition("=")

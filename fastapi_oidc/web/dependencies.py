@@ -14,7 +14,9 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.exchange import Exchange, OIDCLocals, exchange_of
+from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.exchanges import exchange_of
+from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.site import RequestData
 
@@ -47,6 +49,8 @@ class RequireAuth(SecurityBase, Generic[Identity]):
     async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required)."""
         locals = await exchange.locals()
+        if locals.unavailable is not None:
+            raise locals.unavailable
         if locals.session is None:
             raise SignInRequired(Code.SESSION_REQUIRED, "no session")
         return locals.session

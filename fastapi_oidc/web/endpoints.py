@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.backchannel import required_store
+from fastapi_oidc.flows.backchannel import require_endings
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.logout import LogoutOptions, complete_logout
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
@@ -18,7 +18,7 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web import answers
 from fastapi_oidc.web.actions import Actions
-from fastapi_oidc.web.exchange import exchange_of
+from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal
 from fastapi_oidc.web.requests import (
@@ -46,7 +46,7 @@ class Endpoints(Generic[Identity, RequestData]):
     @property
     def has_back_channel_logout(self) -> bool:
         """Whether logout tokens can be remembered."""
-        return self._site.party.revocations is not None
+        return self._site.party.keeper.keeps_endings
 
     def login(self) -> Callable[..., Awaitable[Response]]:
         """`GET /login`."""
@@ -73,7 +73,8 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /callback`, and `POST /callback` for `response_mode=form_post`."""
 
         async def callback(request: Request) -> Response:
-            outcome = await self._actions.complete_login(request)
+            with_data = on_success is not None
+            outcome = await self._actions.complete_login(request, with_data=with_data)
             if outcome.silent:
                 return answers.silent_answer(outcome)
             if _is_lost(outcome) and answers.is_in_iframe(request):
@@ -110,7 +111,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     def back_channel_logout(self) -> Callable[..., Awaitable[Response]]:
         """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
-        required_store(self._site.party)
+        require_endings(self._site.party)
 
         async def back_channel_logout(request: Request) -> Response:
             return await self._actions.accept_back_channel_logout(request)

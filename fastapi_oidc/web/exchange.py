@@ -1,66 +1,37 @@
-"""One request or websocket of one OIDC instance: its session, and the cookies to change."""
+"""One request or websocket of one OIDC instance: its session, and what its answer changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation
-from fastapi_oidc.flows.resume import resume
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.flows.endings import end, end_here
+from fastapi_oidc.flows.outcomes import Resumed, SignedIn
+from fastapi_oidc.flows.resume import living, refresh_now, resume
+from fastapi_oidc.flows.standing import Begun, Goes, Left, Standing, cookie_changes
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.cookie_header import own_cookies
+from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Role, RoutePaths
 from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
 
-SCOPE_KEY = "fastapi_oidc"
-
-
-@dataclass(frozen=True, slots=True)
-class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
-    """Who this request is from. All None when nobody is signed in.
-
-    `data` is what `load_request_data` made, once for this request; it is never kept.
-    """
-
-    session: OIDCSession[Identity] | None = None
-    data: RequestData | None = None
-
-    def __class_getitem__(cls, types: object) -> object:
-        """`OIDCLocals[User, Data]`, which FastAPI must not call either."""
-        # A dataclass with slots is not the class that `super()` without arguments means.
-        alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
-        alias.__signature__ = REFUSED_SIGNATURE
-        return alias
-
-    @property
-    def identity(self) -> Identity | None:
-        """The application's identity of the signed-in user."""
-        return None if self.session is None else self.session.identity
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether somebody is signed in."""
-        return self.session is not None
-
-
-OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone
-
 
 class Exchange(Generic[Identity, RequestData]):
-    """Loads the session at most once, and collects cookie changes until the answer starts."""
+    """Loads the session at most once, and knows what to change when the answer starts."""
 
     def __init__(
         self, site: Site[Identity, RequestData], connection: HTTPConnection, paths: RoutePaths
     ) -> None:
         self.site, self.connection, self.paths = site, connection, paths
         self._changes: dict[str, CookieChange] = {}
+        self._standing: Standing[Identity] | None = None
+        self._ends_when_sent = False
         self._locals: OIDCLocals[Identity, RequestData] | None = None
 
     @property
@@ -87,6 +58,11 @@ class Exchange(Generic[Identity, RequestData]):
         """Whether the answer may depend on who asks."""
         return self._locals is not None
 
+    @property
+    def has_session(self) -> bool:
+        """Whether somebody is signed in, as far as was asked."""
+        return self._locals is not None and self._locals.session is not None
+
     def url(self, role: Role) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
         return self.origin + self.paths.required(role)
@@ -100,25 +76,60 @@ class Exchange(Generic[Identity, RequestData]):
             error.instance = error.instance or self.site.name
             raise
 
-    async def locals(self) -> OIDCLocals[Identity, RequestData]:
-        """Who this request is from; raises SessionError when a store cannot be asked."""
+    async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
+        """Who this request is from; raises SessionError when a store cannot be asked.
+
+        A request that is not `active` does not count for the idle timeout.
+        """
         if self._locals is None:
             with self.owning():
-                resumed = await resume(self.site.party, self.site.refresher, self.cookies)
-                self.record(resumed.changes)
-                self._locals = OIDCLocals(resumed.session, await self._data(resumed.session))
+                party, refresher = self.site.party, self.site.refresher
+                resumed = await resume(party, refresher, self.cookies, active=active)
+                return await self._resumed(resumed)
         return self._locals
 
-    def became(self, session: OIDCSession[Identity] | None) -> None:
-        """The request signed somebody in or out: what was loaded for it is stale."""
-        self._locals = OIDCLocals(session)
+    async def refresh(self) -> OIDCLocals[Identity, RequestData]:
+        """As `locals`, with new tokens; raises SessionError when they cannot be had."""
+        with self.owning():
+            party, refresher = self.site.party, self.site.refresher
+            return await self._resumed(await refresh_now(party, refresher, self.cookies))
+
+    async def is_still_signed_in(self) -> bool:
+        """Whether the session that the request came with goes on, as far as is known now."""
+        with self.owning():
+            return await living(self.site.party, self.cookies) is not None
+
+    async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
+        """The request signed in; `with_data` loads what belongs to it, or ends it again."""
+        if outcome.kept is not None:
+            made = Goes if outcome.silent else Begun
+            self._standing = made(outcome.kept)
+        try:
+            data = await self._data(outcome.session) if with_data else None
+        except BaseException:
+            await self.abandon()
+            raise
+        self._are(OIDCLocals(outcome.session, data))
+
+    async def abandon(self) -> None:
+        """The login that this request completed leaves no session."""
+        if isinstance(self._standing, Begun):
+            await end(self.site.party, self._standing.kept, "signed_out")
+        self.left()
+
+    def left(self) -> None:
+        """The request signed out."""
+        self._standing = Left()
+        self._are(OIDCLocals())
 
     def clear(self) -> None:
         """No session after this answer, not even by a refresh that is under way."""
-        if self._locals is not None and self._locals.session is not None:
-            self.site.refresher.end(self._locals.session)
-        self.record(self.site.party.keeper.clearing())
-        self.became(None)
+        session = None if self._locals is None else self._locals.session
+        if session is not None:
+            register = self.site.party.register
+            register.end(session.id, "signed_out", ends=session.expires_at)
+        self._ends_when_sent = True
+        self.left()
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
@@ -126,36 +137,33 @@ class Exchange(Generic[Identity, RequestData]):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there are cookie changes that no answer has taken yet."""
-        return bool(self._changes)
+        """Whether there may be cookie changes that no answer has taken yet."""
+        return bool(self._changes) or self._standing is not None
 
-    def taken_changes(self) -> list[CookieChange]:
-        """The changes collected so far, which the caller is going to send."""
+    async def taken_changes(self) -> list[CookieChange]:
+        """The changes that are right now, which the caller is going to send."""
+        if self._ends_when_sent:
+            await end_here(self.site.party, self.cookies)
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            self.record(await cookie_changes(self.site.party, standing))
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
+
+    async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
+        self._standing = resumed.standing or self._standing
+        data = await self._data(resumed.session)
+        return self._are(OIDCLocals(resumed.session, data, resumed.ended, resumed.unavailable))
+
+    def _are(self, locals: OIDCLocals[Identity, RequestData]) -> OIDCLocals[Identity, RequestData]:
+        """From here on the request is from `locals`, wherever the application looks."""
+        self._locals = locals
+        self.connection.scope.setdefault("state", {})[self.site.name] = locals
+        return locals
 
     async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:
         load = self.site.load_request_data
         if session is None or load is None:
             return None
         return await settled(load(RequestDataContext(session, self.connection)))
-
-
-def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange[Any, Any]:
-    """The exchange that the middleware opened, of the instance `name` or of the only one.
-
-    Raises ConfigurationError: configuration.middleware_missing or configuration.instance_ambiguous.
-    """
-    exchanges: dict[str, Exchange[Any, Any]] = connection.scope.get(SCOPE_KEY, {})
-    if name is None and len(exchanges) > 1:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-            f"this app has the OIDC instances {', '.join(exchanges)}; use a method of one of them",
-        )
-    if not exchanges or (name is not None and name not in exchanges):
-        raise ConfigurationError(
-            Code.CONFIGURATION_MIDDLEWARE_MISSING,
-            "add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
-        )
-    return next(iter(exchanges.values())) if name is None else exchanges[name]

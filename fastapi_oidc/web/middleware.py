@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
-from fastapi_oidc.web.exchange import SCOPE_KEY, Exchange, OIDCLocals
+from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.exchanges import SCOPE_KEY, Exchanges, Served, Table
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
-from fastapi_oidc.web.requests import route_path
-from fastapi_oidc.web.routes import Role, RoutePaths, mounted_paths
 from fastapi_oidc.web.site import Instance
-
-_NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
@@ -33,6 +30,9 @@ class OIDCMiddleware:
     stream, an error handler (one for `Exception` excepted, which runs outside of every middleware),
     or the acceptance of a websocket. An OIDCError that no handler of the application takes is
     answered here, and so is an HTTPException of `load_request_data`.
+
+    Middlewares that follow each other become one, so that an instance which a request has nothing
+    to do with costs it nothing.
     """
 
     def __init__(
@@ -42,120 +42,102 @@ class OIDCMiddleware:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID, "exclude is a list of path prefixes, not a text"
             )
+        excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
+        self._table = Table([Served(oidc.site, excluded)])
         self._app = app
-        self._site = oidc.site
-        self._excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
-        self._paths: RoutePaths | None = None
+        if isinstance(app, OIDCMiddleware):
+            self._table, self._app = self._table.joined(app._table), app._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
             return
-        if scope["type"] not in ("http", "websocket") or self._is_inside_itself(scope):
+        outer: Exchanges | None = scope.get(SCOPE_KEY)
+        table = self._table.inside(outer)
+        if scope["type"] not in ("http", "websocket") or not table.by_name:
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(self._site, HTTPConnection(scope), self._paths_for(scope))
-        scope[SCOPE_KEY][self._site.name] = exchange
-        answer = _Answer(exchange, send)
+        if "app" not in scope:
+            raise ConfigurationError(
+                Code.CONFIGURATION_MIDDLEWARE_MISSING,
+                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
+            )
+        exchanges = scope[SCOPE_KEY] = Exchanges(table, scope, outer)
+        answer = _Answer(exchanges, send)
         try:
-            await self._load(exchange)
+            await exchanges.load()
             await self._app(scope, receive, answer.send)
-            # The exchange knows the scope. Apart, both are freed at once with the tokens in them,
+            # The exchanges know the scope. Apart, both are freed at once with the tokens in them,
             # and not when the garbage collector comes by.
-            del scope[SCOPE_KEY][self._site.name]
+            scope[SCOPE_KEY] = outer
         except OIDCError as error:
             if answer.started:
                 raise
             # The innermost middleware is here first, and its answer passes all the others, which
             # add their cookies; what is said is up to the instance that refused.
-            owner = scope[SCOPE_KEY].get(error.instance, exchange)
+            owner = exchanges.owner(error.instance)
             announce_refusal(owner, error)
             await _refuse(owner, error, receive, answer.send)
         except HTTPException as error:
             if answer.started:
                 raise
             # What endpoints raise is answered further inside: this is from load_request_data.
-            await _interrupt(exchange, error, receive, answer.send)
+            await _interrupt(scope, error, receive, answer.send)
         except Exception:
-            if exchange.has_changes and not answer.started and _is_plain(scope):
+            if not answer.started and _is_plain(scope) and answer.has_changes:
                 # Starlette answers outside of every middleware, and the cookies would be lost.
                 await PlainTextResponse("Internal Server Error", 500)(scope, receive, answer.send)
             raise
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app's life; at its end the connections to the provider are closed."""
+        """The app's life; at its end the connections to providers and stores are closed."""
         try:
             await self._app(scope, receive, send)
         finally:
-            await self._site.party.provider.aclose()
-
-    async def _load(self, exchange: Exchange[Any, Any]) -> None:
-        state = exchange.connection.scope.setdefault("state", {})
-        state[self._site.name] = _NOBODY
-        if not self._is_left_alone(exchange):
-            state[self._site.name] = await exchange.locals()
-
-    def _is_inside_itself(self, scope: Scope) -> bool:
-        """Whether an outer app serves this instance already; then it writes the cookies."""
-        outer = scope.setdefault(SCOPE_KEY, {}).get(self._site.name)
-        if outer is None:
-            return False
-        if outer.site is not self._site:
-            raise ConfigurationError(
-                Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-                f"two OIDC instances are named {self._site.name!r}; give each a name of its own",
-            )
-        return True
-
-    def _is_left_alone(self, exchange: Exchange[Any, Any]) -> bool:
-        path = route_path(exchange.connection.scope)
-        return path in exchange.paths or f"{path}/".startswith(self._excluded)
-
-    def _paths_for(self, scope: Scope) -> RoutePaths:
-        root_path = scope.get("root_path", "")
-        if self._paths is None or self._paths.root_path != root_path:
-            self._paths = RoutePaths(self._mounted_paths(scope), root_path)
-        return self._paths
-
-    def _mounted_paths(self, scope: Scope) -> Mapping[Role, str]:
-        if self._paths is not None:
-            return self._paths.paths
-        if "app" not in scope:
-            raise ConfigurationError(
-                Code.CONFIGURATION_MIDDLEWARE_MISSING,
-                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
-            )
-        return mounted_paths(scope["app"], self._site.name)
+            for served in self._table.by_name.values():
+                await served.site.aclose()
 
 
 class _Answer:
     """Adds the cookie changes to the first message of an answer."""
 
-    def __init__(self, exchange: Exchange[Any, Any], send: Send) -> None:
-        self._exchange, self._send = exchange, send
+    def __init__(self, exchanges: Exchanges, send: Send) -> None:
+        self._exchanges, self._send = exchanges, send
         self.started = False
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a cookie would be lost with the answer."""
+        return any(exchange.has_changes for exchange in self._exchanges.opened)
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self.started = True
-            self._add_headers(message)
+            await self._add_headers(message)
         elif message["type"] == "websocket.close":
             self.started = True
         await self._send(message)
 
-    def _add_headers(self, message: Message) -> None:
-        if self._exchange.is_loaded:
-            message["headers"] = [*message.get("headers", ()), (b"vary", b"Cookie")]
-        if not self._exchange.has_changes:
-            return
+    async def _add_headers(self, message: Message) -> None:
+        changes = [
+            change
+            for exchange in self._exchanges.opened
+            if exchange.has_changes
+            for change in await exchange.taken_changes()
+        ]
         message.setdefault("headers", ())
-        headers = MutableHeaders(scope=message)
-        for change in self._exchange.taken_changes():
-            headers.append("Set-Cookie", change.header_value())
-        # A cache that kept this answer would hand the cookies to somebody else.
-        headers["Cache-Control"] = "no-store"
+        if self._exchanges.vary():
+            message["headers"] = [*message["headers"], (b"vary", b"Cookie")]
+        if changes:
+            headers = MutableHeaders(scope=message)
+            for change in changes:
+                headers.append("Set-Cookie", change.header_value())
+            # A cache that kept this answer would hand the cookies to somebody else.
+            headers["Cache-Control"] = "no-store"
+        elif self._exchanges.is_personal():
+            MutableHeaders(scope=message).setdefault("Cache-Control", "private")
 
 
 async def _refuse(
@@ -168,10 +150,7 @@ async def _refuse(
     await refusal_response(exchange, error)(scope, receive, send)
 
 
-async def _interrupt(
-    exchange: Exchange[Any, Any], error: HTTPException, receive: Receive, send: Send
-) -> None:
-    scope = exchange.connection.scope
+async def _interrupt(scope: Scope, error: HTTPException, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await _close(error.status_code, send)
         return

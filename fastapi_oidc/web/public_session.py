@@ -11,7 +11,7 @@ from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity, PublicSession
 from fastapi_oidc.session.stores import settled
-from fastapi_oidc.web.exchange import OIDCLocals
+from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.site import PublicSessionContext, RequestData, Site
 
 POLL_INTERVAL = 5

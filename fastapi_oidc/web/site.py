@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from fastapi_oidc.flows.redemptions import Redemptions
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
@@ -51,10 +52,16 @@ class Site(Generic[Identity, RequestData]):
     name: str
     party: RelyingParty[Identity]
     refresher: Refresher[Identity]
+    redemptions: Redemptions[Identity]
     csrf: CSRFTokens
     origin: str | None
     load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
+
+    async def aclose(self) -> None:
+        """Close the connections to the provider, and those that stores made for themselves."""
+        await self.party.provider.aclose()
+        await self.party.keeper.aclose()
 
 
 class Instance(Protocol[Identity, RequestData]):

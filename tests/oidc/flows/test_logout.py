@@ -55,14 +55,15 @@ async def test_local_only_does_not_ask_the_provider(world: World) -> None:
     )
     assert (answer.status_code, answer.headers["location"]) == (302, "/")
     assert not await is_signed_in(browser)
-    assert world.op.record.of(TokenRevoked) == []
+    assert len(world.op.record.of(TokenRevoked)) == 1, "nobody has a use for the refresh token"
 
 
 async def test_works_while_the_provider_is_down() -> None:
     world = make_world()
     browser = await world.signed_in()
     world.time.advance(4000)
-    world.op.faults.put("metadata", ServerError(), times=9)
+    for endpoint in ("metadata", "revocation"):
+        world.op.faults.put(endpoint, ServerError(), times=9)
     answer = await browser.post("/auth/logout", follow_redirects=False)
     assert answer.headers["location"] == "/"
     assert not await is_signed_in(browser)
@@ -75,7 +76,7 @@ async def test_does_not_wait_long_for_a_slow_provider() -> None:
     started = time.monotonic()
     answer = await browser.post("/auth/logout", follow_redirects=False)
     assert time.monotonic() - started < 5
-    assert "/end-session" in answer.headers["location"]
+    assert answer.headers["location"] == "/", "a browser sent to it would wait as well"
     assert "logout.revocation_failed" in world.event_names()
 
 

@@ -1,0 +1,86 @@
+"""End sessions: the one of a browser, one by its id, or all of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.session.endings import RevocationRecord, expiry_of_record
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+
+
+async def end_here(
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
+) -> Kept[Identity] | None:
+    """The session that the browser had, in its newest state, which is over; None while its store
+    is down, or without one."""
+    try:
+        found = await party.keeper.read(cookies)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+        return None
+    if found is None:
+        return None
+    newest = party.register.newest(found.kept)
+    await end(party, newest, "signed_out")
+    return newest
+
+
+async def end(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
+    """The session is over here at once, and wherever its store or the endings are read.
+
+    A store that is down is announced: its row ends by itself.
+    """
+    session = kept.session
+    party.register.end(session.id, reason, ends=session.expires_at)
+    try:
+        await party.keeper.end(kept, reason)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+
+
+async def revoke(
+    party: RelyingParty[Identity],
+    *,
+    sub: str | None = None,
+    sid: str | None = None,
+    session_id: str | None = None,
+    reason: EndReason = "revoked",
+) -> None:
+    """From now on every session of this user, of this `sid` or with this id is over, everywhere.
+
+    A later login is not affected. Raises ConfigurationError (configuration.store_missing) when
+    nothing can keep that, ValueError unless exactly one is given, SessionError when a store is
+    down.
+    """
+    if [sub, sid, session_id].count(None) != 2:
+        raise ValueError("give one of sub, sid and session_id")
+    now = party.clock.now()
+    record = RevocationRecord(
+        issuer=party.policy.issuer,
+        client_id=party.policy.client_id,
+        sub=sub,
+        sid=sid,
+        session_id=session_id,
+        issued_at=now,
+        expires_at=expiry_of_record(now, party.policy.session_lifetime),
+        made_by="application",
+        reason=reason,
+    )
+    if session_id is not None:
+        party.register.end(session_id, reason, ends=record.expires_at)
+    await party.keeper.revoke(record)
+
+
+async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCSession[Identity]]:
+    """The living sessions of a user, the newest login first.
+
+    Raises ConfigurationError (configuration.store_missing) when the store cannot list them,
+    SessionError when it is down.
+    """
+    policy = party.policy
+    sessions = await party.keeper.sessions_of(policy.issuer, policy.client_id, sub)
+    return sorted(sessions, key=lambda session: -session.created_at)

@@ -1,0 +1,61 @@
+"""What this process knows of sessions beyond what a request came with."""
+
+from __future__ import annotations
+
+from typing import Final, Generic
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.once import Expiring
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+
+REMEMBERED: Final = 60
+"""Seconds for which requests that still carry the old cookie go on with its successor, once the
+browser has shown that it has the successor."""
+
+LIMIT: Final = 20_000
+"""Sessions remembered at the most; beyond it those that end first are forgotten."""
+
+
+class Register(Generic[Identity]):
+    """The newest state of each session, and the sessions that ended here.
+
+    A successor is kept until a request has come with it: the answer that carried its cookie may be
+    lost, and with it a refresh token that the provider gives once.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._newest: Expiring[str, Kept[Identity]] = Expiring(clock, max_entries=LIMIT)
+        self._ended: Expiring[str, EndReason] = Expiring(clock, max_entries=LIMIT)
+
+    def keep(self, kept: Kept[Identity]) -> None:
+        """`kept` is what the session goes on as, unless something newer is known."""
+        if self.newest(kept) is kept:
+            self._newest.set(kept.session.id, kept, ends=kept.session.expires_at)
+
+    def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
+        """The newest state known of the session of `kept`; `kept` itself when that is it."""
+        known = self._newest.get(kept.session.id)
+        return known if known is not None and _rank(known) > _rank(kept) else kept
+
+    def seen(self, kept: Kept[Identity]) -> None:
+        """A request came with `kept`: what the browser has need not be remembered for long."""
+        known = self._newest.get(kept.session.id)
+        if known is not None and _rank(kept) >= _rank(known):
+            ends = min(self._newest.ends(kept.session.id), self._clock.now() + REMEMBERED)
+            self._newest.set(kept.session.id, known, ends=ends)
+
+    def end(self, session_id: str, reason: EndReason, *, ends: int) -> None:
+        """The session is over: nothing that is under way brings it back before the second `ends`,
+        its own end."""
+        self._ended.set(session_id, reason, ends=ends)
+        self._newest.pop(session_id)
+
+    def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
+        """Why the session ended in this process, if it did."""
+        return self._ended.get(session.id)
+
+
+def _rank(kept: Kept[Identity]) -> tuple[int, int]:
+    return kept.session.generation, kept.session.last_seen_at or 0

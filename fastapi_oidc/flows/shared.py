@@ -1,0 +1,172 @@
+"""What processes tell each other of refreshes and logins, sealed, through the refresh lock."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Generic
+
+from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.protocol.json import parse_json
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.abilities import KeepsAnswers
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.reference import SessionReference
+from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.session.stores import RefreshLock, settled, unavailable_as
+
+REMEMBERED: Final = 600
+"""Seconds for which other processes find what one of them left."""
+
+_log = logging.getLogger("fastapi_oidc.session")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What the token endpoint answered to a refresh at `received_at`, seconds since the epoch."""
+
+    response: TokenResponse = field(repr=False)
+    received_at: int
+
+
+class Shared(Generic[Identity]):
+    """Work that happens once over all processes, and what it left.
+
+    Only sealed bytes pass through the lock: who can read it learns no token. A lock without a
+    memory (`KeepsAnswers`) still makes each refresh happen once.
+    """
+
+    def __init__(self, lock: RefreshLock, codec: SessionCodec[Identity], sealer: Sealer) -> None:
+        self._lock, self._codec, self._sealer = lock, codec, sealer
+        self._memory = lock if isinstance(lock, KeepsAnswers) else None
+
+    async def once(
+        self, name: str, make: Callable[[], Awaitable[Kept[Identity]]]
+    ) -> Kept[Identity]:
+        """What `make` makes, here or in another process; its errors are this process's alone.
+
+        What was made here is given also when the lock fails afterwards. Raises SessionError
+        (session.lock_unavailable) when the lock cannot be had.
+        """
+        made: list[Kept[Identity]] = []
+        failures: list[Exception] = []
+
+        async def sealed() -> bytes:
+            try:
+                made.append(kept := await make())
+            except Exception as error:
+                failures.append(error)
+                raise
+            return self._sealed(name, _written(self._codec.encode(kept.session), kept.reference))
+
+        try:
+            with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+                return self._read(self._opened(name, await self._lock.run_exclusive(name, sealed)))
+        except SessionError as error:
+            if failures:
+                raise failures[0] from None
+            if made:
+                return made[0]
+            raise error
+
+    async def keep_answer(self, name: str, answer: KeptAnswer) -> None:
+        """For whoever goes on should this process end now."""
+        await self._keep(f"answer.{name}", _document(answer))
+
+    async def answer(self, name: str) -> KeptAnswer | None:
+        """The answer that a process left which did not come to the end of this refresh."""
+        document = await self._kept(f"answer.{name}")
+        return None if document is None else _answer(document)
+
+    async def done(self, name: str, kept: Kept[Identity]) -> None:
+        """The refresh `name` is done, and `kept` is what became of it."""
+        if kept.reference is None:  # what is in a store can be read there
+            await self._keep(f"newest.{kept.session.id}", self._codec.encode(kept.session))
+        if self._memory is not None:
+            memory = self._memory
+            await _tried(lambda: memory.forget(f"answer.{name}"))
+
+    async def newest(self, session_id: str) -> OIDCSession[Identity] | None:
+        """The newest successor that any process left lately."""
+        encoded = await self._kept(f"newest.{session_id}")
+        return None if encoded is None else self._codec.decode(encoded)
+
+    async def _keep(self, name: str, content: bytes) -> None:
+        if self._memory is not None:
+            memory, sealed = self._memory, self._sealed(name, content)
+            await _tried(lambda: memory.keep(name, sealed, REMEMBERED))
+
+    async def _kept(self, name: str) -> bytes | None:
+        if self._memory is None:
+            return None
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            sealed = await settled(self._memory.kept(name))
+            return None if sealed is None else self._opened(name, sealed)
+
+    def _sealed(self, name: str, content: bytes) -> bytes:
+        return self._sealer.seal(content, name=name).encode()
+
+    def _opened(self, name: str, sealed: bytes) -> bytes:
+        try:
+            return self._sealer.open(sealed.decode(), name=name)
+        except OIDCError as error:
+            raise _unreadable(error) from None
+
+    def _read(self, written: bytes) -> Kept[Identity]:
+        head, _, encoded = written.rpartition(b"\n")
+        try:
+            return Kept(self._codec.decode(encoded), _reference(head) if head else None)
+        except OIDCError as error:
+            raise _unreadable(error) from None
+
+
+async def _tried(call: Callable[[], Awaitable[None] | None]) -> None:
+    """Best effort: this process goes on with what it has in its own memory."""
+    try:
+        await settled(call())
+    except Exception as error:
+        _log.warning("the refresh lock cannot keep what it was given: %s", type(error).__name__)
+
+
+def _written(encoded: bytes, reference: SessionReference | None) -> bytes:
+    """The reference, where there is one, and the session as JSON, which has no line breaks."""
+    if reference is None:
+        return encoded
+    return b" ".join([reference.secret.hex().encode(), *map(str.encode, reference.digests)]) + (
+        b"\n" + encoded
+    )
+
+
+def _reference(head: bytes) -> SessionReference:
+    secret, *digests = head.decode().split(" ")
+    return SessionReference(bytes.fromhex(secret), tuple(digests))
+
+
+def _document(answer: KeptAnswer) -> bytes:
+    response = answer.response
+    members = {
+        "access_token": response.access_token,
+        "token_type": "Bearer",
+        "id_token": response.id_token,
+        "refresh_token": response.refresh_token,
+        "expires_in": response.expires_in,
+        "scope": None if response.scope is None else " ".join(response.scope),
+        "session_state": response.session_state,
+    }
+    return json.dumps({"received_at": answer.received_at, "response": members}).encode()
+
+
+def _answer(document: bytes) -> KeptAnswer:
+    kept = parse_json(document)
+    if not isinstance(kept, dict) or not isinstance(received_at := kept["received_at"], int):
+        raise _unreadable(SessionError(Code.SESSION_MALFORMED))
+    return KeptAnswer(TokenResponse.parse(kept["response"]), received_at)
+
+
+def _unreadable(error: OIDCError) -> SessionError:
+    explanation = f"another process wrote what this one cannot read ({error.code})"
+    return SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)

@@ -1,0 +1,155 @@
+"""The exchanges of one request, one for each OIDC instance that has to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.web.cookie_header import cookie_names
+from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.requests import route_path
+from fastapi_oidc.web.routes import Role, RoutePaths, mounted_paths
+from fastapi_oidc.web.site import Site
+
+SCOPE_KEY: Final = "fastapi_oidc"
+
+_NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
+
+
+class Served:
+    """One instance as a middleware serves it; `excluded` are path prefixes that end in a slash."""
+
+    def __init__(self, site: Site[Any, Any], excluded: tuple[str, ...]) -> None:
+        self.site, self._excluded = site, excluded
+        self._paths: RoutePaths | None = None
+
+    def paths_for(self, scope: Scope) -> RoutePaths:
+        """Where the app has the instance's routes."""
+        root_path = scope.get("root_path", "")
+        if self._paths is None or self._paths.root_path != root_path:
+            self._paths = RoutePaths(self._mounted(scope), root_path)
+        return self._paths
+
+    def leaves_alone(self, scope: Scope) -> bool:
+        """Whether the path is the library's own or excluded: nothing is loaded unasked there."""
+        path = route_path(scope)
+        return path in self.paths_for(scope) or f"{path}/".startswith(self._excluded)
+
+    def _mounted(self, scope: Scope) -> Mapping[Role, str]:
+        if self._paths is not None:
+            return self._paths.paths
+        return mounted_paths(scope["app"], self.site.name)
+
+
+class Table:
+    """The instances that one middleware serves."""
+
+    def __init__(self, served: Iterable[Served]) -> None:
+        self.by_name = {each.site.name: each for each in served}
+        self.by_cookie = {each.site.party.names.session: each for each in self.by_name.values()}
+        self.nobody = dict.fromkeys(self.by_name, _NOBODY)
+
+    def joined(self, other: Table) -> Table:
+        """The instances of both; raises ConfigurationError when two have one name."""
+        for name in self.by_name.keys() & other.by_name.keys():
+            _require_same(self.by_name[name].site, other.by_name[name].site)
+        return Table([*other.by_name.values(), *self.by_name.values()])
+
+    def inside(self, outer: Exchanges | None) -> Table:
+        """Those that no outer app serves already; there the cookies are written."""
+        if outer is None:
+            return self
+        for name in self.by_name.keys() & set(outer.names):
+            _require_same(self.by_name[name].site, outer.required(name).site)
+        return Table(each for name, each in self.by_name.items() if name not in outer.names)
+
+
+class Exchanges:
+    """Opens an exchange when somebody asks for it: an instance that nobody asks costs nothing.
+
+    `outer` are those that an outer app has for the same request.
+    """
+
+    def __init__(self, table: Table, scope: Scope, outer: Exchanges | None) -> None:
+        self._table, self._scope, self._outer = table, scope, outer
+        self._opened: dict[str, Exchange[Any, Any]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The instances that serve this request."""
+        return [*self._table.by_name, *(self._outer.names if self._outer else ())]
+
+    @property
+    def opened(self) -> Iterable[Exchange[Any, Any]]:
+        """Those whose cookies go out with this middleware's answer."""
+        return self._opened.values()
+
+    def required(self, name: str) -> Exchange[Any, Any]:
+        """The exchange of the instance `name`, opened if it was not; raises KeyError."""
+        exchange = self._opened.get(name)
+        if exchange is not None:
+            return exchange
+        served = self._table.by_name.get(name)
+        if served is None:
+            if self._outer is None:
+                raise KeyError(name)
+            return self._outer.required(name)
+        paths = served.paths_for(self._scope)
+        self._opened[name] = Exchange(served.site, HTTPConnection(self._scope), paths)
+        return self._opened[name]
+
+    def owner(self, instance: str | None) -> Exchange[Any, Any]:
+        """Whose an error is: of the instance that it names, else of one that has to do with it."""
+        names = self.names
+        return self.required(instance if instance in names else next(iter(self._opened), names[0]))
+
+    async def load(self) -> None:
+        """Fill the state of the request: with everybody who has a session cookie."""
+        self._scope.setdefault("state", {}).update(self._table.nobody)
+        for name in cookie_names(self._scope["headers"]):
+            served = self._table.by_cookie.get(name)
+            if served is not None and not served.leaves_alone(self._scope):
+                await self.required(served.site.name).locals()
+
+    def vary(self) -> bool:
+        """Whether the answer may depend on who asks."""
+        if any(exchange.is_loaded for exchange in self._opened.values()):
+            return True
+        return not all(each.leaves_alone(self._scope) for each in self._table.by_name.values())
+
+    def is_personal(self) -> bool:
+        """Whether a session was loaded for the answer."""
+        return any(exchange.has_session for exchange in self._opened.values())
+
+
+def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange[Any, Any]:
+    """The exchange of the instance `name` or of the only one.
+
+    Raises ConfigurationError: configuration.middleware_missing or configuration.instance_ambiguous.
+    """
+    exchanges: Exchanges | None = connection.scope.get(SCOPE_KEY)
+    names = [] if exchanges is None else exchanges.names
+    if name is None and len(names) > 1:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+            f"this app has the OIDC instances {', '.join(names)}; use a method of one of them",
+        )
+    if exchanges is None or (name is not None and name not in names):
+        raise ConfigurationError(
+            Code.CONFIGURATION_MIDDLEWARE_MISSING,
+            "add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
+        )
+    return exchanges.required(name or names[0])
+
+
+def _require_same(site: Site[Any, Any], other: Site[Any, Any]) -> None:
+    if site is not other:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
+            f"two OIDC instances are named {site.name!r}; give each a name of its own",
+        )

@@ -1,0 +1,46 @@
+"""What a request knows of its user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
+from fastapi_oidc.web.site import RequestData
+
+
+@dataclass(frozen=True, slots=True)
+class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
+    """Who this request is from. All None when nobody is signed in.
+
+    `data` is what `load_request_data` made, once for this request; it is never kept. `ended` says
+    why the session that the browser came with is over. `unavailable` says that there is one which
+    cannot be used right now, because its access token has expired and the provider does not answer.
+    """
+
+    session: OIDCSession[Identity] | None = None
+    data: RequestData | None = None
+    ended: EndReason | None = None
+    unavailable: SessionError | None = field(default=None, repr=False)
+
+    def __class_getitem__(cls, types: object) -> object:
+        """`OIDCLocals[User, Data]`, which FastAPI must not call either."""
+        # A dataclass with slots is not the class that `super()` without arguments means.
+        alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
+        alias.__signature__ = REFUSED_SIGNATURE
+        return alias
+
+    @property
+    def identity(self) -> Identity | None:
+        """The application's identity of the signed-in user."""
+        return None if self.session is None else self.session.identity
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether somebody is signed in."""
+        return self.session is not None
+
+
+OIDCLocals.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]  # of the class alone
