@@ -20,21 +20,29 @@ NOT_DERIVED = {"config_file.py"}
 NOTE = "Derived from `{}` by `make codegen`. Do not edit."
 
 # What is awaited: a function by its name, a method by `.name`.
-WAITS = ("body_of", "connect_vsock", "time.sleep", ".close", ".handle_request", ".send", "._send")
+WAITS = ("connect_vsock", "time.sleep", ".close", ".exchange", ".send", "._send")
 # What is called differently; `.name` is the end of a longer expression.
 RENAMED = {
-    ".handle_request": ".handle_async_request",
-    ".transport.close": ".transport.aclose",
-    "UnixTransport": "AsyncUnixTransport",
+    "Channel": "AsyncChannel",
     "VsockConnection": "AsyncVsockConnection",
-    "body_of": "async_body_of",
+    "channel_to": "async_channel_to",
     "connect_vsock": "async_connect_vsock",
     "httpx.BaseTransport": "httpx.AsyncBaseTransport",
     "time.sleep": "asyncio.sleep",
 }
 METHODS = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 WORDS = {"Threads may share": "Tasks of one event loop may share"}
-IMPORTS = ("__future__", "collections.abc", "httpx", "os", "pydantic", "time", "typing")
+IMPORTS = (
+    "__future__",
+    "collections.abc",
+    "copy",
+    "dataclasses",
+    "httpx",
+    "os",
+    "pydantic",
+    "time",
+    "typing",
+)
 SYNTAX = {
     "Add", "AnnAssign", "Assign", "Attribute", "BinOp", "BitOr", "BoolOp", "Call", "ClassDef",
     "Compare", "Constant", "Dict", "Eq", "ExceptHandler", "Expr", "For", "FormattedValue",

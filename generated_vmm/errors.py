@@ -52,8 +52,11 @@ class VmmApiError(VmmError):
 class VmmConnectionError(VmmError, ConnectionError):
     """Nobody listens on the socket, or the connection ended before an answer came.
 
-    The message ends in "nothing was sent" when the monitor cannot have seen the call.
+    The message ends in "nothing was sent" when the monitor cannot have seen the call. `permanent`
+    says that no later call can do better: the client is closed, or no socket can have the path.
     """
+
+    permanent = False
 
 
 class VmmTimeoutError(VmmError, TimeoutError):

@@ -13,8 +13,8 @@ from itertools import islice
 
 import httpx
 
-from generated_vmm.transport import AsyncUnixTransport
 from generated_vmm.transport.faults import fault_message_in
+from generated_vmm.transport.httpx_transports import AsyncUnixTransport
 
 KEPT_CALLS = 200
 

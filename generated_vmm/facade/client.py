@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
-from typing import Self
-
-import httpx
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields
@@ -20,10 +20,13 @@ from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
     CallSettings,
-    UnixTransport,
     VsockConnection,
+    channel_to,
     connect_vsock,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 POLL_SECONDS = 0.01
 
@@ -34,7 +37,8 @@ class VmmClient(MonitorApi):
     Nothing is connected until the first call; one connection is then kept. `timeout` is for a
     whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
     sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests. Calls raise `VmmError`. Threads may share a client; their calls take turns.
+    monitor, for tests or a proxy. Calls raise `VmmError`. Threads may share a client; their calls
+    take turns. A forked child that uses the client has a connection of its own.
     """
 
     def __init__(
@@ -47,9 +51,8 @@ class VmmClient(MonitorApi):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         path = os.fspath(socket_path)
-        if transport is None:
-            transport = UnixTransport(path, max_answer_bytes=max_answer_bytes)
-        super().__init__(Sender(CallSettings(path, timeout, max_body_bytes), transport))
+        settings = CallSettings(path, timeout, max_body_bytes)
+        super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
 
     def __repr__(self) -> str:
         settings = self._sender.settings
@@ -63,17 +66,14 @@ class VmmClient(MonitorApi):
 
     def close(self) -> None:
         """Closes the connection, also for clients made with `with_options`; no call works after."""
-        self._sender.transport.close()
+        self._sender.channel.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
         """The same client with another timeout in seconds; both use the one connection."""
-        settings = self._sender.settings
-        return type(self)(
-            settings.socket_path,
-            timeout=timeout,
-            max_body_bytes=settings.max_body_bytes,
-            transport=self._sender.transport,
-        )
+        client = copy.copy(self)
+        settings = replace(self._sender.settings, timeout=timeout)
+        MonitorApi.__init__(client, Sender(settings, self._sender.channel))
+        return client
 
     def send(self, operation: Operation[Answer]) -> Answer:
         """Sends an operation made elsewhere and returns the value of its answer."""
@@ -83,7 +83,8 @@ class VmmClient(MonitorApi):
         """Asks for the instance until the monitor answers, for at most `timeout` seconds.
 
         For a monitor that was just started: its socket may not exist yet, or exist before it
-        listens. Raises `VmmTimeoutError` when nobody answers in time.
+        listens. Raises `VmmTimeoutError` when nobody answers in time, and at once a
+        `VmmConnectionError` that is `permanent`.
         """
         operation = operations.describe_instance()
         client = self.with_options(timeout=timeout)
@@ -92,6 +93,8 @@ class VmmClient(MonitorApi):
             try:
                 return client.send(operation)
             except VmmConnectionError as error:
+                if error.permanent:
+                    raise
                 left = deadline - time.monotonic() - POLL_SECONDS
                 if left <= 0:
                     message = f"not ready within {timeout} s, at last: {error}"

@@ -10,15 +10,14 @@ from typing import Unpack, overload
 
 from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model, require_id
-from generated_vmm.facade.sender import Resource, Sender
+from generated_vmm.facade.sender import DeviceResource, Resource, Sender
 
 
-class DriveResource(Resource):
+class DriveResource(DeviceResource):
     """One block device."""
 
     def __init__(self, sender: Sender, drive_id: str) -> None:
-        super().__init__(sender)
-        self._drive_id = require_id("drive_id", drive_id)
+        super().__init__(sender, require_id("drive_id", drive_id))
 
     @overload
     def set(self, body: models.Drive | Fields, /) -> None: ...
@@ -31,7 +30,7 @@ class DriveResource(Resource):
         """
         self._send(
             operations.put_guest_drive_by_id(
-                self._drive_id, as_model(models.Drive, body, fields, drive_id=self._drive_id)
+                self._id, as_model(models.Drive, body, fields, drive_id=self._id)
             )
         )
 
@@ -43,21 +42,20 @@ class DriveResource(Resource):
         """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
         self._send(
             operations.patch_guest_drive_by_id(
-                self._drive_id, as_model(models.PartialDrive, body, fields, drive_id=self._drive_id)
+                self._id, as_model(models.PartialDrive, body, fields, drive_id=self._id)
             )
         )
 
     def delete(self) -> None:
         """Unplugs the drive, after the start (DELETE /drives/{drive_id}); needs --enable-pci."""
-        self._send(operations.delete_guest_drive_by_id(self._drive_id))
+        self._send(operations.delete_guest_drive_by_id(self._id))
 
 
-class NetworkInterfaceResource(Resource):
+class NetworkInterfaceResource(DeviceResource):
     """One network interface."""
 
     def __init__(self, sender: Sender, iface_id: str) -> None:
-        super().__init__(sender)
-        self._iface_id = require_id("iface_id", iface_id)
+        super().__init__(sender, require_id("iface_id", iface_id))
 
     @overload
     def set(self, body: models.NetworkInterface | Fields, /) -> None: ...
@@ -72,8 +70,8 @@ class NetworkInterfaceResource(Resource):
         """
         self._send(
             operations.put_guest_network_interface_by_id(
-                self._iface_id,
-                as_model(models.NetworkInterface, body, fields, iface_id=self._iface_id),
+                self._id,
+                as_model(models.NetworkInterface, body, fields, iface_id=self._id),
             )
         )
 
@@ -87,8 +85,8 @@ class NetworkInterfaceResource(Resource):
         """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
         self._send(
             operations.patch_guest_network_interface_by_id(
-                self._iface_id,
-                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._iface_id),
+                self._id,
+                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._id),
             )
         )
 
@@ -97,15 +95,14 @@ class NetworkInterfaceResource(Resource):
 
         Needs a monitor started with --enable-pci.
         """
-        self._send(operations.delete_guest_network_interface_by_id(self._iface_id))
+        self._send(operations.delete_guest_network_interface_by_id(self._id))
 
 
-class PmemResource(Resource):
+class PmemResource(DeviceResource):
     """One persistent memory device."""
 
     def __init__(self, sender: Sender, id: str) -> None:
-        super().__init__(sender)
-        self._id = require_id("id", id)
+        super().__init__(sender, require_id("id", id))
 
     @overload
     def set(self, body: models.Pmem | Fields, /) -> None: ...

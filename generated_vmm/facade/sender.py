@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import httpx
-
 from generated_vmm.operation import Answer, Operation
-from generated_vmm.transport import CallSettings, body_of
+from generated_vmm.transport import CallFailed, CallSettings, Channel
 
 
 class Sender:
-    """Sends operations through one transport, with the settings of one client."""
+    """Sends operations over one channel, with the settings of one client."""
 
-    def __init__(self, settings: CallSettings, transport: httpx.BaseTransport) -> None:
+    def __init__(self, settings: CallSettings, channel: Channel) -> None:
         self.settings = settings
-        self.transport = transport
+        self.channel = channel
 
     def send(self, operation: Operation[Answer]) -> Answer:
         """The value of the answer; raises a `VmmError` for everything that can go wrong."""
-        request = self.settings.request_for(operation)
+        self.settings.require_small(operation)
         try:
-            response = self.transport.handle_request(request)
-            content = body_of(response)
-        except httpx.TransportError as error:
-            raise self.settings.failure(operation, error) from error
-        return self.settings.value_of(operation, response, content)
+            answer = self.channel.exchange(operation, self.settings.timeout)
+        except CallFailed as failed:
+            raise self.settings.error_of(operation, failed) from failed.__cause__
+        return self.settings.value_of(operation, answer)
 
 
 class Resource:
@@ -32,5 +29,19 @@ class Resource:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._sender.settings.socket_path}>"
+
     def _send(self, operation: Operation[Answer]) -> Answer:
         return self._sender.send(operation)
+
+
+class DeviceResource(Resource):
+    """One of the devices that the microVM has several of."""
+
+    def __init__(self, sender: Sender, id: str) -> None:
+        super().__init__(sender)
+        self._id = id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._id!r} of {self._sender.settings.socket_path}>"

@@ -1,97 +1,132 @@
-"""The transport of the sync client: httpx requests over one kept unix-socket connection."""
+"""The sync way to a monitor: calls over one kept unix-socket connection.
+
+The socket never blocks. All waiting is in `poll`, which Python resumes with the time that is left
+after a signal; a limit of the kernel's own (SO_RCVTIMEO) would begin anew.
+"""
 
 from __future__ import annotations
 
-import os
+import select
 import threading
-from types import TracebackType
+import time
 
-import httpx
-
-from generated_vmm.transport.connection import Connection
+from generated_vmm.operation import Operation
+from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, Line
+from generated_vmm.transport.failure import closed, late, lost
+from generated_vmm.transport.forks import start_over_in_children
 from generated_vmm.transport.parser import AnswerParser
 from generated_vmm.transport.wire import (
     DEFAULT_MAX_ANSWER_BYTES,
-    allowed_seconds,
+    RECEIVE_BYTES,
     deadline_after,
-    may_be_kept,
     request_bytes,
-    response_from,
 )
 
+LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
 
-class UnixTransport(httpx.BaseTransport):
-    """Sends requests to a unix socket, one at a time, over a connection that is kept open.
 
-    The request's `read` timeout limits the whole call, in seconds, waiting for other threads
-    included. A request is sent at most once. Raises httpx's transport errors. `max_answer_bytes`
-    limits an answer with its headers. Safe to share between threads.
+class UnixChannel:
+    """Sends operations to a unix socket, one at a time, over a connection that is kept open.
+
+    An operation is sent at most once. `max_answer_bytes` limits an answer with its headers. Safe
+    to share between threads; a forked child makes a connection of its own.
     """
 
-    def __init__(
-        self,
-        socket_path: str | os.PathLike[str],
-        *,
-        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-    ) -> None:
-        self._path = os.fspath(socket_path)
+    def __init__(self, socket_path: str, max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES) -> None:
+        self._path = socket_path
         self._max_answer_bytes = max_answer_bytes
-        self._turn = threading.Lock()
-        self._kept: Connection | None = None
+        self._line = Line(threading.Lock())
         self._closed = False
+        start_over_in_children(self)
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer to the request, its body read."""
-        seconds = allowed_seconds(request)
+    def exchange(self, operation: Operation[object], seconds: float | None) -> AnswerParser:
+        """The answer to the operation within so many seconds, waiting for other threads included.
+
+        Raises `CallFailed`, ValueError for an operation that cannot be asked for.
+        """
+        return self.converse(request_bytes(operation), seconds)
+
+    def converse(self, request: bytes, seconds: float | None) -> AnswerParser:
+        """`exchange` for a request as it goes over the wire."""
         deadline = deadline_after(seconds)
-        if not self._turn.acquire(timeout=-1 if seconds is None else seconds):
-            raise httpx.PoolTimeout("another call held the connection")
+        line = self._line
+        if not line.turn.acquire(timeout=-1 if seconds is None else seconds):
+            raise late("another call held the connection", sent=False)
         try:
-            return self._exchange(request_bytes(request), deadline)
+            return self._converse(line, request, deadline)
         finally:
-            self._turn.release()
+            line.turn.release()
 
-    def _exchange(self, request: bytes, deadline: float) -> httpx.Response:
-        connection = self._take() or Connection(self._path, deadline)
+    def _converse(
+        self, line: Line[threading.Lock], request: bytes, deadline: float
+    ) -> AnswerParser:
+        if self._closed:
+            raise closed()
         keep = False
         try:
-            connection.send(request, deadline)
+            connection = line.take() or opened(line.begin(), self._path, deadline)
+            send(connection, request, deadline)
             answer = AnswerParser(self._max_answer_bytes)
-            while received := connection.receive(deadline):
-                if answer.feed(received):
-                    break
-            else:
-                answer.end()
-            keep = may_be_kept(answer) and not self._closed
+            while not answer.feed(receive(connection, deadline)):
+                pass
+            keep = answer.reusable and not self._closed
+            return answer
         finally:
-            if keep:
-                self._kept = connection
-            else:
-                connection.close()
-        return response_from(answer)
+            line.put_back(keep=keep)
 
-    def _take(self) -> Connection | None:
-        """The kept connection when it is usable; it is nobody's until it is kept again."""
-        if self._closed:
-            raise httpx.ConnectError("the client is closed")
-        kept, self._kept = self._kept, None
-        if kept is None or kept.is_quiet():
-            return kept
-        kept.close()
-        return None
+    def start_over(self) -> None:
+        """Leaves connection and lock to the process that this one was forked from."""
+        self._line.abandon()
+        self._line = Line(threading.Lock())
 
     def close(self) -> None:
         """Closes the connection, after the call that uses it; later calls are refused."""
         self._closed = True
-        with self._turn:
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
+        line = self._line
+        with line.turn:
+            line.close()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        self.close()
+
+def opened(connection: Connection, path: str, deadline: float) -> Connection:
+    """The connection, connected; deadlines are values of `time.monotonic()`."""
+    while not connection.reaches(path):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise late("nobody accepted the connection", sent=False)
+        time.sleep(min(left, FULL_QUEUE_PAUSE))
+    return connection
+
+
+def send(connection: Connection, content: bytes, deadline: float) -> None:
+    """Sends all of it, or what the peer takes: it may answer, hang up and not read on."""
+    rest = memoryview(content)
+    while rest:
+        try:
+            rest = rest[connection.socket.send(rest) :]
+        except BlockingIOError:
+            room = select.poll()
+            room.register(connection.socket, select.POLLOUT)
+            if not waited(room, deadline):
+                raise late("the monitor did not take the whole request", sent=True) from None
+        except ConnectionError:
+            return  # whether an answer was sent before tells what became of the request
+        except OSError as error:
+            raise lost(error) from error
+
+
+def receive(connection: Connection, deadline: float) -> bytes:
+    """What came next; empty at the end of the stream."""
+    if not waited(connection.arrivals, deadline):
+        raise late("the answer did not come", sent=True)
+    try:
+        return connection.socket.recv(RECEIVE_BYTES)
+    except OSError as error:
+        raise lost(error) from error
+
+
+def waited(poll: select.poll, deadline: float) -> bool:
+    """Whether what `poll` waits for came before the deadline."""
+    while (left := deadline - time.monotonic()) > 0:
+        if poll.poll(min(left, LONGEST_WAIT) * 1_000):
+            return True
+    return False

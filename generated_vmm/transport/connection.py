@@ -1,94 +1,109 @@
-"""A unix-socket connection on which every step has a deadline."""
+"""A unix-socket connection that never blocks, and the one place that a process keeps it in."""
 
 from __future__ import annotations
 
-import math
+import os
 import select
 import socket
-import struct
-import time
+from typing import Generic, TypeVar
 
-import httpx
+from generated_vmm.transport.failure import unreachable
 
-from generated_vmm.transport.wire import RECEIVE_BYTES
+LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
+FULL_QUEUE_PAUSE = 0.01  # seconds until another attempt to join the queue of a busy listener
 
-NO_LIMIT = struct.pack("@ll", 0, 0)
-NEAR_ENOUGH = 0.001  # seconds between the kernel's limit and the deadline that do not matter
-
-
-def is_quiet(kept: socket.socket) -> bool:
-    """Whether a kept connection is still open, with nothing unread on it."""
-    poll = select.poll()
-    poll.register(kept, select.POLLIN)
-    return not poll.poll(0)
+Turn = TypeVar("Turn")
 
 
 class Connection:
-    """One blocking connection; deadlines are values of `time.monotonic()`.
+    """One socket, connected or about to be."""
 
-    The kernel keeps the time (SO_RCVTIMEO, SO_SNDTIMEO), so that a step is one system call.
-    """
+    __slots__ = ("arrivals", "socket")
 
-    __slots__ = ("_limit", "_socket")
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        self.arrivals = select.poll()
+        self.arrivals.register(self.socket, select.POLLIN)
 
-    def __init__(self, path: str, deadline: float) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._limit = math.inf
+    def reaches(self, path: str) -> bool:
+        """Connects, which succeeds or fails at once; false: try again.
+
+        It is false while the listener's queue is full, which no event ends. Raises `CallFailed`.
+        """
         try:
-            self._socket.settimeout(None)
-            self._allow_until(deadline)
-            self._socket.connect(path)
-        except (BlockingIOError, TimeoutError) as error:
-            self._socket.close()
-            raise httpx.ConnectTimeout("nobody accepted the connection") from error
+            self.socket.connect(path)
+        except BlockingIOError:
+            return False
         except (OSError, ValueError) as error:
-            self._socket.close()
-            raise httpx.ConnectError(str(error)) from error
+            fault = fault_of_path(path)
+            raise unreachable(fault or error, permanent=bool(fault)) from error
+        return True
 
     def is_quiet(self) -> bool:
         """Whether the peer has neither closed the connection nor sent anything unasked."""
-        return is_quiet(self._socket)
-
-    def send(self, content: bytes, deadline: float) -> None:
-        """Sends all of it, or what the peer takes: it may answer, hang up and not read on."""
-        rest = memoryview(content)
-        try:
-            while rest:
-                self._allow_until(deadline)
-                rest = rest[self._socket.send(rest) :]
-        except (BlockingIOError, TimeoutError) as error:
-            raise httpx.WriteTimeout("the monitor did not take the whole request") from error
-        except ConnectionError:
-            pass  # whether an answer was sent before tells what became of the request
-        except OSError as error:
-            raise httpx.WriteError(str(error)) from error
-
-    def receive(self, deadline: float) -> bytes:
-        """What came next; empty at the end of the stream."""
-        try:
-            self._allow_until(deadline)
-            return self._socket.recv(RECEIVE_BYTES)
-        except (BlockingIOError, TimeoutError) as error:
-            raise httpx.ReadTimeout("the answer did not come") from error
-        except OSError as error:
-            raise httpx.ReadError(str(error)) from error
+        return not self.arrivals.poll(0)
 
     def close(self) -> None:
-        """Ends the connection."""
-        self._socket.close()
+        """Ends the connection, or this process's share in it."""
+        self.socket.close()
 
-    def _allow_until(self, deadline: float) -> None:
-        """Lets the next step wait until the deadline; TimeoutError when that has passed."""
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        if left == self._limit or abs(left - self._limit) < NEAR_ENOUGH:
-            return
-        timeval = (
-            NO_LIMIT
-            if left == math.inf
-            else struct.pack("@ll", int(left), max(1, int(left % 1 * 1e6)))
-        )
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
-        self._limit = left
+
+class Line(Generic[Turn]):
+    """What one process has of a channel: whose turn it is, and the connection.
+
+    At each moment the connection is in one of two places, `kept` or `used`, so that a child that is
+    forked at that moment finds it. The child closes its copy and no more: the parent goes on.
+    """
+
+    __slots__ = ("kept", "turn", "used")
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.kept: Connection | None = None
+        self.used: Connection | None = None
+
+    def take(self) -> Connection | None:
+        """The kept connection when it is usable; it is nobody else's until it is put back."""
+        self.used, self.kept = self.kept, None
+        if self.used is None or self.used.is_quiet():
+            return self.used
+        self.put_back(keep=False)
+        return None
+
+    def begin(self) -> Connection:
+        """A connection to use that does not reach anything yet."""
+        self.used = Connection()
+        return self.used
+
+    def put_back(self, *, keep: bool) -> None:
+        """Keeps the connection in use for the next call, or closes it."""
+        if keep:
+            self.kept, self.used = self.used, None
+        elif self.used is not None:
+            self.used.close()
+            self.used = None
+
+    def close(self) -> None:
+        """Closes the kept connection."""
+        if self.kept is not None:
+            self.kept.close()
+            self.kept = None
+
+    def abandon(self) -> None:
+        """Closes this process's copy of a connection that belongs to its parent."""
+        self.put_back(keep=False)
+        self.close()
+
+
+def fault_of_path(path: str) -> str:
+    """Why no socket can ever have the path; empty when one can."""
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        return "the path has characters that no file name can have"
+    if "\0" in path[1:]:  # a path that begins with one is a name without a file, unix(7)
+        return "the path has a NUL character"
+    if size > LONGEST_PATH:
+        return f"the path has {size} bytes, that of a unix socket at most {LONGEST_PATH}"
+    return ""

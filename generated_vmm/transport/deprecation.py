@@ -7,8 +7,15 @@ import warnings
 
 from generated_vmm.errors import VmmDeprecationWarning
 from generated_vmm.operation import Operation
+from generated_vmm.transport.wire import HttpAnswer
 
+DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
+
+
+def is_deprecated(answer: HttpAnswer) -> bool:
+    """Whether the monitor says `Deprecation: true`."""
+    return DEPRECATED in answer.headers
 
 
 def warn_of_deprecation(operation: Operation[object]) -> None:

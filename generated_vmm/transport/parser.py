@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import httptools
-import httpx
+
+from generated_vmm.transport.failure import lost, unreadable
+from generated_vmm.transport.wire import may_be_kept
+
+LENGTHS = {b"content-length", b"transfer-encoding"}
 
 
 class AnswerParser:
     """Collects one final answer; interim (1xx) answers before it are skipped.
 
-    `status_code`, `headers`, `content` and `reusable` hold once `feed` or `end` returned true.
-    Both raise httpx's errors for bytes that are no answer.
+    `status_code`, `headers`, `content` and `reusable` hold once `feed` returned true, which raises
+    `CallFailed` for bytes that are no answer.
     """
 
     __slots__ = (
         "_body",
         "_complete",
+        "_in_step",
         "_limit",
         "_parser",
         "_received",
         "headers",
-        "reusable",
         "status_code",
     )
 
@@ -28,62 +32,68 @@ class AnswerParser:
         self._parser = httptools.HttpResponseParser(self)
         self._limit = max_bytes
         self._received = 0
-        self._body: list[bytes] = []
         self._complete = False
+        self._in_step = False
+        self._body: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
         self.status_code = 0
-        self.reusable = False
 
     @property
     def content(self) -> bytes:
         """The body of the answer, decoded from chunks when it came in chunks."""
         return b"".join(self._body)
 
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another call."""
+        return self._in_step and may_be_kept(self)
+
     def feed(self, received: bytes) -> bool:
-        """Takes the next bytes; true once the answer is whole."""
+        """Takes the next bytes, none at the end of the stream; true once the answer is whole."""
+        if not received:
+            return self._end()
         self._received += len(received)
         if self._received > self._limit:
-            raise httpx.RemoteProtocolError(f"the answer is larger than {self._limit} bytes")
+            raise unreadable(f"the answer is larger than {self._limit} bytes")
         try:
             self._parser.feed_data(received)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
-                raise httpx.RemoteProtocolError(f"the answer is no HTTP: {error}") from error
-            self.reusable = False  # bytes behind the answer: the connection is out of step
+                raise unreadable(_reason(error)) from error
+            self._in_step = False  # bytes behind the answer
         if self._complete:
             del self._parser  # it refers back to us: freed now, not by the garbage collector
         return self._complete
 
-    def end(self) -> bool:
-        """Takes the end of the stream; true when it is what ends the answer."""
+    def _end(self) -> bool:
+        """True when the end of the stream is what ends the answer."""
         if not self._received:
-            raise httpx.ReadError("the monitor closed the connection without an answer")
+            raise lost("the monitor closed it without an answer")
         if self.status_code < 200 or self._has_length():
-            raise httpx.RemoteProtocolError(f"the answer is cut after {self._received} bytes")
-        self.reusable = False
+            raise unreadable(f"the answer is cut after {self._received} bytes")
+        self._in_step = False
         return True
 
     def _has_length(self) -> bool:
-        names = {name.lower() for name, _ in self.headers}
-        return not names.isdisjoint({b"content-length", b"transfer-encoding"})
+        return not LENGTHS.isdisjoint(name for name, _ in self.headers)
 
     # What httptools calls while it reads.
 
     def on_message_begin(self) -> None:
         """Starts the answer, or the one after an interim answer."""
         if self._complete:
-            raise httpx.RemoteProtocolError("bytes behind the answer")
+            raise ValueError("bytes behind the answer")
         self.headers.clear()
         self._body.clear()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header line."""
-        self.headers.append((name, value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The status line and all headers are known."""
         self.status_code = self._parser.get_status_code()
-        self.reusable = self._parser.should_keep_alive()
+        self._in_step = self._parser.should_keep_alive()
 
     def on_body(self, part: bytes) -> None:
         """The next part of the body."""
@@ -92,3 +102,9 @@ class AnswerParser:
     def on_message_complete(self) -> None:
         """The answer, or an interim one, is whole."""
         self._complete = self.status_code >= 200
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httptools.HttpParserUpgrade):
+        return "the answer goes over to another protocol than HTTP"
+    return f"the answer is not HTTP: {error}"

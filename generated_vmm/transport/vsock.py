@@ -6,7 +6,6 @@ guest listens on the port, so a refused handshake is tried again until the time 
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
 import time
@@ -16,7 +15,6 @@ from generated_vmm.errors import VmmProtocolError, VmmTimeoutError
 from generated_vmm.transport.wire import require_seconds
 
 VsockConnection: TypeAlias = socket.socket
-AsyncVsockConnection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 LONGEST_WAIT_FOR_OK = 1.0  # seconds: a guest that is still booting may never answer one attempt
 PAUSE = 0.05  # seconds between attempts
@@ -73,30 +71,6 @@ def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
         time.sleep(PAUSE)
 
 
-async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> AsyncVsockConnection:
-    """Streams to the port in the guest; `VmmTimeoutError` when there is none in time."""
-    attempts = Attempts(uds_path, port, seconds)
-    while True:
-        attempts.begin()
-        try:
-            async with asyncio.timeout(attempts.left()):
-                return await _open_streams(uds_path, attempts)
-        except OSError as error:
-            attempts.require_time_left(error)
-        await asyncio.sleep(PAUSE)
-
-
-async def _open_streams(uds_path: str, attempts: Attempts) -> AsyncVsockConnection:
-    reader, writer = await asyncio.open_unix_connection(uds_path)
-    try:
-        writer.write(attempts.request)
-        attempts.require_ok(await _read_line_async(reader))
-    except BaseException:
-        writer.close()
-        raise
-    return reader, writer
-
-
 def _open_socket(uds_path: str, attempts: Attempts) -> VsockConnection:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -117,15 +91,6 @@ def _read_line(connection: socket.socket, attempts: Attempts) -> bytes:
     while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
         connection.settimeout(attempts.left())
         if not (received := connection.recv(1)):
-            break
-        line += received
-    return line
-
-
-async def _read_line_async(reader: asyncio.StreamReader) -> bytes:
-    line = b""
-    while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
-        if not (received := await reader.read(1)):
             break
         line += received
     return line

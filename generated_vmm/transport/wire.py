@@ -1,18 +1,36 @@
-"""What both transports share: httpx's values to and from bytes, when to keep a connection."""
+"""What every way to the monitor shares: operations to bytes, limits, when to keep a connection."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
+from functools import lru_cache
 from threading import TIMEOUT_MAX
+from typing import Protocol
 
-import httpx
-
-from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.operation import Operation
 
 DEFAULT_MAX_ANSWER_BYTES = 1_048_576
 RECEIVE_BYTES = 65_536
 FAULT = b'{"fault_message"'
+PATH = re.compile(r"/[!-~]*")  # what a request line can hold, RFC 9112 3.2
+
+
+class HttpAnswer(Protocol):
+    """An answer of the monitor, its body read."""
+
+    @property
+    def status_code(self) -> int:
+        """The status."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case, and values."""
+
+    @property
+    def content(self) -> bytes:
+        """The whole body."""
 
 
 def require_seconds(timeout: object) -> None:
@@ -21,58 +39,36 @@ def require_seconds(timeout: object) -> None:
         raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
 
 
-def allowed_seconds(request: httpx.Request) -> float | None:
-    """How long the whole call may take: httpx's `read` timeout, here a total; None for no limit."""
-    timeout: dict[str, float | None] = request.extensions.get("timeout", {})
-    return timeout.get("read")
-
-
 def deadline_after(seconds: float | None) -> float:
     """The `time.monotonic()` at which a call that starts now must have ended."""
     return math.inf if seconds is None else time.monotonic() + seconds
 
 
-def request_bytes(request: httpx.Request) -> bytes:
-    """The request as HTTP/1.1 writes it, body included."""
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%b: %b" % header for header in request.headers.raw]
-    return b"\r\n".join(lines) + b"\r\n\r\n" + request.read()
-
-
-def response_from(answer: AnswerParser) -> httpx.Response:
-    """The answer as httpx has it."""
-    return httpx.Response(
-        answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content)
+def request_bytes(operation: Operation[object]) -> bytes:
+    """The operation as HTTP/1.1 writes it, body included."""
+    head = request_head(operation.method, operation.path)
+    body = operation.body
+    if not body:
+        return head + b"\r\n"
+    return b"%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        head,
+        len(body),
+        body,
     )
 
 
-def may_be_kept(answer: AnswerParser) -> bool:
-    """Whether the connection is in step with us after this answer.
+@lru_cache(maxsize=256)
+def request_head(method: str, path: str) -> bytes:
+    """The first lines of a request; ValueError for a path that no request line can hold."""
+    if PATH.fullmatch(path) is None:
+        raise ValueError(f"the operation's path {path!r} is none that can be asked for")
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode("ascii")
+
+
+def may_be_kept(answer: HttpAnswer) -> bool:
+    """Whether the connection is in step with us after this answer, as far as its status tells.
 
     The monitor's HTTP layer reads the rest of a request it refused as the next request, so only
     a success or a fault of the monitor itself (`fault_message`) leaves the connection usable.
     """
-    return answer.reusable and (answer.status_code < 300 or answer.content.startswith(FAULT))
-
-
-def body_of(response: httpx.Response) -> bytes:
-    """The whole body of a sync transport's answer.
-
-    A shorter way than `response.read()`: nothing asked for a content encoding.
-    """
-    assert isinstance(response.stream, httpx.SyncByteStream)
-    try:
-        return b"".join(response.stream)
-    finally:
-        response.stream.close()
-
-
-async def async_body_of(response: httpx.Response) -> bytes:
-    """The whole body of an async transport's answer."""
-    if isinstance(response.stream, httpx.ByteStream):
-        return b"".join(response.stream)  # it is here already, as ours always is
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    try:
-        return b"".join([part async for part in response.stream])
-    finally:
-        await response.stream.aclose()
+    return answer.status_code < 300 or answer.content.startswith(FAULT)

@@ -6,11 +6,11 @@ Derived from `generated_vmm/facade/client.py` by `make codegen`. Do not edit.
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import time
-from typing import Self
-
-import httpx
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated.async_facade.api import AsyncMonitorApi
@@ -23,12 +23,14 @@ from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
-    AsyncUnixTransport,
     AsyncVsockConnection,
     CallSettings,
+    async_channel_to,
     async_connect_vsock,
 )
 
+if TYPE_CHECKING:
+    import httpx
 POLL_SECONDS = 0.01
 
 
@@ -38,7 +40,8 @@ class AsyncVmmClient(AsyncMonitorApi):
     Nothing is connected until the first call; one connection is then kept. `timeout` is for a
     whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
     sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests. Calls raise `VmmError`. Tasks of one event loop may share a client; their calls take turns.
+    monitor, for tests or a proxy. Calls raise `VmmError`. Tasks of one event loop may share a client; their calls
+    take turns. A forked child that uses the client has a connection of its own.
     """
 
     def __init__(
@@ -51,9 +54,8 @@ class AsyncVmmClient(AsyncMonitorApi):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         path = os.fspath(socket_path)
-        if transport is None:
-            transport = AsyncUnixTransport(path, max_answer_bytes=max_answer_bytes)
-        super().__init__(AsyncSender(CallSettings(path, timeout, max_body_bytes), transport))
+        settings = CallSettings(path, timeout, max_body_bytes)
+        super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
 
     def __repr__(self) -> str:
         settings = self._sender.settings
@@ -67,17 +69,14 @@ class AsyncVmmClient(AsyncMonitorApi):
 
     async def close(self) -> None:
         """Closes the connection, also for clients made with `with_options`; no call works after."""
-        await self._sender.transport.aclose()
+        await self._sender.channel.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
         """The same client with another timeout in seconds; both use the one connection."""
-        settings = self._sender.settings
-        return type(self)(
-            settings.socket_path,
-            timeout=timeout,
-            max_body_bytes=settings.max_body_bytes,
-            transport=self._sender.transport,
-        )
+        client = copy.copy(self)
+        settings = replace(self._sender.settings, timeout=timeout)
+        AsyncMonitorApi.__init__(client, AsyncSender(settings, self._sender.channel))
+        return client
 
     async def send(self, operation: Operation[Answer]) -> Answer:
         """Sends an operation made elsewhere and returns the value of its answer."""
@@ -87,7 +86,8 @@ class AsyncVmmClient(AsyncMonitorApi):
         """Asks for the instance until the monitor answers, for at most `timeout` seconds.
 
         For a monitor that was just started: its socket may not exist yet, or exist before it
-        listens. Raises `VmmTimeoutError` when nobody answers in time.
+        listens. Raises `VmmTimeoutError` when nobody answers in time, and at once a
+        `VmmConnectionError` that is `permanent`.
         """
         operation = operations.describe_instance()
         client = self.with_options(timeout=timeout)
@@ -96,6 +96,8 @@ class AsyncVmmClient(AsyncMonitorApi):
             try:
                 return await client.send(operation)
             except VmmConnectionError as error:
+                if error.permanent:
+                    raise
                 left = deadline - time.monotonic() - POLL_SECONDS
                 if left <= 0:
                     message = f"not ready within {timeout} s, at last: {error}"

@@ -8,16 +8,19 @@ from __future__ import annotations
 from typing import Unpack, overload
 
 from generated_vmm._generated import models, operations
-from generated_vmm._generated.async_facade.sender import AsyncResource, AsyncSender
+from generated_vmm._generated.async_facade.sender import (
+    AsyncDeviceResource,
+    AsyncResource,
+    AsyncSender,
+)
 from generated_vmm.binding import Fields, as_model, require_id
 
 
-class AsyncDriveResource(AsyncResource):
+class AsyncDriveResource(AsyncDeviceResource):
     """One block device."""
 
     def __init__(self, sender: AsyncSender, drive_id: str) -> None:
-        super().__init__(sender)
-        self._drive_id = require_id("drive_id", drive_id)
+        super().__init__(sender, require_id("drive_id", drive_id))
 
     @overload
     async def set(self, body: models.Drive | Fields, /) -> None: ...
@@ -32,7 +35,7 @@ class AsyncDriveResource(AsyncResource):
         """
         await self._send(
             operations.put_guest_drive_by_id(
-                self._drive_id, as_model(models.Drive, body, fields, drive_id=self._drive_id)
+                self._id, as_model(models.Drive, body, fields, drive_id=self._id)
             )
         )
 
@@ -48,21 +51,20 @@ class AsyncDriveResource(AsyncResource):
         """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
         await self._send(
             operations.patch_guest_drive_by_id(
-                self._drive_id, as_model(models.PartialDrive, body, fields, drive_id=self._drive_id)
+                self._id, as_model(models.PartialDrive, body, fields, drive_id=self._id)
             )
         )
 
     async def delete(self) -> None:
         """Unplugs the drive, after the start (DELETE /drives/{drive_id}); needs --enable-pci."""
-        await self._send(operations.delete_guest_drive_by_id(self._drive_id))
+        await self._send(operations.delete_guest_drive_by_id(self._id))
 
 
-class AsyncNetworkInterfaceResource(AsyncResource):
+class AsyncNetworkInterfaceResource(AsyncDeviceResource):
     """One network interface."""
 
     def __init__(self, sender: AsyncSender, iface_id: str) -> None:
-        super().__init__(sender)
-        self._iface_id = require_id("iface_id", iface_id)
+        super().__init__(sender, require_id("iface_id", iface_id))
 
     @overload
     async def set(self, body: models.NetworkInterface | Fields, /) -> None: ...
@@ -79,8 +81,7 @@ class AsyncNetworkInterfaceResource(AsyncResource):
         """
         await self._send(
             operations.put_guest_network_interface_by_id(
-                self._iface_id,
-                as_model(models.NetworkInterface, body, fields, iface_id=self._iface_id),
+                self._id, as_model(models.NetworkInterface, body, fields, iface_id=self._id)
             )
         )
 
@@ -96,8 +97,7 @@ class AsyncNetworkInterfaceResource(AsyncResource):
         """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
         await self._send(
             operations.patch_guest_network_interface_by_id(
-                self._iface_id,
-                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._iface_id),
+                self._id, as_model(models.PartialNetworkInterface, body, fields, iface_id=self._id)
             )
         )
 
@@ -106,15 +106,14 @@ class AsyncNetworkInterfaceResource(AsyncResource):
 
         Needs a monitor started with --enable-pci.
         """
-        await self._send(operations.delete_guest_network_interface_by_id(self._iface_id))
+        await self._send(operations.delete_guest_network_interface_by_id(self._id))
 
 
-class AsyncPmemResource(AsyncResource):
+class AsyncPmemResource(AsyncDeviceResource):
     """One persistent memory device."""
 
     def __init__(self, sender: AsyncSender, id: str) -> None:
-        super().__init__(sender)
-        self._id = require_id("id", id)
+        super().__init__(sender, require_id("id", id))
 
     @overload
     async def set(self, body: models.Pmem | Fields, /) -> None: ...

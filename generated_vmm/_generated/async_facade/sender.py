@@ -5,28 +5,25 @@ Derived from `generated_vmm/facade/sender.py` by `make codegen`. Do not edit.
 
 from __future__ import annotations
 
-import httpx
-
 from generated_vmm.operation import Answer, Operation
-from generated_vmm.transport import CallSettings, async_body_of
+from generated_vmm.transport import AsyncChannel, CallFailed, CallSettings
 
 
 class AsyncSender:
-    """Sends operations through one transport, with the settings of one client."""
+    """Sends operations over one channel, with the settings of one client."""
 
-    def __init__(self, settings: CallSettings, transport: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, settings: CallSettings, channel: AsyncChannel) -> None:
         self.settings = settings
-        self.transport = transport
+        self.channel = channel
 
     async def send(self, operation: Operation[Answer]) -> Answer:
         """The value of the answer; raises a `VmmError` for everything that can go wrong."""
-        request = self.settings.request_for(operation)
+        self.settings.require_small(operation)
         try:
-            response = await self.transport.handle_async_request(request)
-            content = await async_body_of(response)
-        except httpx.TransportError as error:
-            raise self.settings.failure(operation, error) from error
-        return self.settings.value_of(operation, response, content)
+            answer = await self.channel.exchange(operation, self.settings.timeout)
+        except CallFailed as failed:
+            raise self.settings.error_of(operation, failed) from failed.__cause__
+        return self.settings.value_of(operation, answer)
 
 
 class AsyncResource:
@@ -35,5 +32,19 @@ class AsyncResource:
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._sender.settings.socket_path}>"
+
     async def _send(self, operation: Operation[Answer]) -> Answer:
         return await self._sender.send(operation)
+
+
+class AsyncDeviceResource(AsyncResource):
+    """One of the devices that the microVM has several of."""
+
+    def __init__(self, sender: AsyncSender, id: str) -> None:
+        super().__init__(sender)
+        self._id = id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._id!r} of {self._sender.settings.socket_path}>"

@@ -29,6 +29,11 @@ def dies(wire: Wire) -> None:
     wire.request()
 
 
+def switches(wire: Wire) -> None:
+    wire.request()
+    wire.send(b"HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello")
+
+
 def cuts(wire: Wire) -> None:
     wire.request()
     wire.send(answer(200, INFO)[:-1])
@@ -47,15 +52,25 @@ FAILURES = {
     "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
     "cut": (cuts, VmmProtocolError, "cut after"),
-    "no HTTP": (babbles, VmmProtocolError, "no HTTP"),
+    "no HTTP": (babbles, VmmProtocolError, f": the answer is not HTTP: Expected HTTP/.*; {ACTED}"),
+    "another protocol": (switches, VmmProtocolError, f"goes over to another protocol .*; {ACTED}"),
     "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }
 UNREADABLE = {
-    "no JSON": (b"<html>", "Invalid JSON"),
-    "nothing": (b"", "Invalid JSON"),
-    "another shape": (b"[]", "object"),
-    "a field missing": (b'{"app_name":"a","id":"b","state":"Running"}', "vmm_version"),
-    "a wrong type": (INFO.replace(b'"1"', b"1"), "vmm_version"),
+    "no JSON": (b"<html>", f": the 200 answer is not JSON; {ACTED}"),
+    "nothing": (b"", f": the 200 answer is not JSON; {ACTED}"),
+    "another shape": (
+        b"[]",
+        ": the 200 answer is not what was asked for: Input should be an object",
+    ),
+    "a field missing": (
+        b'{"app_name":"a","id":"b","state":"Running"}',
+        "is not what was asked for: vmm_version: Field required",
+    ),
+    "a wrong type": (
+        INFO.replace(b'"1"', b"1"),
+        "is not what was asked for: vmm_version: Input should be a valid string",
+    ),
 }
 
 

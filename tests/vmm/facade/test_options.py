@@ -98,7 +98,7 @@ def test_a_forgotten_client_leaves_no_connection_behind(serve: Serve, socket_pat
     serve(lambda wire: wire.answer_all(NO_CONTENT))
     vm = VmmClient(socket_path)
     vm.pause()
-    gone = weakref.ref(vm._sender.transport)
+    gone = weakref.ref(vm._sender.channel)
     gc.disable()
     try:
         with pytest.warns(ResourceWarning, match="unclosed"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from generated_vmm.transport import UnixTransport
+from generated_vmm.transport.httpx_transports import UnixTransport
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve
 

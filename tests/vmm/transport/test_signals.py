@@ -1,0 +1,141 @@
+"""Signals that keep arriving neither lengthen a call nor break it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from generated_vmm.transport.httpx_transports import UnixTransport
+from tests.vmm.scripted import OK, Wire, answer
+from tests.vmm.transport.conftest import Call, Serve, make_request
+
+TIMEOUT = 0.3
+EVERY = 0.01  # seconds between signals, far less than the timeout
+GIVEN_UP = 5.0  # seconds after which the signals end, so that a call without a limit ends as well
+
+
+@contextmanager
+def signals(handler: Callable[..., object] = lambda *_: None) -> Iterator[None]:
+    """Real signals for the main thread, which is in the middle of its call, again and again."""
+    done, main = threading.Event(), threading.main_thread().ident
+    assert main is not None
+    before = signal.signal(signal.SIGUSR1, handler)
+
+    def keep_sending() -> None:
+        until = time.monotonic() + GIVEN_UP
+        while not done.wait(EVERY) and time.monotonic() < until:
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    sender = threading.Thread(target=keep_sending)
+    sender.start()
+    try:
+        yield
+    finally:
+        done.set()
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@contextmanager
+def in_time() -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    assert TIMEOUT * 0.9 <= time.monotonic() - began < GIVEN_UP / 2
+
+
+def test_an_answer_that_does_not_come_is_late_all_the_same(call: Call, serve: Serve) -> None:
+    serve(lambda wire: wire.request() and wire.request())
+    with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
+        call(timeout=TIMEOUT)
+
+
+def test_a_request_that_is_not_read_is_late_all_the_same(call: Call, serve: Serve) -> None:
+    finish = threading.Event()
+    serve(lambda wire: finish.wait(GIVEN_UP * 2))
+    try:
+        with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
+            call("PUT", bytes(4_000_000), timeout=TIMEOUT)
+    finally:
+        finish.set()
+
+
+def test_a_connection_that_nobody_accepts_is_late_all_the_same(
+    call: Call, socket_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
+        listener.bind(str(socket_path))
+        listener.listen(0)
+        for _ in range(2):
+            client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(str(socket_path))
+        with signals(), in_time(), pytest.raises(httpx.ConnectTimeout):
+            call(timeout=TIMEOUT)
+
+
+def test_a_call_that_signals_interrupt_gets_its_answer(call: Call, serve: Serve) -> None:
+    body = b"x" * 9_000
+
+    def drip(wire: Wire) -> None:
+        wire.request()
+        whole = answer(200, body)
+        for start in range(0, len(whole), 500):
+            time.sleep(EVERY)
+            wire.send(whole[start : start + 500])
+        wire.answer_all()
+
+    server = serve(drip)
+    with signals():
+        assert call("PUT", bytes(200_000), timeout=GIVEN_UP).content == body
+        assert call().content == b"{}"
+    assert (len(server.requests), len(server.connections)) == (2, 1)
+
+
+class Stopped(Exception):
+    """What a program's own handler raises, as Ctrl+C does."""
+
+
+def stop(*_: object) -> None:
+    raise Stopped
+
+
+def test_a_handler_that_raises_ends_the_call_and_not_the_next(
+    serve: Serve, socket_path: Path
+) -> None:
+    """Of the sync client: on asyncio such a handler ends the event loop's run, not a call."""
+    arrived = threading.Event()
+
+    def first_silent(wire: Wire) -> None:
+        wire.request()
+        arrived.set()
+        if len(server.connections) == 1:
+            wire.request()
+        wire.send(OK)
+
+    server = serve(first_silent)
+    before = signal.signal(signal.SIGUSR1, stop)
+    main = threading.main_thread().ident
+    assert main is not None
+    killer = threading.Thread(
+        target=lambda: arrived.wait(5) and signal.pthread_kill(main, signal.SIGUSR1)
+    )
+    killer.start()
+    with UnixTransport(socket_path) as transport:
+        try:
+            with pytest.raises(Stopped):
+                transport.handle_request(make_request("GET", b"", GIVEN_UP))
+        finally:
+            killer.join()
+            signal.signal(signal.SIGUSR1, before)
+        assert transport.handle_request(make_request("GET", b"", 5)).read() == b"{}"
+    assert (len(server.requests), len(server.connections)) == (2, 2)
