@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -22,6 +22,16 @@ class Run(Protocol):
     """
 
     def __call__(self, call: Callable[[VmmClient], T], *, timeout: float | None = ...) -> T: ...
+
+
+def result_of(call: Callable[[], Awaitable[T] | T]) -> T:
+    """What the call gives, awaited if need be, in an event loop of its own."""
+
+    async def wait() -> T:
+        result = call()
+        return await result if inspect.isawaitable(result) else result
+
+    return asyncio.run(wait())
 
 
 def run_blocking(path: Path) -> Iterator[Run]:

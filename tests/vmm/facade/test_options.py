@@ -113,6 +113,31 @@ def test_the_repr_names_the_socket() -> None:
     assert repr(AsyncVmmClient("/s")) == "AsyncVmmClient('/s', timeout=5.0)"
 
 
+def test_the_repr_of_a_resource_names_the_socket_and_the_resource() -> None:
+    vm, waiting = VmmClient("/a"), AsyncVmmClient("/b")
+    assert repr(vm.balloon.hinting) == "<BalloonHintingResource of /a>"
+    assert repr(vm.drive("rootfs")) == "<DriveResource 'rootfs' of /a>"
+    assert repr(waiting.mmds.config) == "<AsyncMmdsConfigResource of /b>"
+    assert repr(waiting.pmem("p_1")) == "<AsyncPmemResource 'p_1' of /b>"
+
+
+class NamedClient(VmmClient):
+    """A client of a program's own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"/run/{name}.sock", max_body_bytes=10)
+        self.name = name
+
+
+def test_with_options_keeps_what_a_subclass_added() -> None:
+    vm = NamedClient("one").with_options(timeout=1)
+    assert type(vm) is NamedClient
+    assert vm.name == "one"
+    assert repr(vm) == "NamedClient('/run/one.sock', timeout=1)"
+    with pytest.raises(VmmRequestTooLarge):
+        vm.boot_source.set(kernel_image_path="/k")
+
+
 def mocked(request: httpx.Request) -> httpx.Response:
     if request.url.path == "/version":
         return httpx.Response(200, json={"firecracker_version": "9"})
@@ -131,13 +156,6 @@ async def test_httpx_mock_transport_fits_the_async_client() -> None:
         assert (await vm.get_version()).firecracker_version == "9"
         with pytest.raises(VmmApiError, match="400 PATCH /vm"):
             await vm.pause()
-
-
-def test_httpx_own_transport_fits(serve: Serve, socket_path: Path) -> None:
-    serve(lambda wire: wire.answer_all(answer(200, INFO)))
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-    with VmmClient(socket_path, transport=transport) as vm:
-        assert vm.get_instance_info().state == "Running"
 
 
 def test_threads_share_a_client(serve: Serve, socket_path: Path) -> None:

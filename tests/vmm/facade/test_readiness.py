@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmApiError, VmmTimeoutError
-from tests.vmm.facade.conftest import Run, Serve
+from generated_vmm import (
+    AsyncVmmClient,
+    VmmApiError,
+    VmmClient,
+    VmmConnectionError,
+    VmmTimeoutError,
+)
+from tests.vmm.facade.conftest import Run, Serve, result_of
 from tests.vmm.scripted import ScriptedServer, Wire, answer
 
 INFO = answer(200, b'{"app_name":"a","id":"b","state":"Not started","vmm_version":"1"}')
@@ -78,3 +84,43 @@ def test_no_time_is_an_error(run: Run, timeout: float) -> None:
 def test_what_is_no_time_is_refused(run: Run, timeout: Any) -> None:
     with pytest.raises(ValueError, match="seconds"):
         run(lambda vm: vm.wait_until_ready(timeout))
+
+
+IMPOSSIBLE = {
+    "too long": ("/tmp/" + "x" * 103, r"the path has 108 bytes, that of a unix socket at most 107"),
+    "a NUL": ("/tmp/a\0b", "the path has a NUL character"),
+    "half a surrogate pair": ("/tmp/\ud800", "the path has characters that no file name can have"),
+}
+
+
+@pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
+@pytest.mark.parametrize(("path", "text"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_path_that_no_socket_can_have_is_not_waited_for(
+    client: type[Any], path: str, text: str
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(VmmConnectionError, match=f"no connection: {text}; nothing was sent") as got:
+        result_of(lambda: client(path).wait_until_ready(30))
+    assert got.value.permanent
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
+def test_a_closed_client_is_not_waited_for(client: type[Any], socket_path: Path) -> None:
+    vm = client(socket_path)
+    result_of(vm.close)
+    began = time.monotonic()
+    with pytest.raises(VmmConnectionError, match="the client is closed") as got:
+        result_of(lambda: vm.wait_until_ready(30))
+    assert got.value.permanent
+    assert time.monotonic() - began < 5
+
+
+def test_the_longest_path_is_one(tmp_path: Path) -> None:
+    folder = tmp_path / "x"
+    path = folder / ("y" * (107 - len(str(folder)) - 1))
+    folder.mkdir()
+    server = ScriptedServer(path, lambda wire: wire.answer_all(INFO))
+    with VmmClient(path) as vm:
+        assert vm.wait_until_ready(5).state == "Not started"
+    server.stop()

@@ -45,6 +45,11 @@ def signals(handler: Callable[..., object] = lambda *_: None) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
+def silent(wire: Wire) -> None:
+    while wire.request():
+        pass
+
+
 @contextmanager
 def in_time() -> Iterator[None]:
     began = time.monotonic()
@@ -53,14 +58,18 @@ def in_time() -> Iterator[None]:
 
 
 def test_an_answer_that_does_not_come_is_late_all_the_same(call: Call, serve: Serve) -> None:
-    serve(lambda wire: wire.request() and wire.request())
+    serve(silent)
     with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
         call(timeout=TIMEOUT)
 
 
 def test_a_request_that_is_not_read_is_late_all_the_same(call: Call, serve: Serve) -> None:
     finish = threading.Event()
-    serve(lambda wire: finish.wait(GIVEN_UP * 2))
+
+    def unread(wire: Wire) -> None:
+        finish.wait(GIVEN_UP * 2)
+
+    serve(unread)
     try:
         with signals(), in_time(), pytest.raises(httpx.ReadTimeout):
             call("PUT", bytes(4_000_000), timeout=TIMEOUT)
@@ -126,9 +135,12 @@ def test_a_handler_that_raises_ends_the_call_and_not_the_next(
     before = signal.signal(signal.SIGUSR1, stop)
     main = threading.main_thread().ident
     assert main is not None
-    killer = threading.Thread(
-        target=lambda: arrived.wait(5) and signal.pthread_kill(main, signal.SIGUSR1)
-    )
+
+    def send_signal() -> None:
+        arrived.wait(5)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    killer = threading.Thread(target=send_signal)
     killer.start()
     with UnixTransport(socket_path) as transport:
         try:

@@ -1,0 +1,220 @@
+"""After a fork each process has its own connection and turn, and leaves the other's alone."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from generated_vmm import AsyncVmmClient, VmmClient, VmmConnectionError
+from tests.vmm.facade.conftest import Run, Serve, result_of
+from tests.vmm.forking import echo, echo_of, forked, open_sockets
+from tests.vmm.scripted import Wire, answer
+
+T = TypeVar("T")
+CALLS = 100
+
+
+@pytest.fixture(params=[VmmClient, AsyncVmmClient])
+def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
+    """Calls through one client, of each kind, each async one in an event loop of its own.
+
+    A process must not go on in the loop of its parent: the two would share its epoll.
+    """
+    client = request.param(socket_path)
+
+    def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
+        return result_of(lambda: call(client.with_options(timeout=timeout)))
+
+    yield run
+    result_of(client.close)
+
+
+def test_parent_and_child_get_their_own_answers(run: Run, serve: Serve) -> None:
+    server = serve(echo)
+    run(lambda vm: vm.send(echo_of("/before")))
+
+    def call(path: str) -> bytes:
+        return run(lambda vm: vm.send(echo_of(path)))
+
+    def calls(name: str) -> list[bytes]:
+        return [call(f"/{name}/{number}") for number in range(CALLS)]
+
+    child = forked(lambda: calls("child"))
+    assert calls("parent") == [b"/parent/%d" % number for number in range(CALLS)]
+    assert child.result() == [b"/child/%d" % number for number in range(CALLS)]
+    assert len(server.connections) == 2
+
+
+def test_a_child_that_closes_the_client_closes_nothing_of_its_parent(
+    run: Run, serve: Serve
+) -> None:
+    server = serve(echo)
+    run(lambda vm: vm.send(echo_of("/before")))
+    forked(lambda: run(lambda vm: vm.close())).result()
+    assert run(lambda vm: vm.send(echo_of("/after"))) == b"/after"
+    assert len(server.connections) == 1
+
+
+def test_a_child_holds_no_copy_of_the_connection(run: Run, serve: Serve) -> None:
+    serve(echo)
+    before = open_sockets()
+    run(lambda vm: vm.send(echo_of("/before")))
+    ours_and_the_servers = open_sockets() - before
+    assert len(ours_and_the_servers) >= 2
+    left = forked(open_sockets).result()
+    assert isinstance(left, set)
+    assert len(ours_and_the_servers - left) == 1
+
+
+def test_a_grandchild_starts_over_too(run: Run, serve: Serve) -> None:
+    server = serve(echo)
+
+    def call(path: str) -> bytes:
+        return run(lambda vm: vm.send(echo_of(path)))
+
+    def child() -> object:
+        return call("/child"), forked(lambda: call("/grandchild")).result(), call("/child/again")
+
+    assert call("/parent") == b"/parent"
+    assert forked(child).result() == (b"/child", b"/grandchild", b"/child/again")
+    assert call("/parent/again") == b"/parent/again"
+    assert len(server.connections) == 3
+
+
+def test_a_client_that_was_closed_before_stays_closed(run: Run) -> None:
+    run(lambda vm: vm.close())
+
+    def child() -> str:
+        with pytest.raises(VmmConnectionError) as caught:
+            run(lambda vm: vm.pause())
+        return str(caught.value)
+
+    assert "the client is closed" in str(forked(child).result())
+
+
+class Held:
+    """A server whose first answer waits until the test says so."""
+
+    def __init__(self) -> None:
+        self.arrived, self.finish = threading.Event(), threading.Event()
+
+    def play(self, wire: Wire) -> None:
+        if wire.request():
+            if wire.latest.startswith(b"GET /held"):
+                self.arrived.set()
+                self.finish.wait(10)
+            wire.send(answer(200, wire.latest.split(b" ")[1]))
+            echo(wire)
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    server = Held()
+    yield server
+    server.finish.set()
+
+
+def test_a_turn_that_another_thread_has_is_not_inherited(
+    serve: Serve, socket_path: Path, held: Held
+) -> None:
+    serve(held.play)
+    with VmmClient(socket_path) as vm, ThreadPoolExecutor(1) as threads:
+        first = threads.submit(vm.send, echo_of("/held"))
+        assert held.arrived.wait(5)
+        sockets = open_sockets()
+        child = forked(lambda: (len(sockets - open_sockets()), vm.send(echo_of("/child"))))
+        assert child.result() == (1, b"/child")
+        held.finish.set()
+        assert first.result() == b"/held"
+        assert vm.send(echo_of("/after")) == b"/after"
+
+
+async def test_a_turn_that_another_task_has_is_not_inherited(
+    serve: Serve, socket_path: Path, held: Held
+) -> None:
+    serve(held.play)
+    async with AsyncVmmClient(socket_path) as vm:
+        first = asyncio.create_task(vm.send(echo_of("/held")))
+        await asyncio.to_thread(held.arrived.wait, 5)
+        child = forked(lambda: asyncio.run(vm.send(echo_of("/child"))))
+        assert await asyncio.to_thread(child.result) == b"/child"
+        held.finish.set()
+        assert await first == b"/held"
+        assert await vm.send(echo_of("/after")) == b"/after"
+
+
+def test_a_fork_in_the_middle_of_a_call_leaves_the_answer_to_the_parent(
+    serve: Serve, socket_path: Path, held: Held
+) -> None:
+    """A signal handler forks, and both processes return into the same call."""
+    serve(held.play)
+    children: list[int] = []
+
+    def fork(*_: object) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            children.append(os.fork())
+        held.finish.set()
+
+    before = signal.signal(signal.SIGUSR1, fork)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def send_signal() -> None:
+        held.arrived.wait(5)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    thread = threading.Thread(target=send_signal)
+    thread.start()
+    vm = VmmClient(socket_path)
+    try:
+        answered = vm.send(echo_of("/held"))
+    except VmmConnectionError as error:
+        os._exit(7 if children == [0] and "connection lost" in str(error) else 8)
+    if children == [0]:
+        os._exit(9)
+    thread.join()
+    signal.signal(signal.SIGUSR1, before)
+    assert answered == b"/held"
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+    assert vm.send(echo_of("/after")) == b"/after"
+    vm.close()
+
+
+def test_the_workers_of_multiprocessing_may_share_a_client(serve: Serve, socket_path: Path) -> None:
+    server = serve(echo)
+    vm = VmmClient(socket_path)
+    vm.send(echo_of("/before"))
+    done = multiprocessing.get_context("fork").SimpleQueue()
+
+    def work(name: str) -> None:
+        done.put([vm.send(echo_of(f"/{name}/{number}")) for number in range(CALLS)])
+
+    workers = [
+        multiprocessing.get_context("fork").Process(target=work, args=(name,)) for name in "ab"
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for worker in workers:
+            worker.start()
+    assert [vm.send(echo_of(f"/p/{number}")) for number in range(CALLS)] == [
+        b"/p/%d" % number for number in range(CALLS)
+    ]
+    answers = sorted(done.get() for _ in workers)
+    for worker in workers:
+        worker.join(10)
+    assert answers == [
+        [b"/%b/%d" % (name, number) for number in range(CALLS)] for name in (b"a", b"b")
+    ]
+    vm.close()
+    assert len(server.connections) == 3
