@@ -13,10 +13,7 @@ import httpx
 import requests_unixsocket
 
 from benchmarks.rounds import Batch, repeated
-from benchmarks.vmm_server import ANSWER
 from generated_vmm import AsyncVmmClient, VmmClient
-from generated_vmm.transport.parser import AnswerParser
-from generated_vmm.transport.wire import request_bytes, response_from
 
 URL = "http://localhost/machine-config"
 REQUEST = b"GET /machine-config HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -34,20 +31,9 @@ class UnixHTTPConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-class InProcess(httpx.BaseTransport):
-    """All that our transport does, except for the system calls."""
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        request_bytes(request)
-        answer = AnswerParser(len(ANSWER))
-        answer.feed(ANSWER)
-        return response_from(answer)
-
-
 def sync_cases(path: str, stack: ExitStack) -> dict[str, Batch]:
-    """The sync clients, and ours without a socket: what our own code takes of a call."""
+    """The sync clients."""
     ours = stack.enter_context(VmmClient(path))
-    alone = VmmClient(path, transport=InProcess())
     peer = httpx.Client(transport=httpx.HTTPTransport(uds=path, verify=False))
     stack.enter_context(peer)
     session = requests_unixsocket.Session()  # type: ignore[no-untyped-call]  # it has no types
@@ -59,7 +45,6 @@ def sync_cases(path: str, stack: ExitStack) -> dict[str, Batch]:
         "ours, sync": repeated(ours.machine_config.get),
         "httpx.Client": repeated(lambda: peer.get(URL).content),
         "requests-unixsocket": repeated(lambda: session.get(encoded).content),
-        "ours, without a socket": repeated(alone.machine_config.get),
     }
 
 
