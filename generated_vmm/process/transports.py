@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from generated_vmm.process.process import Process, vsock_path_in
-from generated_vmm.transport import AsyncUnixTransport, UnixTransport
+from generated_vmm.transport.httpx_transports import AsyncUnixTransport, UnixTransport
 
 SETS_VSOCK = {"/vsock", "/snapshot/load"}
 # A monitor closes its connections some time before it has ended: 35 ms for an empty 128 MiB guest.

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 import httpx
 
+from generated_vmm.errors import VmmError
 from generated_vmm.operation import Operation
 from generated_vmm.transport.failure import CallFailed, closed, late, lost, unreachable, unreadable
 from generated_vmm.transport.wire import deadline_after, request_head
+
+SAID_ALREADY = (CallFailed, VmmError)  # the second by a transport that is made for our clients
 
 
 class HttpxChannel:
@@ -39,6 +42,8 @@ class HttpxChannel:
             finally:
                 response.close()
             return body.of(response)
+        except SAID_ALREADY:
+            raise
         except Exception as error:
             raise failure_of(error) from error
 
@@ -71,6 +76,8 @@ class AsyncHttpxChannel:
                 finally:
                     await response.aclose()
                 return body.of(response)
+        except SAID_ALREADY:
+            raise
         except Exception as error:
             raise failure_of(error) from error
 
@@ -132,8 +139,6 @@ def request_for(operation: Operation[object], seconds: float | None) -> httpx.Re
 def failure_of(error: Exception) -> CallFailed:
     """What an error of a transport means; any other library's may come out of one."""
     match error:
-        case CallFailed():
-            return error
         case httpx.PoolTimeout() | httpx.ConnectTimeout():
             return late(error, sent=False)
         case httpx.TimeoutException():

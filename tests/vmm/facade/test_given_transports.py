@@ -90,6 +90,18 @@ def test_what_a_transport_raises_is_an_error_of_ours_with_the_call(
     assert len(str(got.value)) < 700
 
 
+def test_an_error_of_ours_goes_through(client: Callable[[httpx.MockTransport], Any]) -> None:
+    error = VmmConnectionError("the machine is being moved")
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    with pytest.raises(VmmConnectionError) as caught:
+        result_of(lambda: client(httpx.MockTransport(fail)).get_version())
+    assert caught.value is error
+    assert error.__cause__ is None
+
+
 def test_what_is_no_error_goes_through(client: Callable[[httpx.MockTransport], Any]) -> None:
     def stop(request: httpx.Request) -> httpx.Response:
         raise KeyboardInterrupt
@@ -317,7 +329,7 @@ def silent(wire: Wire) -> None:
 
 def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path) -> None:
     serve(silent)
-    texts = []
+    texts, causes = [], []
     for transport in (None, UnixTransport(socket_path)):
         with (
             VmmClient(socket_path, timeout=0.1, transport=transport) as vm,
@@ -325,4 +337,6 @@ def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path
         ):
             vm.pause()
         texts.append(str(caught.value))
+        causes.append(repr(caught.value.__cause__))
     assert texts[0] == texts[1]
+    assert causes == ["None", "ReadTimeout('the answer did not come')"]
