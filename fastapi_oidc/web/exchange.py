@@ -45,7 +45,7 @@ class Exchange(Generic[Identity, RequestData]):
         if self.site.origin is not None:
             return self.site.origin
         try:
-            url = self.connection.base_url
+            url = self.connection.base_url.components
         except ValueError:
             raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
         if not url.netloc:
