@@ -118,7 +118,7 @@ class OIDC(Generic[Identity, RequestData]):
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings = settings = settings.checked()
         parts = Parts(
             settings=settings,
             resolve_identity=resolve_identity,

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from examples.console.lively_memory import LivelyMemory
 from examples.console.settings import ConsoleSettings, SettingsError
-from fastapi_oidc import OIDCSettings
+from fastapi_oidc import ConfigurationError, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
 from generated_vmm.testing import SimulatedMonitor
 
@@ -92,12 +92,8 @@ def _given_settings() -> OIDCSettings:
     """The settings of a real provider, from the environment."""
     try:
         return OIDCSettings()
-    except ValidationError as error:
-        told = ", ".join(
-            f"OIDC_{str(fault['loc'][0]).upper()}: {fault['msg'].lower()}"
-            for fault in error.errors(include_url=False, include_input=False)
-            if fault["loc"]
-        )
+    except ConfigurationError as error:
+        told = ", ".join(error.details.get("faults", [error.explanation]))
         raise SettingsError(told) from error
 
 

@@ -31,6 +31,12 @@ ENVIRONMENT = {
     "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
     "OIDC_BASE_URL": "https://app.example.com",
 }
+for prefix in ("OIDC_STAFF_", "OIDC_PARTNERS_"):  # docs/configuration.md, several providers
+    ENVIRONMENT |= {
+        variable.replace("OIDC_", prefix): value
+        for variable, value in ENVIRONMENT.items()
+        if variable.removeprefix("OIDC_") in ("ISSUER", "CLIENT_ID", "COOKIE_SECRET", "BASE_URL")
+    }
 
 
 def name(page: Path) -> str:

@@ -1,0 +1,35 @@
+"""The client as its options describe it: how it authenticates, which signatures it accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
+from fastapi_oidc.protocol.jose.algorithms import require_algorithms
+from fastapi_oidc.settings.texts import pem_or_jwk, revealed
+
+
+def authentication_of(method: str | None, options: Mapping[str, Any]) -> ClientAuthentication:
+    """How the client authenticates (Core 9); raises ConfigurationError.
+
+    Without a method: `client_secret_basic` with a secret, `none` without.
+    """
+    if method is None:
+        method = "none" if options["client_secret"] is None else "client_secret_basic"
+    return client_authentication(
+        method,
+        client_id=options["client_id"],
+        client_secret=revealed(options["client_secret"]),
+        private_key=pem_or_jwk(revealed(options["client_private_key"])),
+        algorithm=options["client_assertion_algorithm"],
+        key_id=options["client_private_key_id"],
+    )
+
+
+def algorithms_of(names: Sequence[str], options: Mapping[str, Any]) -> frozenset[str]:
+    """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7).
+
+    Raises ConfigurationError.
+    """
+    return require_algorithms(names, revealed(options["client_secret"]))

@@ -1,0 +1,186 @@
+"""The options as a pydantic model; everything that flows and the web layer need is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fastapi_oidc.flows.relying_party import Policy
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.settings.client import algorithms_of, authentication_of
+from fastapi_oidc.settings.environment import DEFAULT_NAME, PREFIX, misspelt, prefix_of
+from fastapi_oidc.settings.faults import configuration_error
+from fastapi_oidc.settings.rules import require_own_credentials
+from fastapi_oidc.settings.types import (
+    Algorithms,
+    BaseURL,
+    ClientAuthMethod,
+    InstanceName,
+    Issuer,
+    Members,
+    Origins,
+    ReturnPath,
+    Scope,
+    Secret,
+    Secrets,
+    Words,
+    key_ring,
+)
+
+
+class OIDCSettings(BaseSettings):
+    """Settings of `OIDC`; what is not given is read from `OIDC_*` environment variables.
+
+    An instance with a name of its own reads variables of its own: `OIDC_PARTNERS_CLIENT_ID` for
+    `OIDCSettings(name="partners")`. Times are in seconds, sizes in bytes. In the environment a list
+    is JSON or words with spaces between them, `extra_params` is JSON, and `cookie_secret` is one
+    secret or a JSON list. Raises ConfigurationError, which names every wrong or missing setting as
+    it was written and shows no value.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    # First, because other options are checked by it.
+    allow_insecure_http: bool = False
+
+    issuer: Issuer
+    """The OpenID Provider's issuer identifier, exactly as it writes it itself."""
+    client_id: str = Field(min_length=1)
+    client_secret: Secret | None = None
+    client_private_key: Secret | None = None
+    """PEM or JWK, for `private_key_jwt`."""
+    client_private_key_id: str | None = None
+    client_assertion_algorithm: str | None = None
+    # After what it is checked by.
+    client_auth_method: ClientAuthMethod = Field(default=None, validate_default=True)
+    """None: `client_secret_basic` with a secret, `none` without."""
+    client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
+
+    cookie_secret: Secrets
+    """At least 32 random bytes. Several rotate it: the first seals, all of them open."""
+    base_url: BaseURL = Field(default=None, validate_default=True)
+    """Scheme and host that browsers use, such as `https://app.example.com`."""
+    name: InstanceName = DEFAULT_NAME
+    """Names the instance: its cookies, its routes and `request.state.<name>`."""
+    trusted_origins: Origins = ()
+    """More origins than the application's own from which websockets are accepted."""
+
+    scope: Scope = ("openid", "profile", "email")
+    extra_params: Members = Field(default_factory=dict)
+    response_mode: Literal["query", "form_post"] = "query"
+    use_par: bool = False
+    max_age: int | None = Field(default=None, ge=0)
+    fetch_userinfo: bool = True
+    id_token_signing_algorithms: Algorithms = ("RS256",)
+    trusted_id_token_audiences: Words = ()
+
+    default_return_path: ReturnPath = "/"
+    max_cookie_size: int = Field(default=3800, ge=500, le=4096)
+    session_lifetime: int = Field(default=8 * 3600, ge=60)
+    idle_timeout: int | None = Field(default=None, ge=60)
+    """None: a session lives to its end however long nobody asks for anything."""
+    refresh_margin: int = Field(default=30, ge=0)
+    default_access_token_lifetime: int = Field(default=3600, ge=1)
+    """For a provider that does not say `expires_in`."""
+    clock_drift: int = Field(default=30, ge=0, le=300)
+    provider_timeout: float = Field(default=10.0, gt=0, le=60)
+    callback_timeout: float = Field(default=10.0, gt=0, le=60)
+    """For each of the application's callbacks during a refresh."""
+    revoke_on_local_logout: bool = True
+
+    if not TYPE_CHECKING:  # checkers make the signature out of the fields
+
+        def __init__(self, **values: Any) -> None:
+            config, options = type(self).model_config, type(self).model_fields
+            prefix = values.get("_env_prefix") or config["env_prefix"]
+            if prefix == PREFIX:
+                prefix = values["_env_prefix"] = prefix_of(values.get("name", DEFAULT_NAME))
+            wrong = misspelt(prefix, options)
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise configuration_error(
+                    error,
+                    options,
+                    variable=lambda name: name if name in values else prefix + name.upper(),
+                    misspelt=wrong,
+                ) from None
+
+    def checked(self) -> Self:
+        """These settings, each rule applied, however they were made; nothing else is read.
+
+        Raises ConfigurationError.
+        """
+        return self._written_anew({})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """These settings with `update`, each rule applied; `deep` changes nothing.
+
+        A copy for another issuer needs credentials of its own. Raises ConfigurationError.
+        """
+        require_own_credentials(vars(self), update or {})
+        return self._written_anew(update or {})
+
+    def _written_anew(self, changes: Mapping[str, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        try:
+            # That of BaseSettings would ask the environment for what is not there.
+            BaseModel.__init__(made, **{**vars(self), **changes})
+        except ValidationError as error:
+            raise configuration_error(error, type(self).model_fields) from None
+        return made
+
+    @property
+    def origin(self) -> str | None:
+        """`base_url` without a slash at its end."""
+        return None if self.base_url is None else self.base_url.rstrip("/")
+
+    def algorithms(self) -> frozenset[str]:
+        """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7)."""
+        return algorithms_of(self.id_token_signing_algorithms, vars(self))
+
+    def authentication(self) -> ClientAuthentication:
+        """How the client authenticates at the provider (Core 9)."""
+        return authentication_of(self.client_auth_method, vars(self))
+
+    def key_ring(self) -> KeyRing:
+        """The keys made of `cookie_secret`."""
+        return key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
+
+    def cookie_names(self) -> CookieNames:
+        """Secure names, unless browsers reach the application over plain http."""
+        secure = self.base_url is not None and self.base_url.startswith("https:")
+        return CookieNames(self.name, secure=secure)
+
+    def policy(self) -> Policy:
+        """What the flows decide by."""
+        return Policy(
+            issuer=self.issuer,
+            client_id=self.client_id,
+            scope=tuple(dict.fromkeys(("openid", *self.scope))),
+            extra_params=dict(self.extra_params),
+            trusted_audiences=frozenset(self.trusted_id_token_audiences),
+            response_mode=self.response_mode,
+            use_par=self.use_par,
+            max_age=self.max_age,
+            fetch_userinfo=self.fetch_userinfo,
+            default_return_path=self.default_return_path,
+            session_lifetime=self.session_lifetime,
+            refresh_margin=self.refresh_margin,
+            idle_timeout=self.idle_timeout,
+            default_access_token_lifetime=self.default_access_token_lifetime,
+            provider_timeout=self.provider_timeout,
+            callback_timeout=self.callback_timeout,
+            revoke_on_local_logout=self.revoke_on_local_logout,
+        )

@@ -1,0 +1,73 @@
+"""The rules of single options; each raises ConfigurationError and returns what it accepts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.return_path import is_same_origin_path
+from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+
+_DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
+_SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
+
+CREDENTIALS = ("client_secret", "client_private_key")
+"""What one provider gave to this client, and no other provider may see."""
+
+
+def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str | None:
+    """Scheme and host, nothing more; without them only local development can go on."""
+    if base_url is not None:
+        return require_origin(base_url, allow_insecure_http=allow_insecure_http)
+    if not allow_insecure_http:
+        raise _invalid("is missing: redirect URIs are never made from request headers")
+    return None
+
+
+def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
+    """Scheme and host as browsers write them."""
+    fault = fault_of_url(origin, allow_insecure_http=allow_insecure_http)
+    if fault is URLFault.INSECURE:
+        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, "must be https")
+    if fault is not None or origin.rstrip("/").count("/") != 2 or "?" in origin:
+        raise _invalid("is scheme and host, as in https://app.example.com")
+    if origin != origin.lower() or _DEFAULT_PORT.search(origin):
+        raise _invalid("is written as browsers do: in small letters, without a default port")
+    return origin
+
+
+def require_origins(origins: Iterable[str], *, allow_insecure_http: bool) -> None:
+    """Each is scheme and host as the `Origin` header has them (RFC 6454 6.2)."""
+    for origin in origins:
+        if require_origin(origin, allow_insecure_http=allow_insecure_http).endswith("/"):
+            raise _invalid("an origin has no slash at its end")
+
+
+def require_scope(scope: Iterable[str]) -> None:
+    """Each value has the characters of RFC 6749 3.3: no space, quote or backslash."""
+    if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
+        raise _invalid("has a value with a character that no scope has")
+
+
+def require_path(path: str) -> str:
+    """A path of this application."""
+    if not is_same_origin_path(path):
+        raise _invalid("is no path of this application")
+    return path
+
+
+def require_own_credentials(current: Mapping[str, object], changes: Mapping[str, object]) -> None:
+    """What a client got from one provider does not go to another that a copy names."""
+    if changes.get("issuer", current.get("issuer")) == current.get("issuer"):
+        return
+    missing = [name for name in CREDENTIALS if current.get(name) and name not in changes]
+    if missing:
+        raise _invalid(
+            f"another issuer needs its own {', '.join(missing)}: give it with the copy, "
+            "None where there is none"
+        )
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

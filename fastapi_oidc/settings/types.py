@@ -1,0 +1,100 @@
+"""The types of the options: how each may be written, and the rule that it obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic_settings import NoDecode
+
+from fastapi_oidc.protocol.authorization import require_unprotected
+from fastapi_oidc.protocol.metadata import require_issuer_url
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.settings import rules, texts
+from fastapi_oidc.settings.client import algorithms_of, authentication_of
+from fastapi_oidc.settings.faults import obeyed
+
+Value = TypeVar("Value")
+
+
+def _obeying(rule: Callable[[Value], object]) -> AfterValidator:
+    """The value is kept when `rule` raises no ConfigurationError."""
+
+    def kept(value: Value) -> Value:
+        obeyed(lambda: rule(value))
+        return value
+
+    return AfterValidator(kept)
+
+
+def _obeying_url_rule(rule: Callable[..., object]) -> AfterValidator:
+    """As `_obeying`, with a rule that knows whether plain http is allowed."""
+
+    def kept(value: Value, info: ValidationInfo) -> Value:
+        insecure = bool(info.data.get("allow_insecure_http"))
+        obeyed(lambda: rule(value, allow_insecure_http=insecure))
+        return value
+
+    return AfterValidator(kept)
+
+
+def _obeying_client_rule(rule: Callable[[Value, Mapping[str, Any]], object]) -> AfterValidator:
+    """As `_obeying`, with a rule that knows the client; unless that is at fault itself."""
+
+    def kept(value: Value, info: ValidationInfo) -> Value:
+        with suppress(KeyError):
+            obeyed(lambda: rule(value, info.data))
+        return value
+
+    return AfterValidator(kept)
+
+
+def key_ring(secrets: Sequence[SecretStr]) -> KeyRing:
+    """The keys made of cookie secrets; raises ConfigurationError for one that is too short."""
+    return KeyRing([secret.get_secret_value() for secret in secrets])
+
+
+def _is_name(name: str) -> None:
+    CookieNames(name, secure=True)
+
+
+ClientAuthMethod = Annotated[
+    Literal[
+        "none",
+        "client_secret_basic",
+        "client_secret_post",
+        "client_secret_jwt",
+        "private_key_jwt",
+    ]
+    | None,
+    _obeying_client_rule(authentication_of),
+]
+Issuer = Annotated[str, _obeying_url_rule(require_issuer_url)]
+BaseURL = Annotated[str | None, _obeying_url_rule(rules.require_base_url)]
+InstanceName = Annotated[str, _obeying(_is_name)]
+ReturnPath = Annotated[str, _obeying(rules.require_path)]
+
+if TYPE_CHECKING:
+    # What a caller may write; it is kept as the types below.
+    Secret: TypeAlias = str | SecretStr
+    Secrets: TypeAlias = Secret | Sequence[Secret]
+    Words: TypeAlias = Sequence[str]
+    Algorithms: TypeAlias = Sequence[str]
+    Scope: TypeAlias = Sequence[str]
+    Origins: TypeAlias = Sequence[str]
+    Members: TypeAlias = dict[str, str]
+else:
+    Secret = SecretStr
+    Secrets = Annotated[
+        tuple[SecretStr, ...], NoDecode, BeforeValidator(texts.secrets), _obeying(key_ring)
+    ]
+    Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(texts.words)]
+    Algorithms = Annotated[Words, _obeying_client_rule(algorithms_of)]
+    Scope = Annotated[Words, _obeying(rules.require_scope)]
+    Origins = Annotated[Words, _obeying_url_rule(rules.require_origins)]
+    Members = Annotated[
+        dict[str, str], NoDecode, BeforeValidator(texts.members), _obeying(require_unprotected)
+    ]

@@ -1,0 +1,121 @@
+"""What an instance reads of the environment, and how its mistakes are named."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fastapi_oidc import ConfigurationError, OIDCSettings
+from tests.oidc.settings.examples import SECRET, options
+
+REQUIRED = {
+    "ISSUER": "https://op.example.com",
+    "CLIENT_ID": "app",
+    "CLIENT_SECRET": SECRET,
+    "COOKIE_SECRET": f'["{SECRET}", "{SECRET}2"]',
+    "BASE_URL": "https://app.example.com/",
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in REQUIRED.items():
+        monkeypatch.setenv(f"OIDC_{name}", value)
+
+
+def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OIDC_EXTRA_PARAMS", '{"ui_locales": "de"}')
+    monkeypatch.setenv("OIDC_FETCH_USERINFO", "false")
+    monkeypatch.setenv("OIDC_MAX_AGE", "")
+    policy = OIDCSettings().policy()
+    assert policy.extra_params == {"ui_locales": "de"}
+    assert policy.fetch_userinfo is False
+    assert policy.max_age is None, "an empty variable is none"
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("scope", ("openid", "groups")),
+        ("trusted_id_token_audiences", ("one", "two")),
+        ("id_token_signing_algorithms", ("ES256", "PS256")),
+        ("trusted_origins", ("https://a.example.com", "https://b.example.com")),
+    ],
+)
+@pytest.mark.parametrize("form", ['["{}", "{}"]', ' [ "{}","{}" ] ', "{} {}", " {}  {} "])
+def test_a_list_is_json_or_words(
+    monkeypatch: pytest.MonkeyPatch, option: str, values: tuple[str, str], form: str
+) -> None:
+    text = form.replace("{}", values[0], 1).replace("{}", values[1], 1)
+    monkeypatch.setenv(f"OIDC_{option.upper()}", text)
+    assert getattr(OIDCSettings(), option) == values
+
+
+def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OIDC_COOKIE_SECRET")
+    monkeypatch.setenv("OIDC_ISSUER", "http://op.example.com")
+    monkeypatch.setenv("OIDC_EXTRA_PARAMS", "{no json")
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings(session_lifetime=1)
+    assert caught.value.details["faults"] == [
+        "OIDC_ISSUER: the issuer must be https; allow_insecure_http permits http for local"
+        " development",
+        "OIDC_COOKIE_SECRET: is missing",
+        "OIDC_EXTRA_PARAMS: begins like JSON and is none",
+        "session_lifetime: Input should be greater than or equal to 60",
+    ]
+
+
+def test_an_argument_that_does_not_exist_is_named_with_the_one_that_is_meant() -> None:
+    with pytest.raises(ConfigurationError, match=r"isuer: is no setting, is issuer meant\?"):
+        OIDCSettings(**options(isuer="https://op.example.com"))
+
+
+def test_a_misspelt_variable_is_warned_about_and_named_beside_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OIDC_COOKIE_SECRET")
+    monkeypatch.setenv("OIDC_COOKIE_SECERT", SECRET)
+    with pytest.raises(ConfigurationError, match=r"is missing, is OIDC_COOKIE_SECERT meant\?"):
+        OIDCSettings()
+    assert caplog.messages == ["OIDC_COOKIE_SECERT is not read: is OIDC_COOKIE_SECRET meant?"]
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("variable", ["OIDC_PARTNERS_SCOPE", "OIDC_PROXY_HOST", "OIDC_A_SCOPE"])
+def test_a_variable_for_something_else_is_nobodys_mistake(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "x")
+    with caplog.at_level(logging.DEBUG):
+        OIDCSettings()
+    assert caplog.messages == []
+
+
+def test_an_instance_with_a_name_reads_variables_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = options(name="my-partners")
+    del chosen["client_secret"], chosen["issuer"]
+    with pytest.raises(ConfigurationError, match="OIDC_MY_PARTNERS_ISSUER: is missing"):
+        OIDCSettings(**chosen)
+    monkeypatch.setenv("OIDC_MY_PARTNERS_ISSUER", "https://partners.example.com")
+    partners = OIDCSettings(**chosen)
+    assert partners.issuer == "https://partners.example.com"
+    assert partners.client_secret is None, "that of the other provider is not taken"
+
+
+def test_the_name_may_come_from_the_environment_of_an_only_instance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OIDC_NAME", "shop")
+    settings = OIDCSettings()
+    assert (settings.name, settings.issuer) == ("shop", REQUIRED["ISSUER"])
+
+
+def test_a_prefix_of_ones_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_ISSUER", "https://shop.example.com")
+    chosen = options(name="shop")
+    del chosen["issuer"]
+    assert OIDCSettings(**chosen, _env_prefix="SHOP_").issuer == "https://shop.example.com"
