@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 
 class Code(StrEnum):
@@ -221,7 +221,15 @@ class OIDCError(Exception):
 
 
 class ConfigurationError(OIDCError):
-    """The application is set up wrongly; its developer or operator must act."""
+    """The application is set up wrongly; its developer or operator must act.
+
+    `faults` has a line for each thing that is wrong.
+    """
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """One line for each fault, each of which names what to change."""
+        return cast("tuple[str, ...]", self.details.get("faults", (self.explanation,)))
 
 
 class ProviderError(OIDCError):

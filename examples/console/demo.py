@@ -93,8 +93,7 @@ def _given_settings() -> OIDCSettings:
     try:
         return OIDCSettings()
     except ConfigurationError as error:
-        told = ", ".join(error.details.get("faults", [error.explanation]))
-        raise SettingsError(told) from error
+        raise SettingsError(", ".join(error.faults)) from error
 
 
 def _samples(folder: Path) -> dict[str, str]:

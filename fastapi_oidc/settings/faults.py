@@ -42,7 +42,7 @@ def configuration_error(
     codes = {_code(detail) for detail in details}
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
-    return ConfigurationError(code, explanation, faults=faults)
+    return ConfigurationError(code, explanation, faults=tuple(faults))
 
 
 def _fault(
