@@ -1,8 +1,8 @@
 """The async client, derived from the sync one in `generated_vmm/facade`.
 
-The tables below are all the rules there are: calls that wait are awaited, functions that wait are
-`async`, classes get the prefix `Async`, and some names are replaced. Source that the rules do not
-cover is `Unusable`, and so is a rule that nothing needs any more.
+The tables below and `codegen/waiting.py` are all the rules there are: calls that wait are awaited,
+functions that wait are `async`, classes get the prefix `Async`, and some names are replaced. Source
+that the rules do not cover is `Unusable`, and so is a rule that nothing needs any more.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codegen.document import Unusable
+from codegen.waiting import Waiting, module_names
 
 SYNC, ASYNC = "generated_vmm.facade", "generated_vmm._generated.async_facade"
 FACADE = Path(__file__).parents[1] / "generated_vmm" / "facade"
@@ -68,27 +69,32 @@ def derive_folder(target: Path, facade: Path = FACADE) -> None:
 def derive(sources: Mapping[str, str]) -> dict[str, str]:
     """The async form of modules, by file name."""
     used: set[str] = set()
-    made = {name: _derive_module(name, text, used) for name, text in sources.items()}
+    trees = {name: ast.parse(text, name) for name, text in sources.items()}
+    waiting = Waiting.found_in(list(trees.values()), WAITS, METHODS)
+    made = {name: _derive_module(name, tree, waiting, used) for name, tree in trees.items()}
     unused = {*WAITS, *RENAMED, *METHODS, *WORDS} - used
     if unused:
         raise Unusable(f"codegen/async_facade.py: rules without a use: {', '.join(sorted(unused))}")
     return made
 
 
-def _derive_module(name: str, source: str, used: set[str]) -> str:
-    tree = ast.parse(source, name)
-    return ast.unparse(ast.fix_missing_locations(_Derivation(name, tree, used).visit(tree))) + "\n"
+def _derive_module(name: str, tree: ast.Module, waiting: Waiting, used: set[str]) -> str:
+    for node, what in waiting.unsure(tree):
+        raise Unusable(f"{SYNC.replace('.', '/')}/{name}:{node.lineno}: no rule for {what}")
+    walk = _Derivation(name, tree, waiting, used)
+    return ast.unparse(ast.fix_missing_locations(walk.visit(tree))) + "\n"
 
 
 class _Derivation(ast.NodeTransformer):
     """The walk through one module."""
 
-    def __init__(self, name: str, tree: ast.Module, used: set[str]) -> None:
+    def __init__(self, name: str, tree: ast.Module, waiting: Waiting, used: set[str]) -> None:
         self.name = name
         self.used = used
         self.line = 1
         self.classes = set(_class_names(tree))
-        self.waiting = _waiting_functions(tree)
+        self.waiting = waiting
+        self.modules = module_names(tree)
 
     def visit(self, node: ast.AST) -> Any:
         self.line = getattr(node, "lineno", self.line)
@@ -124,7 +130,7 @@ class _Derivation(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        waits = node.name in self.waiting
+        waits = node.name in self.waiting.names
         if waits and not _is_overload(node):
             self._require_plain(node)
         node.name = self._replaced(METHODS, node.name)
@@ -132,7 +138,7 @@ class _Derivation(ast.NodeTransformer):
         return ast.AsyncFunctionDef(**vars(node)) if waits else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        rule = _rule_for(node.func, self.waiting)
+        rule = self.waiting.rule_for(node.func, self.modules)
         self.generic_visit(node)
         if rule is None:
             return node
@@ -168,8 +174,8 @@ class _Derivation(ast.NodeTransformer):
         return rules.get(name, name)
 
     def _require_plain(self, node: ast.FunctionDef) -> None:
-        """One name waits everywhere in a module or nowhere, and is not decorated."""
-        if node.name not in METHODS and not _waits(node, self.waiting):
+        """One name waits everywhere or nowhere, and is not decorated."""
+        if node.name not in METHODS and not self.waiting.waits(node, self.modules):
             raise self._unusable(node, f"a {node.name} that does not wait, beside one that does")
         if node.decorator_list:
             raise self._unusable(node, f"a decorator on {node.name}")
@@ -190,30 +196,6 @@ def _class_names(tree: ast.Module) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(SYNC):
             yield from (alias.name for alias in node.names if alias.name[0].isupper())
-
-
-def _waiting_functions(tree: ast.Module) -> set[str]:
-    """The names of the functions that wait, at last because of one another."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    waiting = set(METHODS)
-    while found := {each.name for each in functions if _waits(each, waiting)} - waiting:
-        waiting |= found
-    return waiting
-
-
-def _waits(function: ast.FunctionDef, waiting: set[str]) -> bool:
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    return any(_rule_for(call.func, waiting) for call in calls)
-
-
-def _rule_for(called: ast.expr, waiting: set[str]) -> str | None:
-    """Why a call waits: the rule for what it calls, or the method of `self` that waits."""
-    whole = ast.unparse(called)
-    for rule in WAITS:
-        if whole == rule or (rule.startswith(".") and whole.endswith(rule)):
-            return rule
-    name = whole.removeprefix("self.")
-    return name if name != whole and name in waiting else None
 
 
 def _is_overload(function: ast.FunctionDef) -> bool:

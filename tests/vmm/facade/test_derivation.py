@@ -69,6 +69,62 @@ UNKNOWN = {
 }
 
 
+HIDDEN = {
+    "a method kept for later": "        f = self.pause\n        f()",
+    "a method given away": "        self.each(self.pause)",
+    "a method in a list": "        for f in [self.pause]:\n            f()",
+    "a function of another name": "        f = body_of\n        f(1)",
+    "a call of a parameter": "        call()",
+    "a call of what a call gives": "        self.chosen()()",
+    "a call of an element": "        self.calls[0]()",
+    "a name in a text": "        getattr(self, 'pause')()",
+    "a rule without a call": "        send = self._sender.send",
+}
+
+
+@pytest.mark.parametrize("line", HIDDEN.values(), ids=HIDDEN)
+def test_what_may_wait_without_saying_so_stops_it(line: str) -> None:
+    source = f"class A(Resource):\n    def run(self, call):\n{line}"
+    with pytest.raises(Unusable, match=r"generated_vmm/facade/more\.py:\d+: no rule for"):
+        derived(source)
+
+
+def test_a_method_that_waits_is_awaited_whatever_it_is_called_on() -> None:
+    made = derived(
+        """
+class Thing(Resource):
+    def run(self, vm: VmmClient) -> None:
+        vm.with_options(timeout=1).pause()
+        vm.drive("a").delete()
+        self.other.mmds.config.set({})
+"""
+    )
+    assert "await vm.with_options(timeout=1).pause()" in made
+    assert "await vm.drive('a').delete()" in made
+    assert "await self.other.mmds.config.set({})" in made
+
+
+def test_a_function_of_a_generated_module_does_not_wait_like_a_method_of_its_name() -> None:
+    made = derived(
+        """
+from generated_vmm._generated import operations
+
+
+class Thing(Resource):
+    def make(self) -> object:
+        return operations.create_sync_action(1)
+"""
+    )
+    assert "def make(self) -> object:\n        return operations.create_sync_action(1)" in made
+    assert "async def make" not in made
+
+
+def test_a_name_that_waits_in_one_module_and_not_in_another_stops_it() -> None:
+    source = "class A(Resource):\n    def pause(self):\n        return 1"
+    with pytest.raises(Unusable, match="a pause that does not wait, beside one that does"):
+        derived(source)
+
+
 @pytest.mark.parametrize("source", UNKNOWN.values(), ids=UNKNOWN)
 def test_source_without_a_rule_stops_it_with_the_place(source: str) -> None:
     with pytest.raises(Unusable, match=r"generated_vmm/facade/more\.py:\d+: no rule for"):
