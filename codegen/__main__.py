@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from codegen.diff import changes
 from codegen.document import Unusable
-from codegen.pipeline import Project, Run, described, install, make, stale
+from codegen.pipeline import PACKAGE, Project, Run, described, install, make, stale
+from codegen.trial import try_out
 
 EXAMPLES = """\
 examples:
@@ -78,7 +80,10 @@ def _diff(project: Project, old: Path, new: Path) -> int:
 def _generate_into(project: Project, spec: Path, folder: Path) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Unusable(f"{folder}: not an empty folder")
-    run = make(project, spec, folder)
+    with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
+        run = make(project, spec, Path(scratch))
+        try_out(run.folder / PACKAGE, project.written, project.mypy_cache)
+        shutil.copytree(run.folder, folder, dirs_exist_ok=True)
     _print(run)
     for path in sorted(folder.iterdir()):
         print(f"made {path}")
@@ -86,6 +91,7 @@ def _generate_into(project: Project, spec: Path, folder: Path) -> int:
 
 
 def _install(run: Run, project: Project) -> int:
+    try_out(run.folder / PACKAGE, project.written, project.mypy_cache)
     install(run, project)
     _print(run)
     return 0

@@ -13,6 +13,8 @@ from typing import Any, NoReturn, TypeAlias
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from codegen.yaml_limits import LARGEST, TooMuch, require_limits
+
 # A description that was imported: plain JSON values whose shape `import_spec` has checked.
 Document: TypeAlias = dict[str, Any]
 
@@ -104,12 +106,17 @@ class Node:
 def read_yaml(path: Path) -> Node:
     """The content of a YAML 1.2 or JSON file (in YAML 1.1 the log level `Off` would be false).
 
-    Raises `Unusable` when the file cannot be read or holds no object.
+    Raises `Unusable` when the file cannot be read, is over a limit or holds no object.
     """
     try:
-        value = YAML(typ="safe", pure=True).load(path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        require_limits(content)
+        value = YAML(typ="safe", pure=True).load(content)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from error
+    except TooMuch as error:
+        raise Unusable(f"{path}: {error}") from error
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
         raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(value, Mapping):

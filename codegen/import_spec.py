@@ -36,8 +36,6 @@ def import_spec(path: Path) -> Document:
     """The facts of the description in a file. Raises `Unusable` with the file, place and reason."""
     try:
         return facts_of_description(read_yaml(path))
-    except RecursionError as error:
-        raise Unusable(f"{path}: nested without end") from error
     except Unusable as error:
         raise Unusable(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 

@@ -48,6 +48,11 @@ class Project:
         """Our own words for the description."""
         return self.root / "openapi" / "overlay.yaml"
 
+    @property
+    def mypy_cache(self) -> Path:
+        """Where mypy keeps what it has learnt of generated packages."""
+        return self.root / ".mypy_cache" / "codegen"
+
     def description(self) -> Path:
         """The committed description. Raises `Unusable` unless there is exactly one."""
         found = self.descriptions()

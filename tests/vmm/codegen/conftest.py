@@ -59,6 +59,10 @@ class Workshop:
         """The packages of all shapes; shapes that say the same have one."""
         return sorted({self.get(shape).name for shape in all_shapes()})
 
+    def packages(self) -> list[Path]:
+        """The folders of those packages."""
+        return [self.folder / name / "_generated" for name in self.names()]
+
     def make(self, _: Project, spec: Path, folder: Path) -> Run:
         """As `codegen.pipeline.make` for this project, by copying what was made before."""
         run = self._made(spec)

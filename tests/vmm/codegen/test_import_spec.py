@@ -21,6 +21,14 @@ from tests.vmm.codegen.descriptions import (
 )
 from tests.vmm.codegen.releases import openapi_3_1
 
+# Each line stands for nine times the one before: 9 ** 30 values in a kilobyte.
+ALIAS_BOMB = b"a0: &a0 [x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 31)
+)
+MERGE_BOMB = b"a0: &a0 {x: 1}\n" + b"".join(
+    b"a%d: &a%d {<<: [%s]}\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 31)
+)
+
 
 def imported(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     return import_spec(write(document, folder))
@@ -96,13 +104,24 @@ def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
         (b"a: 1\na: 2", "not YAML"),
         (b"\xff\xfe\x00", "not YAML"),
         (b"name: pip", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
-        (b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions: &a {b: *a}", "#/defin"),
+        (
+            b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions: &a {b: *a}",
+            r"\*a contains",
+        ),
         (b"swagger: '2.0'\n200: 1\n'200': 2", "a key is there twice"),
         (
             b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions:\n"
             b"  A: &a {type: array, items: *a}",
-            "nested without end",
+            r"the alias \*a contains itself",
         ),
+        (b"a: " + b"[" * 60 + b"]" * 60, "nested deeper than 50 levels"),
+        (b"a: " + b"[" * 100_000, "nested deeper than 50 levels"),
+        (b"a: [" + b"1," * 50_000 + b"]", "more than 50000 values"),
+        (b"a: " + b"x" * 2**20, "larger than 1048576 bytes"),
+        (ALIAS_BOMB, "more than 50000 values, those of aliases included"),
+        (MERGE_BOMB, "more than 50000 values, those of aliases included"),
+        (b"a: 9" + b"9" * 5000, "not YAML"),
+        (b"a: !!python/object/apply:os.getcwd []", "not YAML"),
         (b"openapi: 4.0.0", "neither Swagger 2.0 nor OpenAPI 3.0 or 3.1"),
     ],
 )
@@ -113,6 +132,12 @@ def test_a_file_of_another_kind_is_refused(content: bytes, reason: str, tmp_path
         import_spec(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_alias_stands_for_what_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "description.yaml"
+    path.write_text("a: &a {x: [1, &b two]}\nb: [*a, *a, *b]", encoding="utf-8")
+    assert read_yaml(path).value == {"a": {"x": [1, "two"]}, "b": [{"x": [1, "two"]}] * 2 + ["two"]}
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""A generated package that cannot be used does not take the place of one that can."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from codegen.__main__ import main
+from codegen.document import Unusable
+from codegen.trial import try_out
+from tests.vmm.codegen.conftest import Workshop
+from tests.vmm.codegen.descriptions import PROJECT
+
+CACHE = PROJECT.mypy_cache
+HARM = {
+    "no Python": ("operations.py", "def (", "cannot be imported"),
+    "a name that is missing": ("models/vm.py", "Missing", "cannot be imported: .*Missing"),
+    "a warning": (
+        "models/vm.py",
+        "\nimport warnings\nwarnings.warn('odd')\n",
+        "cannot be imported: .*UserWarning: odd",
+    ),
+    "a pattern that pydantic cannot check": (
+        "models/vm.py",
+        "\nclass Other(ApiModel):\n    name: str = Field(pattern='(?=a)')\n",
+        "cannot be imported: .*look-around",
+    ),
+    "a wrong type": ("operations.py", "\nx: int = 'a'\n", "does not pass mypy: .*Incompatible"),
+    "a call that is not awaited": (
+        "async_facade/boot.py",
+        "\nasync def f() -> None: ...\nasync def g() -> None:\n    f()\n",
+        "does not pass mypy: .*coroutine",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "added", "fault"), HARM.values(), ids=HARM)
+def test_a_package_that_does_not_work_is_refused(
+    name: str, added: str, fault: str, tmp_path: Path
+) -> None:
+    package = tmp_path / "_generated"
+    shutil.copytree(PROJECT.package, package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (package / name).open("a", encoding="utf-8") as module:
+        module.write(added)
+    with pytest.raises(Unusable, match=f"the generated package {fault}") as caught:
+        try_out(package, PROJECT.written, CACHE)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_shape_gives_a_package_that_works(workshop: Workshop) -> None:
+    for folder in workshop.packages():
+        try_out(folder, PROJECT.written, CACHE)
+
+
+@pytest.mark.parametrize("options", [[], ["--out"]])
+def test_a_trial_that_fails_changes_nothing(
+    options: list[str],
+    workshop: Workshop,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise Unusable("the generated package does not work")
+
+    monkeypatch.setattr("codegen.__main__.make", workshop.make)
+    monkeypatch.setattr("codegen.__main__.try_out", fail)
+    root = tmp_path / "project"
+    for part in ("openapi", "generated_vmm", "docs/vmm"):
+        shutil.copytree(PROJECT.root / part, root / part)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    out = [str(tmp_path / "out")] if options else []
+    assert main([*options, *out], root=root) == 2
+    assert capsys.readouterr().err == "codegen: the generated package does not work\n"
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
