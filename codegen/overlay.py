@@ -36,13 +36,21 @@ def read_overlay(path: Path) -> list[Action]:
 def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
     """Apply the actions to the document in order; the notes name those that matched nothing."""
     version = document["info"]["version"]
-    notes = []
+    later = later_than(version, actions)
+    notes = [f"overlay: {action.target} is for {action.since} and later" for action in later]
     for action in actions:
-        if is_older(version, action.since):
-            notes.append(f"overlay: {action.target} is for {action.since} and later")
-        elif not _apply(document, action):
+        if action not in later and not _apply(document, action) and not _below(action, later):
             notes.append(f"overlay: {action.target} matches nothing in {version}")
     return notes
+
+
+def _below(action: Action, others: list[Action]) -> bool:
+    return any(action.target.startswith(other.target) for other in others)
+
+
+def later_than(version: str, actions: list[Action]) -> list[Action]:
+    """The actions that are about what only later versions have."""
+    return [action for action in actions if is_older(version, action.since)]
 
 
 def is_older(version: str, than: str) -> bool:

@@ -13,7 +13,7 @@ from codegen.document import Document, Unusable, operations_of, schemas_of, writ
 from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
 from codegen.members import members_page
-from codegen.overlay import read_overlay
+from codegen.overlay import Action, read_overlay
 from codegen.requirements import require_unclaimed
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 
@@ -103,19 +103,21 @@ def described(project: Project, spec: Path) -> Document:
 def make(project: Project, spec: Path, folder: Path) -> Run:
     """Generate everything that a description determines into a folder."""
     facts = import_spec(spec)
-    document, notes = describe(facts, read_overlay(project.overlay))
+    actions = read_overlay(project.overlay)
+    document, notes = describe(facts, actions)
     run = Run(folder, facts, document, notes)
-    _make_package(project, document, notes, folder / PACKAGE)
+    _make_package(project, run, actions)
     write_whole(folder / MEMBERS, members_page(document))
     write_whole(folder / run.name, write_yaml(facts))
     return run
 
 
-def _make_package(project: Project, document: Document, notes: list[str], target: Path) -> None:
-    generate_package(document, target)
+def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
+    target = run.folder / PACKAGE
+    generate_package(run.document, target)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     derive_folder(target / ASYNC_FACADE, project.written / "facade")
-    notes += add_absent(target, document["info"]["version"], project.written)
+    run.notes.extend(add_absent(target, run.version, project.written, actions))
     format_package(target)
 
 

@@ -14,7 +14,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     RootModel,
     TypeAdapter,
-    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -107,15 +106,6 @@ class ApiModel(_Body):
         validate_by_alias=True,
         validate_by_name=True,
     )
-
-
-class Absent(ApiModel):
-    """Base of the names that stand for models which the monitor of this version does not have."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _refuse(cls, value: object, handler: object) -> Self:
-        raise ValueError(f"the monitor of this version has no {cls.__name__}")
 
 
 class ApiDocument(_Body, RootModel[Root], Generic[Root]):

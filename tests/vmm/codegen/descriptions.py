@@ -1,4 +1,4 @@
-"""Descriptions to import: the committed one, and published files when they are at hand."""
+"""Descriptions to import: one of a test's own, the committed one, published ones when at hand."""
 
 from __future__ import annotations
 
@@ -18,15 +18,28 @@ PUBLISHED = Path(os.environ.get("FIRECRACKER_DESCRIPTIONS", ROOT.parent / "share
 PROSE = "Some words that a release says about this and that must not get into the project."
 
 
+# What the tests of codegen say is about this version, whichever one is committed.
+REFERENCE = Path(__file__).with_name("reference.yaml")
+
+
+def reference() -> dict[str, Any]:
+    """The description that tests are written against, OpenAPI 3.0."""
+    return _read(REFERENCE)
+
+
 def committed() -> dict[str, Any]:
-    """The committed description, OpenAPI 3.0."""
-    content: dict[str, Any] = json.loads(_committed_as_json())
+    """The description that the client is generated from, OpenAPI 3.0."""
+    return _read(PROJECT.description())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(_as_json(path))
     return content
 
 
 @functools.cache
-def _committed_as_json() -> str:
-    return json.dumps(read_yaml(PROJECT.description()).value)
+def _as_json(path: Path) -> str:
+    return json.dumps(read_yaml(path).value)
 
 
 def published() -> list[Path]:
@@ -35,8 +48,8 @@ def published() -> list[Path]:
 
 
 def swagger(version: str = "1.16.1") -> dict[str, Any]:
-    """The committed description as a release publishes it: Swagger 2.0, with words everywhere."""
-    facts = committed()
+    """The reference as a release publishes it: Swagger 2.0, with words everywhere."""
+    facts = reference()
     paths = {
         path: {method: _swagger_operation(operation) for method, operation in item.items()}
         for path, item in facts["paths"].items()
@@ -97,7 +110,7 @@ def write(document: dict[str, Any], folder: Path, name: str = "description") -> 
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """The published form of the committed description with one thing changed."""
+    """The published form of the reference with one thing changed."""
     document = swagger()
     change(document)
     return document

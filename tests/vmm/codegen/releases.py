@@ -1,15 +1,15 @@
-"""The shapes that other releases are known to have, made by editing the committed one in memory."""
+"""The shapes that other releases are known to have, made by editing the reference in memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.vmm.codegen.descriptions import committed, swagger
+from tests.vmm.codegen.descriptions import reference, swagger
 
 
 def openapi_3_1() -> dict[str, Any]:
-    """The committed description in OpenAPI 3.1's own terms for what may be null."""
-    facts = committed()
+    """The reference in OpenAPI 3.1's own terms for what may be null."""
+    facts = reference()
     facts["openapi"] = "3.1.0"
     schemas = facts["components"]["schemas"]
     schemas["Drive"]["properties"]["partuuid"] = {"type": ["string", "null"]}
@@ -94,7 +94,7 @@ def release_1_7() -> dict[str, Any]:
 
 
 def unlike_any_release() -> dict[str, Any]:
-    """The committed description, and everything that the importer knows and no release has used."""
+    """The reference, and everything that the importer knows and no release has used."""
     text = {"type": "string"}
     members = {
         "class": text,
@@ -148,7 +148,7 @@ def unlike_any_release() -> dict[str, Any]:
         "requestBody": {"content": schema("Empty")},
         "responses": {"204": {"description": "x"}},
     }
-    document = committed() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
+    document = reference() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
     document["paths"] |= {
         "/things/{a}/of/{id}": {"put": put},
         "/things": {"get": get, "patch": patch},

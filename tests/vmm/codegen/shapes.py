@@ -11,7 +11,7 @@ from tests.vmm.codegen.releases import release_1_7, release_1_17, unlike_any_rel
 
 # 1.7 has the faults of all later releases too; the last one is in OpenAPI 3.1.
 SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
-    "openapi_3_0": committed,
+    "committed": committed,
     "swagger": swagger,
     "release_1_7": release_1_7,
     "release_1_17": release_1_17,

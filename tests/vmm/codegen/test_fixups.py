@@ -11,7 +11,7 @@ from codegen import fixups
 from codegen.document import Node, answer_of, body_of, schemas_of
 from codegen.fixups import FIX_UPS, FixUp, repair
 from codegen.import_spec import facts_of_description
-from tests.vmm.codegen.descriptions import committed, swagger
+from tests.vmm.codegen.descriptions import reference, swagger
 from tests.vmm.codegen.releases import release_1_7, release_1_13, release_1_14
 
 Documents = Callable[[], dict[str, Any]]
@@ -60,7 +60,7 @@ def test_the_notes_tell_the_three_outcomes_apart() -> None:
     notes = dict(note.split(": ", 1) for note in repair(facts(release_1_13())))
     assert notes["fix-up imds_compat"] == "repaired 1 (MmdsConfig.imds_compat)"
     assert notes["fix-up hinting_status"] == "nothing in 1.13.0 to apply it to"
-    notes = dict(note.split(": ", 1) for note in repair(committed()))
+    notes = dict(note.split(": ", 1) for note in repair(reference()))
     assert notes["fix-up imds_compat"] == "no longer needed in 1.16.1"
     assert notes["fix-up defaults"].startswith("repaired 13 (CpuTemplate, ")
 
@@ -90,7 +90,7 @@ def test_hinting_answers_204_and_nothing() -> None:
 
 
 def test_a_partial_machine_configuration_requires_nothing() -> None:
-    found = committed()
+    found = reference()
     fixups.partial_machine_configuration(found)
     machine = found["paths"]["/machine-config"]
     assert body_of(machine["patch"]) == {"$ref": "#/components/schemas/PartialMachineConfiguration"}
@@ -101,7 +101,7 @@ def test_a_partial_machine_configuration_requires_nothing() -> None:
 
 
 def test_a_described_default_is_noted_and_not_sent() -> None:
-    found = committed()
+    found = reference()
     fixups.defaults(found)
     engine = schemas_of(found)["Drive"]["properties"]["io_engine"]
     assert engine["x-default"] == "Sync"
@@ -109,7 +109,7 @@ def test_a_described_default_is_noted_and_not_sent() -> None:
 
 
 def test_only_the_body_that_may_be_absent_stays_optional() -> None:
-    found = committed()
+    found = reference()
     fixups.required_bodies(found)
     optional = [
         path
@@ -121,7 +121,7 @@ def test_only_the_body_that_may_be_absent_stays_optional() -> None:
 
 
 def test_the_address_of_the_metadata_is_a_pattern() -> None:
-    found = committed()
+    found = reference()
     fixups.patterns(found)
     address = schemas_of(found)["MmdsConfig"]["properties"]["ipv4_address"]
     assert "format" not in address

@@ -20,7 +20,15 @@ def refuse(*_, **__):
     raise RuntimeError("no network")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 """
-SECONDS = 10  # of processor time
+# All but the trial, whose time is that of mypy.
+MAKE = """
+import sys
+from pathlib import Path
+from codegen.pipeline import Project, make
+project = Project(Path(sys.argv[1]))
+make(project, project.description(), Path(sys.argv[2]))
+"""
+SECONDS = 5  # of processor time
 
 
 def generate(out: Path, folder: Path, **environment: str) -> None:
@@ -29,7 +37,7 @@ def generate(out: Path, folder: Path, **environment: str) -> None:
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(OFFLINE, encoding="utf-8")
     subprocess.run(
-        [sys.executable, "-m", "codegen", "--out", str(out)],
+        [sys.executable, "-c", MAKE, str(ROOT), str(out)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": f"{site}:{ROOT}", **environment},
         stdout=subprocess.DEVNULL,
@@ -38,7 +46,7 @@ def generate(out: Path, folder: Path, **environment: str) -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "4294967295"])
-def test_hash_seed_and_folder_change_nothing_in_ten_seconds(seed: str, tmp_path: Path) -> None:
+def test_hash_seed_and_folder_change_nothing_in_five_seconds(seed: str, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     generate(tmp_path / "out", tmp_path, PYTHONHASHSEED=seed, LC_ALL="C", TZ="Asia/Tokyo")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -13,7 +13,7 @@ from codegen.describe import describe, for_generator
 from codegen.document import Node, Unusable
 from codegen.import_spec import facts_of_description, import_spec
 from codegen.requirements import require_unclaimed
-from tests.vmm.codegen.descriptions import PROJECT, committed, edited, write
+from tests.vmm.codegen.descriptions import PROJECT, edited, reference, write
 
 SCHEMAS = "#/definitions"
 VSOCK = f"{SCHEMAS}/Vsock"
@@ -201,7 +201,7 @@ def test_a_description_of_something_else_is_refused() -> None:
 
 
 def test_a_server_with_a_path_is_refused() -> None:
-    document = committed() | {"servers": [{"url": "http://localhost/"}]}
+    document = reference() | {"servers": [{"url": "http://localhost/"}]}
     facts_of_description(Node(document))
     document["servers"][0]["url"] = "http://localhost/v1"
     with pytest.raises(Unusable, match="#/servers/0/url: only a server without a path is known"):

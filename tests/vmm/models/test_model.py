@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from codegen.describe import OWN_METHODS
-from generated_vmm.model import Absent, AnsweredAs, ApiDocument, ApiModel, HostPath, no_answer
+from generated_vmm.model import AnsweredAs, ApiDocument, ApiModel, HostPath, no_answer
 
 Colour: TypeAlias = Annotated[Literal["red", "green"], AnsweredAs(str)]
 
@@ -31,10 +31,6 @@ class Notes(ApiDocument[dict[str, JsonValue]]):
 class Kernel(ApiModel):
     path: HostPath
     initrd: HostPath | None = None
-
-
-class Torch(Absent):
-    pass
 
 
 def test_only_what_was_set_is_sent_under_the_monitors_names() -> None:
@@ -149,11 +145,6 @@ def test_text_that_json_cannot_hold_is_a_validation_error(
         make()
     (fault,) = caught.value.errors()
     assert (fault["type"], fault["loc"][: len(place)]) == ("string_unicode", place)
-
-
-def test_a_model_that_this_monitor_lacks_says_so() -> None:
-    with pytest.raises(ValidationError, match="the monitor of this version has no Torch"):
-        Torch.model_validate({"watts": 5})
 
 
 def test_codegen_knows_the_names_that_a_field_must_not_take() -> None:
