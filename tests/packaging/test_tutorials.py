@@ -1,0 +1,77 @@
+"""The tutorials, followed from an empty folder to what they promise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fastapi_oidc.testing import sign_in_sync
+from generated_vmm.testing import SimulatedMonitor
+from tests.packaging.tutorial import Reader, files_of
+
+PROMISED = re.compile(r"print\(.*\)  # ([^:\n]+)")
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    return Reader(tmp_path)
+
+
+@pytest.fixture
+def browser(reader: Reader) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=reader.address, headers={"accept": "text/html"}) as client:
+        yield client
+
+
+def test_a_page_greets_who_signed_in_and_signs_out(reader: Reader, browser: httpx.Client) -> None:
+    reader.write_files("sign-in")
+    reader.make_settings()
+    with reader.two_terminals():
+        assert "Who am I?" in browser.get("/").text
+        assert "Hello, Alice" in sign_in_sync(browser, "/me", user="alice").text
+        assert "Hello, Alice" in browser.get("/me").text
+        origin = {"origin": reader.address}
+        browser.post("/auth/logout", headers=origin, follow_redirects=True)
+        assert browser.get("/me").status_code == 302
+        assert httpx.get(f"{reader.address}/me").status_code == 401
+
+
+def test_an_api_beside_pages(reader: Reader, browser: httpx.Client) -> None:
+    reader.write_files("api-and-pages")
+    reader.make_settings()
+    with reader.two_terminals(), httpx.Client(base_url=reader.address) as script:
+        assert script.get("/api/notes").status_code == 401
+        page = sign_in_sync(browser, "/", user="bob").text
+        token = {"x-csrf-token": re.findall(r"'X-CSRF-Token': '(.*?)'", page)[0]}
+        assert "Notes of Bob" in page
+        assert browser.post("/api/notes?note=Hi").status_code == 403
+        assert browser.post("/api/notes?note=Hi", headers=token).json() == {"added": "Bob: Hi"}
+        refused = browser.delete("/api/notes", headers=token | {"accept": "application/json"})
+        assert (refused.status_code, "detail" in refused.json()) == (403, True)
+
+
+def test_an_admin_may_delete(reader: Reader, browser: httpx.Client) -> None:
+    reader.write_files("api-and-pages")
+    reader.make_settings()
+    with reader.two_terminals():
+        page = sign_in_sync(browser, "/", user="alice").text
+        token = {"x-csrf-token": re.findall(r"'X-CSRF-Token': '(.*?)'", page)[0]}
+        assert browser.delete("/api/notes", headers=token).status_code == 204
+        assert browser.get("/api/notes").json() == []
+
+
+def test_the_tests_pass(reader: Reader) -> None:
+    reader.write_files("tests")
+    assert "5 passed" in reader.run("-m", "pytest", "--quiet")
+
+
+def test_a_microvm_runs(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader.write_files("microvm")
+    monkeypatch.chdir(tmp_path)
+    with SimulatedMonitor("firecracker.socket", check_files=False):
+        for name, program in files_of("microvm").items():
+            assert reader.run(name).splitlines() == PROMISED.findall(program)
