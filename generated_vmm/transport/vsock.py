@@ -11,7 +11,8 @@ import socket
 import time
 from typing import TypeAlias
 
-from generated_vmm.errors import VmmProtocolError, VmmTimeoutError
+from generated_vmm.errors import VmmConnectionError, VmmProtocolError, VmmTimeoutError
+from generated_vmm.transport.connection import fault_of_path
 from generated_vmm.transport.wire import require_seconds
 
 VsockConnection: TypeAlias = socket.socket
@@ -32,8 +33,16 @@ class Attempts:
         require_seconds(seconds)
         self.request = b"CONNECT %d\n" % port
         self._what = f"vsock port {port} on {uds_path}"
+        self._require_path(uds_path)
         self._seconds = seconds
         self._deadline = self._until = time.monotonic() + seconds
+
+    def _require_path(self, uds_path: str) -> None:
+        """A permanent VmmConnectionError for a path that no socket can have."""
+        if fault := fault_of_path(uds_path):
+            error = VmmConnectionError(f"{self._what}: no connection: {fault}; nothing was sent")
+            error.permanent = True
+            raise error
 
     def begin(self) -> None:
         """Starts the clock of one attempt."""

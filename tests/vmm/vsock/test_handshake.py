@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm import VmmProtocolError, VmmTimeoutError
+from generated_vmm import VmmConnectionError, VmmProtocolError, VmmTimeoutError
 from tests.vmm.scripted import ScriptedServer, Wire
 from tests.vmm.vsock.conftest import Connect, Serve
 
@@ -130,3 +130,12 @@ def test_a_port_that_is_none_is_refused(connect: Connect, port: int) -> None:
 def test_no_time_is_refused(connect: Connect, seconds: float) -> None:
     with pytest.raises(ValueError, match="timeout"):
         connect(52, seconds)
+
+
+@pytest.mark.parametrize("uds_path", [Path("/tmp", "x" * 200)])
+def test_a_path_that_no_socket_can_have_is_not_waited_for(connect: Connect) -> None:
+    started = time.monotonic()
+    with pytest.raises(VmmConnectionError, match="the path has 205 bytes") as caught:
+        connect(52, 30)
+    assert caught.value.permanent
+    assert time.monotonic() - started < 5
