@@ -1,28 +1,69 @@
-"""Measuring several ways to do a thing side by side."""
+"""Measuring several ways to do a thing side by side.
+
+Taking turns spreads what else the machine does evenly over the cases, and a ratio is taken within
+each round, so that a slow moment makes both of its sides slow.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 Batch = Callable[[int], None]
 """Does the thing that many times."""
 
 
-def medians(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, float]:
-    """Microseconds of processor time per call: medians over rounds in which all cases take turns.
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Microseconds for one call, round by round: on the clock, and of this process's processor."""
 
-    Taking turns spreads what else the machine does evenly over the cases; waiting for a processor
-    does not count.
-    """
-    times: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
-        for name, batch in cases.items():
-            began = time.process_time()
-            batch(calls)
-            times[name].append((time.process_time() - began) / calls * 1e6)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def measure(self, batch: Batch, calls: int) -> None:
+        """One more round."""
+        clock, processor = time.perf_counter(), time.process_time()
+        batch(calls)
+        self.cpu.append((time.process_time() - processor) / calls * 1e6)
+        self.wall.append((time.perf_counter() - clock) / calls * 1e6)
+
+    @property
+    def median_wall(self) -> float:
+        """Half of the rounds took less time than this."""
+        return statistics.median(self.wall)
+
+    @property
+    def median_cpu(self) -> float:
+        """Half of the rounds took less of the processor than this."""
+        return statistics.median(self.cpu)
+
+    def wall_ratio(self, other: Cost) -> float:
+        """How many times the other's time: the median over the rounds."""
+        return statistics.median(a / b for a, b in zip(self.wall, other.wall, strict=True))
+
+    def cpu_ratio(self, other: Cost) -> float:
+        """How many times the other's processor time, over all rounds: single ones are coarse."""
+        return sum(self.cpu) / sum(other.cpu)
+
+
+def costs(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, Cost]:
+    """What each case costs; in every round each has a turn, and another one begins."""
+    measured = {name: Cost() for name in cases}
+    for batch in cases.values():
+        batch(1)
+    for round_number in range(rounds):
+        for name in _turned(list(cases), round_number):
+            measured[name].measure(cases[name], calls)
+    return measured
+
+
+def medians(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, float]:
+    """Microseconds of processor time per call, for what never waits."""
+    return {
+        name: cost.median_cpu for name, cost in costs(cases, rounds=rounds, calls=calls).items()
+    }
 
 
 def repeated(function: Callable[[], object]) -> Batch:
@@ -33,3 +74,9 @@ def repeated(function: Callable[[], object]) -> Batch:
             function()
 
     return batch
+
+
+def _turned(names: list[str], by: int) -> Iterator[str]:
+    start = by % len(names)
+    yield from names[start:]
+    yield from names[:start]

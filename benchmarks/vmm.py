@@ -1,161 +1,106 @@
-"""How fast the monitor client is, beside its peers: `python -m benchmarks.vmm`.
+"""How fast the monitor client is, beside its peers: `python -m benchmarks.vmm [--monitor BINARY]`.
 
-Calls go over unix sockets to a server process with one fixed answer; the clients take turns. A call
-of ours includes the model it returns, a peer's ends with the bytes of the body.
+Calls go to the monitor in FIRECRACKER_BIN or after `--monitor`, else to a process with one fixed
+answer. A call of ours includes the model it returns, a peer's ends with the bytes of the body.
+Exits with 1 when a target was missed, and says which.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import json
-import statistics
-import subprocess
+import os
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import httpx
 
-from benchmarks.rounds import medians, repeated
+from benchmarks.rounds import Cost, costs, repeated
+from benchmarks.targets import Target, report
 from benchmarks.vmm_calls import async_cases, batch_in, sync_cases
-from benchmarks.vmm_server import fixed_answer_server
-from generated_vmm import AsyncVmmClient, FullVmConfiguration, MachineConfiguration, VmmClient
+from benchmarks.vmm_fleet import fleet_targets
+from benchmarks.vmm_imports import import_targets
+from benchmarks.vmm_models import model_targets
+from benchmarks.vmm_server import fixed_answer_servers, real_monitor
+from generated_vmm import AsyncVmmClient, VmmClient
 
-ROUNDS = 41
+ROUNDS = 61
 CALLS = 100
-IMPORT = """
-import time, httpx, pydantic
-began = time.perf_counter()
-{}
-print((time.perf_counter() - began) * 1e3)
-"""
-OURS = "import generated_vmm"
-PYDANTIC = "from pydantic import BaseModel, RootModel, TypeAdapter, GetCoreSchemaHandler"
-VM_CONFIG = json.dumps(
-    {
-        "balloon": None,
-        "drives": [
-            {
-                "drive_id": "rootfs",
-                "partuuid": None,
-                "is_root_device": True,
-                "cache_type": "Unsafe",
-                "is_read_only": False,
-                "path_on_host": "/vm/rootfs.ext4",
-                "rate_limiter": None,
-                "io_engine": "Sync",
-                "socket": None,
-            }
-        ],
-        "boot-source": {
-            "kernel_image_path": "/vm/vmlinux",
-            "initrd_path": None,
-            "boot_args": "console=ttyS0 reboot=k panic=1",
-        },
-        "cpu-config": None,
-        "logger": None,
-        "machine-config": {
-            "vcpu_count": 2,
-            "mem_size_mib": 512,
-            "smt": False,
-            "track_dirty_pages": False,
-            "huge_pages": "None",
-        },
-        "metrics": None,
-        "mmds-config": None,
-        "network-interfaces": [
-            {
-                "iface_id": "eth0",
-                "host_dev_name": "tap0",
-                "guest_mac": "06:00:00:00:00:01",
-                "mtu": None,
-                "rx_rate_limiter": None,
-                "tx_rate_limiter": None,
-            }
-        ],
-        "pmem": [],
-        "vsock": {"guest_cid": 3, "uds_path": "/vm/v.sock"},
-        "entropy": None,
-        "memory-hotplug": None,
-    }
-).encode()
 
 
-def main() -> None:
-    with fixed_answer_server() as path:
-        show_calls(call_figures(path))
-        show_construction(path)
-    show_models()
-    show_import()
+def main() -> int:
+    """Measures everything and prints it; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.vmm")
+    parser.add_argument("--monitor", default=os.environ.get("FIRECRACKER_BIN", ""))
+    binary: str = parser.parse_args().monitor
+    with monitor(binary) as path:
+        targets = list(call_targets(path, is_real=bool(binary)))
+        targets += construction_targets(path)
+    targets += [*model_targets(), *import_targets(), *fleet_targets()]
+    return report(targets)
 
 
-def call_figures(path: str) -> dict[str, float]:
-    """Microseconds for one GET by each client."""
+@contextmanager
+def monitor(binary: str) -> Iterator[str]:
+    """The socket of something to ask."""
+    if binary:
+        with real_monitor(binary) as path:
+            yield path
+    else:
+        with fixed_answer_servers(1) as (path,):
+            yield path
+
+
+def call_targets(path: str, *, is_real: bool) -> Iterator[Target]:
+    """Measures calls, shows the figures and says what was aimed at."""
+    figures = call_costs(path)
+    kind = "a real monitor" if is_real else "a fixed answer"
+    print(f"GET /machine-config of {kind}, µs, medians of {ROUNDS} rounds of {CALLS} calls:")
+    show_calls(figures)
+    ours, waiting = figures["VmmClient"], figures["AsyncVmmClient"]
+    bare, standard, peer = figures["bare socket"], figures["http.client"], figures["aiohttp"]
+    yield Target("VmmClient / bare socket, wall", ours.wall_ratio(bare), 1.5 if is_real else 2)
+    yield Target("VmmClient / http.client, wall", ours.wall_ratio(standard), 0.7)
+    yield Target("VmmClient / http.client, CPU", ours.cpu_ratio(standard), 0.5)
+    yield Target("AsyncVmmClient / aiohttp, wall", waiting.wall_ratio(peer), 0.9)
+    yield Target("AsyncVmmClient / aiohttp, CPU", waiting.cpu_ratio(peer), 0.9)
+
+
+def call_costs(path: str) -> dict[str, Cost]:
+    """What one GET costs by each client."""
     with asyncio.Runner() as runner, ExitStack() as opened:
         stack = AsyncExitStack()
         waiting = runner.run(async_cases(path, stack))
         cases = sync_cases(path, opened)
         cases |= {name: batch_in(runner, call) for name, call in waiting.items()}
-        figures = medians(cases, rounds=ROUNDS, calls=CALLS)
+        figures = costs(cases, rounds=ROUNDS, calls=CALLS)
         runner.run(stack.aclose())
     return figures
 
 
-def show_calls(figures: Mapping[str, float]) -> None:
-    print(f"GET /machine-config over a unix socket, {ROUNDS} rounds of {CALLS} calls, µs:")
-    for name, microseconds in figures.items():
-        print(f"  {name:<24}{microseconds:8.1f}   x {microseconds / figures['bare socket']:.2f}")
-    ours, waiting = figures["ours, sync"], figures["ours, async"]
-    print(f"  ours / http.client:  {ours / figures['http.client']:.2f} (target: at most 1.1)")
-    print(f"  ours / bare socket:  {ours / figures['bare socket']:.2f} (target: at most 1.7)")
-    print(f"  ours async / aiohttp: {waiting / figures['aiohttp']:.2f} (target: at most 1)")
+def show_calls(figures: dict[str, Cost]) -> None:
+    bare = figures["bare socket"]
+    print(f"  {'':<24}{'wall':>8}{'CPU':>8}   {'wall / bare':>11}{'CPU / bare':>12}")
+    for name, cost in figures.items():
+        times = f"{cost.median_wall:8.1f}{cost.median_cpu:8.1f}"
+        print(f"  {name:<24}{times}   {cost.wall_ratio(bare):11.2f}{cost.cpu_ratio(bare):12.2f}")
 
 
-def show_construction(path: str) -> None:
+def construction_targets(path: str) -> Iterator[Target]:
+    """Measures how long it takes to make a client."""
     cases = {
         "VmmClient": repeated(lambda: VmmClient(path)),
         "AsyncVmmClient": repeated(lambda: AsyncVmmClient(path)),
     }
-    figures = medians(cases, rounds=ROUNDS, calls=CALLS)
+    figures = costs(cases, rounds=ROUNDS, calls=CALLS)
     heavy = {"httpx.HTTPTransport(uds=)": repeated(lambda: httpx.HTTPTransport(uds=path))}
-    figures |= medians(heavy, rounds=5, calls=5)
-    print("\nMaking a client, µs (target: below 100):")
-    for name, microseconds in figures.items():
-        print(f"  {name:<28}{microseconds:10.1f}")
-
-
-def show_models() -> None:
-    machine = MachineConfiguration(vcpu_count=2, mem_size_mib=512)
-    cases = {
-        "GET /vm/config to its model": lambda: FullVmConfiguration.from_answer(VM_CONFIG),
-        "the same, json.loads": lambda: json.loads(VM_CONFIG),
-        "MachineConfiguration(...)": lambda: MachineConfiguration(vcpu_count=2, mem_size_mib=512),
-        "MachineConfiguration to JSON": machine.to_json,
-    }
-    figures = medians(
-        {name: repeated(call) for name, call in cases.items()}, rounds=ROUNDS, calls=CALLS
-    )
-    print(f"\nModels, µs (target: GET /vm/config, {len(VM_CONFIG)} bytes, in at most 15):")
-    for name, microseconds in figures.items():
-        print(f"  {name:<32}{microseconds:6.1f}")
-
-
-def show_import() -> None:
-    ours, pydantic = [], []
-    for _ in range(15):
-        ours.append(import_time(OURS))
-        pydantic.append(import_time(PYDANTIC))
-    whole, loaded = statistics.median(ours), statistics.median(pydantic)
-    print(f"\nimport generated_vmm after `import httpx, pydantic`: {whole:.1f} ms, of which")
-    print(f"  pydantic's own parts, which it loads at their first use: {loaded:.1f} ms")
-    print(f"  the rest: {whole - loaded:.1f} ms (target: at most 60)")
-
-
-def import_time(statement: str) -> float:
-    """Milliseconds for an import in a fresh process."""
-    command = [sys.executable, "-c", IMPORT.format(statement)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    figures |= costs(heavy, rounds=5, calls=5)
+    print("\nMaking a client, µs:")
+    for name, cost in figures.items():
+        print(f"  {name:<28}{cost.median_cpu:10.1f}")
+    yield Target("making a VmmClient", figures["VmmClient"].median_cpu, 100, "µs")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -42,9 +42,9 @@ def sync_cases(path: str, stack: ExitStack) -> dict[str, Batch]:
     return {
         "bare socket": repeated(bare_socket(path, stack)),
         "http.client": repeated(http_client(path, stack)),
-        "ours, sync": repeated(ours.machine_config.get),
+        "VmmClient": repeated(ours.machine_config.get),
         "httpx.Client": repeated(lambda: peer.get(URL).content),
-        "requests-unixsocket": repeated(lambda: session.get(encoded).content),
+        "requests-unixsocket2": repeated(lambda: session.get(encoded).content),
     }
 
 
@@ -63,7 +63,7 @@ async def async_cases(
             return await response.read()
 
     return {
-        "ours, async": ours.machine_config.get,
+        "AsyncVmmClient": ours.machine_config.get,
         "aiohttp": aiohttp_get,
         "httpx.AsyncClient": lambda: client.get(URL),
     }
