@@ -50,7 +50,7 @@ class VmmClient(MonitorApi):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        path = os.fspath(socket_path)
+        path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(Sender(settings, channel_to(path, max_answer_bytes, transport)))
 

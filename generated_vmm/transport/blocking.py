@@ -56,6 +56,8 @@ class UnixChannel:
             return self._converse(line, request, deadline)
         finally:
             line.turn.release()
+            if self._closed:
+                self._close_unless_used(line)
 
     def _converse(
         self, line: Line[threading.Lock], request: bytes, deadline: float
@@ -80,11 +82,20 @@ class UnixChannel:
         self._line = Line(threading.Lock())
 
     def close(self) -> None:
-        """Closes the connection, after the call that uses it; later calls are refused."""
+        """Closes the connection; a call that uses it ends first, later calls are refused.
+
+        It does not wait for that call: a signal handler may close in the middle of it.
+        """
         self._closed = True
-        line = self._line
-        with line.turn:
-            line.close()
+        self._close_unless_used(self._line)
+
+    def _close_unless_used(self, line: Line[threading.Lock]) -> None:
+        """Closes the kept connection, unless a call holds the turn, which does it at its end."""
+        if line.turn.acquire(blocking=False):
+            try:
+                line.close()
+            finally:
+                line.turn.release()
 
 
 def opened(connection: Connection, path: str, deadline: float) -> Connection:

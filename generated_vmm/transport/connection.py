@@ -31,13 +31,14 @@ class Connection:
 
         It is false while the listener's queue is full, which no event ends. Raises `CallFailed`.
         """
+        if fault := fault_of_path(path):
+            raise unreachable(fault, permanent=True)
         try:
             self.socket.connect(path)
         except BlockingIOError:
             return False
-        except (OSError, ValueError) as error:
-            fault = fault_of_path(path)
-            raise unreachable(fault or error, permanent=bool(fault)) from error
+        except OSError as error:
+            raise unreachable(error) from error
         return True
 
     def is_quiet(self) -> bool:

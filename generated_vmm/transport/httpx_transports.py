@@ -44,7 +44,7 @@ class UnixTransport(httpx.BaseTransport):
             return response_from(self._channel.converse(content, allowed_seconds(request)))
 
     def close(self) -> None:
-        """Closes the connection, after the call that uses it; later calls are refused."""
+        """Closes the connection; a call that uses it ends first, later calls are refused."""
         self._channel.close()
 
 

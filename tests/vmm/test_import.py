@@ -41,6 +41,17 @@ def test_the_async_client_is_imported_when_it_is_used() -> None:
     assert "async_facade.client" in loaded_by("generated_vmm.AsyncVmmClient('/s')")
 
 
+@pytest.mark.parametrize("module", ["httpx", "asyncio"])
+def test_what_takes_long_to_import_is_imported_when_it_is_used(module: str) -> None:
+    absent, present = f"assert {module!r} not in sys.modules", f"assert {module!r} in sys.modules"
+    loaded_by(f"vm = generated_vmm.VmmClient('/s'); {absent}")
+    use = {
+        "httpx": "generated_vmm.VmmClient('/s', transport=object())",
+        "asyncio": "generated_vmm.AsyncVmmClient('/s')",
+    }
+    loaded_by(f"{use[module]}; {present}")
+
+
 def test_every_name_is_there() -> None:
     for name in generated_vmm.__all__:
         assert getattr(generated_vmm, name) is not None

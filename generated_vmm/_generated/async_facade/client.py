@@ -53,7 +53,7 @@ class AsyncVmmClient(AsyncMonitorApi):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        path = os.fspath(socket_path)
+        path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
         super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
 

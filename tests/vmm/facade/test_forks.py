@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from generated_vmm import AsyncVmmClient, VmmClient, VmmConnectionError
 from tests.vmm.facade.conftest import Run, Serve, result_of
 from tests.vmm.forking import echo, echo_of, forked, open_sockets
 from tests.vmm.scripted import Wire, answer
+from tests.vmm.transport.test_signals import one_signal
 
 T = TypeVar("T")
 CALLS = 100
@@ -166,25 +166,14 @@ def test_a_fork_in_the_middle_of_a_call_leaves_the_answer_to_the_parent(
             children.append(os.fork())
         held.finish.set()
 
-    before = signal.signal(signal.SIGUSR1, fork)
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def send_signal() -> None:
-        held.arrived.wait(5)
-        signal.pthread_kill(main, signal.SIGUSR1)
-
-    thread = threading.Thread(target=send_signal)
-    thread.start()
     vm = VmmClient(socket_path)
-    try:
-        answered = vm.send(echo_of("/held"))
-    except VmmConnectionError as error:
-        os._exit(7 if children == [0] and "connection lost" in str(error) else 8)
-    if children == [0]:
-        os._exit(9)
-    thread.join()
-    signal.signal(signal.SIGUSR1, before)
+    with one_signal(held.arrived, fork):
+        try:
+            answered = vm.send(echo_of("/held"))
+        except VmmConnectionError as error:
+            os._exit(7 if children == [0] and "connection lost" in str(error) else 8)
+        if children == [0]:
+            os._exit(9)
     assert answered == b"/held"
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     assert vm.send(echo_of("/after")) == b"/after"

@@ -7,7 +7,7 @@ import gc
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import httpx
@@ -15,6 +15,7 @@ import pytest
 
 from generated_vmm import (
     AsyncVmmClient,
+    Operation,
     VmmApiError,
     VmmClient,
     VmmConnectionError,
@@ -136,6 +137,28 @@ def test_with_options_keeps_what_a_subclass_added() -> None:
     assert repr(vm) == "NamedClient('/run/one.sock', timeout=1)"
     with pytest.raises(VmmRequestTooLarge):
         vm.boot_source.set(kernel_image_path="/k")
+
+
+@pytest.mark.parametrize("path", ["", "version", "/a b", "/a\r\nX: y", "/é", "/\0", "*"])
+@pytest.mark.parametrize("transport", [None, httpx.MockTransport(lambda _: httpx.Response(200))])
+def test_an_operation_that_no_request_line_can_hold_is_refused(
+    serve: Serve, socket_path: Path, path: str, transport: httpx.MockTransport | None
+) -> None:
+    server = serve(lambda wire: wire.answer_all(NO_CONTENT))
+    operation = Operation("own", "GET", path, None, bytes)
+    with pytest.raises(ValueError, match="is none that can be asked for"):
+        VmmClient(socket_path, transport=transport).send(operation)
+    waiting = AsyncVmmClient(socket_path, transport=transport)
+    with pytest.raises(ValueError, match="is none that can be asked for"):
+        asyncio.run(waiting.send(operation))
+    assert server.connections == []
+
+
+def test_a_socket_path_may_be_any_path(serve: Serve, socket_path: Path) -> None:
+    serve(lambda wire: wire.answer_all(NO_CONTENT))
+    for path in (socket_path, str(socket_path), PurePosixPath(socket_path)):
+        with VmmClient(path) as vm:
+            vm.pause()
 
 
 def mocked(request: httpx.Request) -> httpx.Response:

@@ -138,6 +138,26 @@ def test_a_path_the_system_refuses(path: str) -> None:
         UnixTransport(path).handle_request(httpx.Request("GET", "http://localhost/"))
 
 
+def test_a_path_with_a_nul_does_not_lead_to_the_socket_before_it(
+    serve: Serve, socket_path: Path
+) -> None:
+    server = serve(Wire.answer_all)
+    with pytest.raises(httpx.ConnectError, match="NUL"):
+        UnixTransport(f"{socket_path}\0x").handle_request(httpx.Request("GET", "http://localhost/"))
+    assert server.connections == []
+
+
+def test_a_socket_without_a_file_is_reached(tmp_path: Path) -> None:
+    name = f"\0{tmp_path}"
+    with socket.socket(socket.AF_UNIX) as listener, UnixTransport(name) as transport:
+        listener.bind(name)
+        listener.listen()
+        with pytest.raises(httpx.ReadTimeout):
+            transport.handle_request(
+                httpx.Request("GET", "http://localhost/", extensions={"timeout": {"read": 0.1}})
+            )
+
+
 def test_a_closed_transport_refuses_calls(serve: Serve, socket_path: Path) -> None:
     server = serve(Wire.answer_all)
     with UnixTransport(socket_path) as transport:

@@ -110,6 +110,25 @@ def test_a_call_that_signals_interrupt_gets_its_answer(call: Call, serve: Serve)
     assert (len(server.requests), len(server.connections)) == (2, 1)
 
 
+@contextmanager
+def one_signal(arrived: threading.Event, handler: Callable[..., object]) -> Iterator[None]:
+    """One signal for the main thread, once a call of it has arrived."""
+    before, main = signal.signal(signal.SIGUSR1, handler), threading.main_thread().ident
+    assert main is not None
+
+    def send_signal() -> None:
+        arrived.wait(5)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    sender = threading.Thread(target=send_signal)
+    sender.start()
+    try:
+        yield
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
 class Stopped(Exception):
     """What a program's own handler raises, as Ctrl+C does."""
 
@@ -132,22 +151,35 @@ def test_a_handler_that_raises_ends_the_call_and_not_the_next(
         wire.send(OK)
 
     server = serve(first_silent)
-    before = signal.signal(signal.SIGUSR1, stop)
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def send_signal() -> None:
-        arrived.wait(5)
-        signal.pthread_kill(main, signal.SIGUSR1)
-
-    killer = threading.Thread(target=send_signal)
-    killer.start()
     with UnixTransport(socket_path) as transport:
-        try:
-            with pytest.raises(Stopped):
-                transport.handle_request(make_request("GET", b"", GIVEN_UP))
-        finally:
-            killer.join()
-            signal.signal(signal.SIGUSR1, before)
+        with one_signal(arrived, stop), pytest.raises(Stopped):
+            transport.handle_request(make_request("GET", b"", GIVEN_UP))
         assert transport.handle_request(make_request("GET", b"", 5)).read() == b"{}"
     assert (len(server.requests), len(server.connections)) == (2, 2)
+
+
+def test_a_handler_may_close_the_client_in_the_middle_of_a_call(
+    serve: Serve, socket_path: Path
+) -> None:
+    arrived, closed = threading.Event(), threading.Event()
+
+    def play(wire: Wire) -> None:
+        wire.request()
+        arrived.set()
+        closed.wait(5)
+        wire.send(OK)
+        gone.append(not wire.request())
+
+    def close(*_: object) -> None:
+        transport.close()
+        closed.set()
+
+    gone: list[bool] = []
+    server = serve(play)
+    transport = UnixTransport(socket_path)
+    with one_signal(arrived, close):
+        assert transport.handle_request(make_request("GET", b"", GIVEN_UP)).read() == b"{}"
+    with pytest.raises(httpx.ConnectError, match="closed"):
+        transport.handle_request(make_request("GET", b"", 5))
+    server.settle()
+    assert gone == [True]
