@@ -18,6 +18,7 @@ from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.outcomes import SignedIn
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
+from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.identity import StandardIdentity
@@ -33,6 +34,7 @@ from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
+from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.site import PublicSessionContext, RequestDataContext
 
@@ -59,9 +61,11 @@ __all__ = [
     "OIDCMiddleware",
     "OIDCSession",
     "OIDCSettings",
+    "Page",
     "PersistContext",
     "ProtocolViolation",
     "ProviderError",
+    "ProviderMetadata",
     "PublicSession",
     "PublicSessionContext",
     "RefreshLock",

@@ -46,6 +46,7 @@ from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionSto
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
+from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestData, Site
 
 
@@ -60,6 +61,7 @@ class Parts(Generic[Identity]):
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
     refresh_lock: RefreshLock | None
+    render_page: RenderPage | None
     on_event: EventListener | None
     transport: httpx.AsyncBaseTransport | None
     clock: Clock
@@ -74,6 +76,7 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
     refresh_lock: RefreshLock | None
+    render_page: RenderPage | None
     on_event: EventListener | None
     transport: httpx.AsyncBaseTransport | None
     clock: Clock | None
@@ -114,6 +117,9 @@ def assembled(
         redemptions=Redemptions(parts.clock, patience),
         csrf=CSRFTokens(keys.keys("csrf")),
         origin=settings.origin,
+        trusted_origins=frozenset(settings.trusted_origins),
+        post_logout_redirect_uri=settings.post_logout_redirect_uri,
+        render_page=parts.render_page,
         load_request_data=load_request_data,
         create_public_session=create_public_session,
     )

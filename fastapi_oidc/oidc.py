@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, Literal, Unpack, overload
+from typing import Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
@@ -22,31 +22,25 @@ from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
-from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
+from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.exchanges import exchange_of
-from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.public_session import (
-    SessionManagementConfig,
-    public_session,
-    session_management,
-)
+from fastapi_oidc.web.handlers import Handlers
+from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestDataContext
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
 
-EndpointFunction = Callable[..., Awaitable[Response]]
 
-
-class OIDC(Generic[Identity, RequestData]):
+class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     """Sign-in with one OpenID Provider, for one FastAPI app.
 
         app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -114,6 +108,7 @@ class OIDC(Generic[Identity, RequestData]):
         session_store: SessionStore[Identity] | Literal["memory"] | None = None,
         back_channel_logout_store: RevocationStore | Literal["memory"] | None = None,
         refresh_lock: RefreshLock | None = None,
+        render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock | None = None,
@@ -127,6 +122,7 @@ class OIDC(Generic[Identity, RequestData]):
             session_store=session_store,
             back_channel_logout_store=back_channel_logout_store,
             refresh_lock=refresh_lock,
+            render_page=render_page,
             on_event=on_event,
             transport=transport,
             clock=clock or Clock(drift=settings.clock_drift),
@@ -142,49 +138,10 @@ class OIDC(Generic[Identity, RequestData]):
         self.locals: Locals[Identity, RequestData] = Locals(settings.name)
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
         self.router = conventional_router(self._endpoints, settings.response_mode)
-        """Every route of the library, to include with a prefix.
-
-        `POST /backchannel-logout` is among them when there is a `back_channel_logout_store`.
-        """
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403."""
         return Require(predicate, self.settings.name, self.site.party.names.session)
-
-    async def get_session(self, connection: HTTPConnection) -> OIDCSession[Identity] | None:
-        """The session of a request or websocket, refreshed if need be; None without one.
-
-        Raises SessionError when a store cannot be asked.
-        """
-        return (await self.locals(connection)).session
-
-    async def get_locals(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
-        """Session, identity and request data of a request or websocket."""
-        return await self.locals(connection)
-
-    def clear_session(self, connection: HTTPConnection) -> None:
-        """No session here after this answer; the provider is not asked, a store keeps its row."""
-        exchange_of(connection, self.settings.name).clear()
-
-    async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
-        """The token-free session of locals that are loaded; asks no store, refreshes nothing."""
-        return await public_session(self.site, locals)
-
-    async def get_public_session(self, connection: HTTPConnection) -> object:
-        """The token-free session of a request whose locals may not be loaded yet."""
-        return await public_session(self.site, await self.locals(connection))
-
-    async def get_session_management_config(self) -> SessionManagementConfig:
-        """How the browser watches the provider's session; "unsupported" while discovery is down."""
-        return await session_management(self.site.party, self.site.origin)
-
-    def csrf_token(self, session: OIDCSession[Identity]) -> str:
-        """The token that forms and scripts of this session's pages send back."""
-        return self.site.csrf.token(session)
-
-    def check_csrf_token(self, session: OIDCSession[Identity], token: str | None) -> None:
-        """Raises SessionError (session.csrf) unless `token` is this session's own."""
-        self.site.csrf.require(session, token)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""
@@ -209,35 +166,6 @@ class OIDC(Generic[Identity, RequestData]):
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """200 when the sessions that the logout token names are revoked, else 400."""
         return await self._actions.accept_back_channel_logout(request)
-
-    def login_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /login`, to mount anywhere in the app."""
-        return self._endpoints.login()
-
-    def callback_handler(
-        self, *, on_success: OnSuccess[Identity] | None = None, on_failure: OnFailure | None = None
-    ) -> EndpointFunction:
-        """The endpoint function of `GET /callback` (and POST, for `form_post`).
-
-        `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
-        place of the redirect or the error page.
-        """
-        return self._endpoints.callback(on_success, on_failure)
-
-    def logout_handler(self) -> EndpointFunction:
-        """The endpoint function of `POST /logout`."""
-        return self._endpoints.logout()
-
-    def logged_out_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /logged-out`, the post-logout redirect URI."""
-        return self._endpoints.logged_out()
-
-    def back_channel_logout_handler(self) -> EndpointFunction:
-        """The endpoint function of `POST /backchannel-logout`.
-
-        Raises ConfigurationError (configuration.store_missing) without `back_channel_logout_store`.
-        """
-        return self._endpoints.back_channel_logout()
 
     async def aclose(self) -> None:
         """Close the connections to the provider."""

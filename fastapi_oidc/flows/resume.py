@@ -61,9 +61,15 @@ def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
     A `session_lifetime` that was made shorter holds for older sessions too.
     """
     end = min(session.expires_at, session.created_at + policy.session_lifetime)
+    idle_end = idle_end_of(session, policy)
+    return end if idle_end is None else min(end, idle_end)
+
+
+def idle_end_of(session: OIDCSession[Identity], policy: Policy) -> int | None:
+    """The second in which the session is over for idleness; None when there is no such limit."""
     if policy.idle_timeout is None:
-        return end
-    return min(end, (session.last_seen_at or session.created_at) + policy.idle_timeout)
+        return None
+    return (session.last_seen_at or session.created_at) + policy.idle_timeout
 
 
 async def resume(

@@ -24,6 +24,7 @@ from fastapi_oidc.settings.types import (
     Issuer,
     Members,
     Origins,
+    PostLogoutRedirectURI,
     ReturnPath,
     Scope,
     Secret,
@@ -86,6 +87,8 @@ class OIDCSettings(BaseSettings):
     trusted_id_token_audiences: Words = ()
 
     default_return_path: ReturnPath = "/"
+    post_logout_redirect_uri: PostLogoutRedirectURI = "route"
+    """`route`: the library's own, when it is mounted; `none`, or a URL of yours."""
     max_cookie_size: int = Field(default=3800, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60)
     idle_timeout: int | None = Field(default=None, ge=60)

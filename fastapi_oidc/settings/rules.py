@@ -50,6 +50,17 @@ def require_scope(scope: Iterable[str]) -> None:
         raise _invalid("has a value with a character that no scope has")
 
 
+def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> None:
+    """`route`, `none` or an absolute URL."""
+    if uri in ("route", "none"):
+        return
+    fault = fault_of_url(uri, allow_insecure_http=allow_insecure_http)
+    if fault is URLFault.INSECURE:
+        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, "must be https")
+    if fault is not None:
+        raise _invalid('is "route", "none" or an absolute URL')
+
+
 def require_path(path: str) -> str:
     """A path of this application."""
     if not is_same_origin_path(path):

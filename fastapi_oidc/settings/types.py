@@ -75,6 +75,7 @@ ClientAuthMethod = Annotated[
 Issuer = Annotated[str, _obeying_url_rule(require_issuer_url)]
 BaseURL = Annotated[str | None, _obeying_url_rule(rules.require_base_url)]
 InstanceName = Annotated[str, _obeying(_is_name)]
+PostLogoutRedirectURI = Annotated[str, _obeying_url_rule(rules.require_post_logout_redirect_uri)]
 ReturnPath = Annotated[str, _obeying(rules.require_path)]
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import answers
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import exchange_of
+from fastapi_oidc.web.refusal import is_navigation
+from fastapi_oidc.web.refusal_page import shown, signed_out_page
 from fastapi_oidc.web.requests import form_parameters, query_parameters, require_same_origin
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.site import RequestData, Site
@@ -73,11 +75,13 @@ class Actions(Generic[Identity, RequestData]):
             redirection = await begin_logout(
                 self.site.party,
                 options,
-                post_logout_redirect_uri=exchange.url(Role.LOGGED_OUT),
+                post_logout_redirect_uri=exchange.post_logout_redirect_uri,
                 cookies=exchange.cookies,
             )
         exchange.record(redirection.changes)
         exchange.left()
+        if redirection.provider_unreachable and is_navigation(request):
+            return await shown(exchange, signed_out_page(redirection.location))
         return answers.redirect(redirection.location)
 
     async def accept_back_channel_logout(self, request: Request) -> Response:

@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from hashlib import sha256
 
 from itsdangerous import Signer
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import Identity, OIDCSession
+
+_UNMASKED_LENGTH = 43  # a SHA-256 in base64url
 
 CSRF_HEADER = "X-CSRF-Token"
 
 
 class CSRFTokens:
-    """Makes and checks the token of each session; a token lives as long as its session.
+    """Makes and checks the tokens of each session; a token lives as long as its session.
 
-    `keys` newest first: the newest signs, all of them verify.
+    `keys` newest first: the newest signs, all of them verify. A session has one signature, and each
+    token is that signature under a mask of its own: what a page's compressed length tells of one
+    token says nothing of the next (BREACH).
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._signer = Signer(list(reversed(keys)), "fastapi_oidc.csrf", digest_method=sha256)
 
     def token(self, session: OIDCSession[Identity]) -> str:
-        """The token to put into the session's pages."""
-        return self._signer.get_signature(session.id).decode()
+        """A token to put into one answer."""
+        signature = base64url.decode(self._signer.get_signature(session.id).decode())
+        mask = os.urandom(len(signature))
+        return base64url.encode(mask + _masked(signature, mask))
 
     def require(self, session: OIDCSession[Identity], token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
-        if not token or not self._signer.verify_signature(
-            session.id.encode(), token.encode(errors="replace")
-        ):
+        signature = _signature_in(token or "")
+        if not self._signer.verify_signature(session.id.encode(), signature.encode()):
             raise SessionError(Code.SESSION_CSRF, "no CSRF token of this session")
+
+
+def _signature_in(token: str) -> str:
+    """The signature under the mask; that of a page of version 0.1.0 has none."""
+    if len(token) == _UNMASKED_LENGTH:
+        return token if token.isascii() else ""
+    try:
+        masked = base64url.decode(token)
+    except ValueError:
+        return ""
+    mask, signature = masked[: len(masked) // 2], masked[len(masked) // 2 :]
+    return base64url.encode(_masked(signature, mask)) if len(mask) == len(signature) else ""
+
+
+def _masked(signature: bytes, mask: bytes) -> bytes:
+    return bytes(one ^ other for one, other in zip(signature, mask, strict=True))

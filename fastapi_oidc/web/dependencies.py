@@ -18,6 +18,7 @@ from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.refusal import SignInRequired
+from fastapi_oidc.web.requests import require_known_origin
 from fastapi_oidc.web.site import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
@@ -29,8 +30,8 @@ class RequireAuth(SecurityBase, Generic[Identity]):
     """The session of the request; without one the request is refused.
 
     A page navigation (GET or HEAD) is sent to the login route and comes back afterwards; anything
-    else is answered 401 with JSON, a websocket is refused before it is accepted. Raises
-    SessionError (session.required) for that.
+    else is answered 401 with JSON. A websocket is refused before it is accepted, also when a page
+    of another origin opened it. Raises SessionError (session.required, session.cross_site).
     """
 
     def __init__(self, instance: str | None = None, cookie_name: str = _DEFAULT_COOKIE) -> None:
@@ -47,12 +48,13 @@ class RequireAuth(SecurityBase, Generic[Identity]):
             return await self._permitted(exchange)
 
     async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.required)."""
+        """The session; raises SessionError (session.required, session.cross_site)."""
+        require_known_origin(exchange)
         locals = await exchange.locals()
         if locals.unavailable is not None:
             raise locals.unavailable
         if locals.session is None:
-            raise SignInRequired(Code.SESSION_REQUIRED, "no session")
+            raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
         return locals.session
 
 

@@ -81,7 +81,7 @@ class Endpoints(Generic[Identity, RequestData]):
                 return answers.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
             if isinstance(outcome, Refused):
                 return await _failure(request, outcome, on_failure)
-            return await _success(request, outcome, on_success)
+            return await _success(request, outcome, on_success, self._site.name)
 
         return self._named(Role.CALLBACK, callback)
 
@@ -119,10 +119,12 @@ class Endpoints(Generic[Identity, RequestData]):
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
 
     def session(self) -> Callable[..., Awaitable[Response]]:
-        """`GET /session`, the public session."""
+        """`GET /session`, the public session; `active=1` when somebody is there."""
 
-        async def session(request: Request) -> Response:
-            locals = await exchange_of(request, self._site.name).locals()
+        async def session(request: Request, active: bool = False) -> Response:
+            locals = await exchange_of(request, self._site.name).locals(active=active)
+            if locals.unavailable is not None:
+                raise locals.unavailable
             return answers.not_stored(await session_document(self._site, locals))
 
         return self._named(Role.SESSION, session)
@@ -172,9 +174,17 @@ async def _failure(request: Request, outcome: Refused, on_failure: OnFailure | N
 
 
 async def _success(
-    request: Request, outcome: SignedIn[Identity], on_success: OnSuccess[Identity] | None
+    request: Request,
+    outcome: SignedIn[Identity],
+    on_success: OnSuccess[Identity] | None,
+    name: str,
 ) -> Response:
+    """The application's answer or the redirect; an application that raises has not signed in."""
     response = None
     if on_success is not None and not outcome.replayed:
-        response = await settled(on_success(request, outcome))
+        try:
+            response = await settled(on_success(request, outcome))
+        except BaseException:
+            await exchange_of(request, name).abandon()
+            raise
     return response or answers.redirect(outcome.return_to, after_post=request.method == "POST")

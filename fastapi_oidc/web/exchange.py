@@ -67,6 +67,14 @@ class Exchange(Generic[Identity, RequestData]):
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
         return self.origin + self.paths.required(role)
 
+    @property
+    def post_logout_redirect_uri(self) -> str | None:
+        """Where the provider sends the browser after a logout, if it is told to."""
+        chosen = self.site.post_logout_redirect_uri
+        if chosen != "route":
+            return None if chosen == "none" else chosen
+        return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
+
     @contextmanager
     def owning(self) -> Iterator[None]:
         """An error that is raised inside belongs to this instance, which is to answer it."""

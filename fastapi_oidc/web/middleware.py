@@ -147,7 +147,8 @@ async def _refuse(
     if scope["type"] == "websocket":
         await _close(error.status, send)
         return
-    await refusal_response(exchange, error)(scope, receive, send)
+    response = await refusal_response(exchange, error)
+    await response(scope, receive, send)
 
 
 async def _interrupt(scope: Scope, error: HTTPException, receive: Receive, send: Send) -> None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import idle_end_of
 from fastapi_oidc.session.model import Identity, PublicSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.locals import OIDCLocals
@@ -47,10 +48,14 @@ async def session_document(
     """The public session as the browser component reads it, with the members it needs."""
     session = locals.session
     if session is None:
-        return {"is_authenticated": False}
+        ended = {} if locals.ended is None else {"ended": locals.ended}
+        return {"is_authenticated": False, **ended}
     content = jsonable_encoder(await public_session(site, locals))
     members = content if isinstance(content, dict) else {"public": content}
+    idle_end = idle_end_of(session, site.party.policy)
+    idle = {} if idle_end is None else {"idle_expires_at": idle_end}
     return members | {
+        **idle,
         "is_authenticated": True,
         "expires_at": session.expires_at,
         "session_state": session.session_state,

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from html import escape
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown
 from fastapi_oidc.web.requests import requested_path, route_path
 from fastapi_oidc.web.routes import Role
 
-_PAGE_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+RETRY_AFTER = 5
+"""Seconds after which a store that is down or busy is asked again."""
 
 _POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
 
@@ -33,13 +29,15 @@ class SignInRequired(SessionError):
     """
 
 
-def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
+async def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
     """A page for a person, JSON for a script; without a session a person is sent to sign in."""
     if not is_navigation(exchange.connection):
         return _json(exchange, error)
     if isinstance(error, SignInRequired) and _is_to_return_to(exchange):
         return RedirectResponse(_login_url(exchange), 302, headers={"Cache-Control": "no-store"})
-    return _page(exchange, error)
+    response = await shown(exchange, refusal_page(exchange, error))
+    response.headers.update(_headers(exchange, error))
+    return response
 
 
 def is_navigation(connection: HTTPConnection) -> bool:
@@ -63,38 +61,27 @@ def announce_refusal(exchange: Exchange[Any, Any], error: OIDCError) -> None:
 
 
 def _json(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
-    headers = {"Cache-Control": "no-store", **_challenge(exchange, error)}
     content = {"detail": error.public_text, "code": str(error.code)}
-    return JSONResponse(content, error.status, headers=headers)
+    if ended := error.details.get("ended"):
+        content["ended"] = str(ended)
+    return JSONResponse(content, error.status, headers=_headers(exchange, error))
 
 
-def _challenge(exchange: Exchange[Any, Any], error: OIDCError) -> dict[str, str]:
-    """RFC 9110 11.6.1: a 401 says how to authenticate; here by a cookie that a login gives."""
-    if error.status is not HTTPStatus.UNAUTHORIZED:
-        return {}
-    cookie_name = exchange.site.party.names.session
-    return {"WWW-Authenticate": f'Cookie realm="{exchange.site.name}", cookie-name="{cookie_name}"'}
-
-
-def _page(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
-    again = ""
-    if Role.LOGIN in exchange.paths.paths:
-        again = f'<p><a href="{escape(exchange.paths.required(Role.LOGIN))}">Sign in again</a></p>'
-    html = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{error.status} {escape(error.status.phrase)}</title>"
-        f"<main><h1>{escape(error.public_text)}</h1>{again}"
-        f'<p><a href="{escape(exchange.site.party.policy.default_return_path)}">Go on</a></p>'
-        f"<p><small>{escape(error.code)}</small></p></main></html>"
-    )
-    return HTMLResponse(html, error.status, headers=_PAGE_HEADERS | _challenge(exchange, error))
+def _headers(exchange: Exchange[Any, Any], error: OIDCError) -> dict[str, str]:
+    """RFC 9110: a 401 says how to authenticate (11.6.1), here by a cookie that a login gives; a 503
+    says when to come again, in seconds (10.2.3)."""
+    headers = {"Cache-Control": "no-store"}
+    if error.status is HTTPStatus.UNAUTHORIZED:
+        name, cookie = exchange.site.name, exchange.site.party.names.session
+        headers["WWW-Authenticate"] = f'Cookie realm="{name}", cookie-name="{cookie}"'
+    if error.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
+    return headers
 
 
 def _is_to_return_to(exchange: Exchange[Any, Any]) -> bool:
     """Whether a login can come back to this request; to a route of the library it cannot."""
-    scope = exchange.connection.scope
-    return scope["method"] in ("GET", "HEAD") and route_path(scope) not in exchange.paths
+    return is_read(exchange) and route_path(exchange.connection.scope) not in exchange.paths
 
 
 def _login_url(exchange: Exchange[Any, Any]) -> str:

@@ -74,6 +74,18 @@ def require_same_origin(exchange: Exchange[Any, Any]) -> None:
         raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
 
 
+def require_known_origin(exchange: Exchange[Any, Any]) -> None:
+    """Refuse a websocket that a page of an origin which nobody trusts opened (RFC 6455 10.2).
+
+    Browsers send cookies with it and let the page read what comes. A client that sends no Origin is
+    no browser. Raises SessionError (session.cross_site).
+    """
+    connection = exchange.connection
+    origin = connection.headers.get("origin") if connection.scope["type"] == "websocket" else None
+    if origin not in (None, exchange.origin, *exchange.site.trusted_origins):
+        raise SessionError(Code.SESSION_CROSS_SITE, "the websocket was opened from another origin")
+
+
 def require_own_iframe(connection: HTTPConnection) -> None:
     """Refuse a silent login that is not in a hidden iframe of this application itself.
 

@@ -13,6 +13,7 @@ from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
+from fastapi_oidc.web.pages import RenderPage
 
 RequestData = TypeVar("RequestData")
 
@@ -46,7 +47,8 @@ class Site(Generic[Identity, RequestData]):
     """The relying party, what the web layer adds to it, and where it is reached.
 
     `origin` is the scheme and host browsers use; None derives it from each request, which the
-    settings allow for local development alone.
+    settings allow for local development alone. Websockets are accepted from `trusted_origins` too.
+    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL.
     """
 
     name: str
@@ -55,6 +57,9 @@ class Site(Generic[Identity, RequestData]):
     redemptions: Redemptions[Identity]
     csrf: CSRFTokens
     origin: str | None
+    trusted_origins: frozenset[str] = frozenset()
+    post_logout_redirect_uri: str = "route"
+    render_page: RenderPage | None = None
     load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
 

@@ -101,7 +101,7 @@ async def test_a_predicate_refuses_with_403() -> None:
     refused = await bob.get("/alices")
     assert (refused.status_code, refused.json()["code"]) == (403, "session.forbidden")
     page = await bob.get("/alices", headers=NAVIGATION)
-    assert "You may not do this." in page.text
+    assert "You may not do this" in page.text
     async with world.browser() as nobody:
         assert (await nobody.get("/alices")).status_code == 401
 

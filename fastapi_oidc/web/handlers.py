@@ -1,0 +1,70 @@
+"""The library's routes, mounted together or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Generic
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
+from fastapi_oidc.web.site import RequestData
+
+EndpointFunction = Callable[..., Awaitable[Response]]
+
+
+class Handlers(Generic[Identity, RequestData]):
+    """Each handler is an endpoint function to mount anywhere in the app, with or without others."""
+
+    router: APIRouter
+    """Every route of the library, to include with a prefix.
+
+    `POST /backchannel-logout` is among them when there is a store that keeps endings.
+    """
+    _endpoints: Endpoints[Identity, RequestData]
+
+    def login_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /login`."""
+        return self._endpoints.login()
+
+    def callback_handler(
+        self, *, on_success: OnSuccess[Identity] | None = None, on_failure: OnFailure | None = None
+    ) -> EndpointFunction:
+        """The endpoint function of `GET /callback` (and POST, for `form_post`).
+
+        `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
+        place of the redirect or the error page. When `on_success` raises, nobody is signed in.
+        """
+        return self._endpoints.callback(on_success, on_failure)
+
+    def logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `POST /logout`.
+
+        Without a mounted `logged_out_handler` the provider keeps the browser.
+        """
+        return self._endpoints.logout()
+
+    def logged_out_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /logged-out`, the post-logout redirect URI."""
+        return self._endpoints.logged_out()
+
+    def back_channel_logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `POST /backchannel-logout`.
+
+        Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
+        """
+        return self._endpoints.back_channel_logout()
+
+    def session_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session`, which the browser component asks."""
+        return self._endpoints.session()
+
+    def session_management_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /session-management`, for the browser component."""
+        return self._endpoints.session_management()
+
+    def script_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /oidc-context.js`, the browser component."""
+        return self._endpoints.script()

@@ -1,0 +1,77 @@
+"""The pages that this library shows by itself: what happened, and the one thing to do."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from http import HTTPStatus
+from typing import Final, Literal, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+_STYLE: Final = (
+    ":root{color-scheme:light dark}"
+    "body{margin:0;min-height:100vh;display:grid;place-items:center;background:#f4f5f7;"
+    "color:#1b1f24;font:1rem/1.5 system-ui,sans-serif}"
+    "main{box-sizing:border-box;width:min(28rem,100% - 2rem);margin:1rem;padding:2rem;"
+    "background:#fff;border:1px solid #d5d9df;border-radius:.75rem}"
+    "h1{margin:0;font-size:1.375rem;line-height:1.3}"
+    "p{margin:.75rem 0 0}"
+    "a{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border-radius:.5rem;"
+    "background:#1d5fc4;color:#fff;font-weight:600;text-decoration:none}"
+    "a:hover{background:#174c9e}"
+    "a:focus-visible{outline:3px solid currentColor;outline-offset:3px}"
+    "small{display:block;margin-top:1.5rem;color:#59616b;overflow-wrap:anywhere}"
+    "@media(prefers-color-scheme:dark){body{background:#14171a;color:#e7eaee}"
+    "main{background:#1e2226;border-color:#3a4047}"
+    "a{background:#8ab8ff;color:#0d1b30}a:hover{background:#aecdff}small{color:#a4adb7}}"
+)
+_STYLE_HASH: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a page of the library says. All of it is for a person but for `code` and `status`.
+
+    `kind` is "refused" for an error, whose stable code is `code`, and "signed_out" for a sign-out
+    that the provider could not be told of. `href` is a URL of this application.
+    """
+
+    kind: Literal["refused", "signed_out"]
+    status: HTTPStatus
+    heading: str
+    text: str
+    action: str
+    href: str
+    code: str = ""
+
+    def response(self) -> Response:
+        """The page as this library shows it: no script, no other origin, light and dark."""
+        text = f"<p>{escape(self.text)}</p>" if self.text else ""
+        code = f"<small>{escape(self.code)}</small>" if self.code else ""
+        html = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="robots" content="noindex">'
+            f"<title>{escape(self.heading)}</title><style>{_STYLE}</style></head>"
+            f"<body><main><h1>{escape(self.heading)}</h1>{text}"
+            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{code}</main></body></html>'
+        )
+        return HTMLResponse(html, self.status, headers=_HEADERS)
+
+
+RenderPage: TypeAlias = Callable[[Request, Page], Response | Awaitable[Response | None] | None]

@@ -1,0 +1,94 @@
+"""What a person reads of an error or of a sign-out, and what there is to do about it."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.session.stores import settled
+from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.pages import Page
+from fastapi_oidc.web.requests import requested_path, route_path
+from fastapi_oidc.web.routes import Role
+
+_log = logging.getLogger("fastapi_oidc.request")
+
+_NO_LOGIN_HELPS = frozenset(
+    {
+        Code.SESSION_FORBIDDEN,
+        Code.SESSION_CROSS_SITE,
+        Code.SESSION_CSRF,
+        Code.SESSION_COOKIE_TOO_LARGE,
+    }
+)
+
+
+def refusal_page(exchange: Exchange[Any, Any], error: OIDCError) -> Page:
+    """The page about `error`."""
+    heading, _, text = error.public_text.partition(". ")
+    action, href = _action(exchange, error)
+    return Page(
+        kind="refused",
+        status=error.status,
+        heading=heading.removesuffix("."),
+        text=text,
+        action=action,
+        href=href,
+        code=str(error.code),
+    )
+
+
+def signed_out_page(return_to: str) -> Page:
+    """The page after a sign-out that the provider could not be told of."""
+    return Page(
+        kind="signed_out",
+        status=HTTPStatus.OK,
+        heading="You are signed out here",
+        text=(
+            "The sign-in service did not answer, so you may still be signed in there. "
+            "On a shared computer, close the browser."
+        ),
+        action="Go on",
+        href=return_to,
+    )
+
+
+async def shown(exchange: Exchange[Any, Any], page: Page) -> Response:
+    """The application's own page, or else the library's; one that fails is logged."""
+    render, connection = exchange.site.render_page, exchange.connection
+    if render is None:
+        return page.response()
+    try:
+        response = await settled(render(Request(connection.scope), page))
+    except Exception:
+        _log.exception("render_page raised for a page of kind %s", page.kind)
+        response = None
+    return response or page.response()
+
+
+def is_read(exchange: Exchange[Any, Any]) -> bool:
+    """Whether a link can ask for the same again."""
+    return exchange.connection.scope["method"] in ("GET", "HEAD")
+
+
+def _action(exchange: Exchange[Any, Any], error: OIDCError) -> tuple[str, str]:
+    """The one thing to do: try the same again, sign in, or go to the start page."""
+    path = route_path(exchange.connection.scope)
+    paths = exchange.paths.paths
+    can_repeat = path == paths.get(Role.LOGIN) or path not in exchange.paths
+    if error.status >= HTTPStatus.BAD_GATEWAY and is_read(exchange) and can_repeat:
+        return "Try again", requested_path(exchange.connection)
+    if _login_helps(error) and Role.LOGIN in paths:
+        is_first = error.code is Code.SESSION_REQUIRED
+        return "Sign in" if is_first else "Sign in again", exchange.paths.required(Role.LOGIN)
+    return "Go to the start page", exchange.site.party.policy.default_return_path
+
+
+def _login_helps(error: OIDCError) -> bool:
+    area = error.code.partition(".")[0]
+    return area != "configuration" and error.code not in _NO_LOGIN_HELPS

@@ -1,0 +1,123 @@
+"""Handlers that are mounted one by one work as they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+
+from fastapi_oidc import OIDC, OIDCMiddleware, SignedIn
+from fastapi_oidc.testing import sign_in
+from tests.oidc.world import BASE_URL, World, make_world
+
+
+def mounted(world: World, **handlers: Callable[..., Any]) -> FastAPI:
+    """An app of its own with some of the handlers."""
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    app.get("/in")(world.oidc.login_handler())
+    app.get("/auth/callback")(world.oidc.callback_handler(**handlers))
+    app.post("/out")(world.oidc.logout_handler())
+    app.get("/who")(world.oidc.session_handler())
+    return app
+
+
+@asynccontextmanager
+async def browser_of(world: World, app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with world.op.browser(app, base_url=BASE_URL) as browser:
+        yield browser
+
+
+async def signed_in(browser: httpx.AsyncClient) -> bool:
+    return bool((await browser.get("/who")).json()["is_authenticated"])
+
+
+@pytest.mark.parametrize("form", [{}, {"local": "1"}])
+async def test_sign_out_needs_no_other_route(form: dict[str, str]) -> None:
+    world = make_world()
+    async with browser_of(world, mounted(world)) as browser:
+        await sign_in(browser, "/in?return_to=/who", user="alice")
+        assert await signed_in(browser)
+        answer = await browser.post("/out", data=form, follow_redirects=False)
+        assert answer.status_code == 302
+        assert not await signed_in(browser)
+    asked = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert "post_logout_redirect_uri" not in asked
+    assert "state" not in asked
+
+
+@pytest.mark.parametrize(
+    ("setting", "sent"),
+    [
+        ("route", [f"{BASE_URL}/auth/logged-out"]),
+        ("none", None),
+        ("https://www.example.com/bye", ["https://www.example.com/bye"]),
+    ],
+)
+async def test_where_the_provider_sends_the_browser_is_a_setting(
+    setting: str, sent: list[str] | None
+) -> None:
+    world = make_world(settings={"post_logout_redirect_uri": setting})
+    browser = await world.signed_in()
+    answer = await browser.post("/auth/logout", follow_redirects=False)
+    asked = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert asked.get("post_logout_redirect_uri") == sent
+
+
+async def test_every_route_has_a_handler() -> None:
+    world = make_world()
+    app = mounted(world)
+    app.get("/watch")(world.oidc.session_management_handler())
+    app.get("/script.js")(world.oidc.script_handler())
+    async with browser_of(world, app) as browser:
+        assert (await browser.get("/who")).json() == {"is_authenticated": False}
+        assert (await browser.get("/watch")).json()["client_id"] == "app"
+        assert "OIDCContext" in (await browser.get("/script.js")).text
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_an_on_success_that_raises_leaves_no_session(store: Any) -> None:
+    cookies: list[str] = []
+
+    async def suspended(_request: Request, _signed_in: SignedIn[Any]) -> None:
+        raise HTTPException(403, "suspended")
+
+    world = make_world(session_store=store)
+    async with browser_of(world, mounted(world, on_success=suspended)) as browser:
+        answer = await sign_in(browser, "/in", user="alice")
+        cookies += [value for name, value in answer.headers.multi_items() if name == "set-cookie"]
+        assert answer.status_code == 403
+        assert not await signed_in(browser)
+    assert not [cookie for cookie in cookies if cookie.startswith("__Host-oidc_session=ey")]
+
+
+async def test_an_on_success_sees_who_signed_in_and_the_data_of_the_request() -> None:
+    seen: list[object] = []
+
+    async def note(request: Request, signed_in: SignedIn[Any]) -> None:
+        locals = await world.oidc.get_locals(request)
+        assert request.state.oidc is locals
+        seen.extend([signed_in.session.sub, locals.identity.sub, locals.data])
+
+    world = make_world(load_request_data=lambda context: f"data of {context.session.sub}")
+    async with browser_of(world, mounted(world, on_success=note)) as browser:
+        await sign_in(browser, "/in?return_to=/who", user="alice")
+    assert seen == ["alice", "alice", "data of alice"]
+
+
+async def test_a_request_that_signs_out_is_nobodys() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/clear")
+        async def clear(request: Request) -> object:
+            oidc.clear_session(request)
+            locals = await oidc.get_locals(request)
+            return [request.state.oidc.is_authenticated, locals.is_authenticated, locals.data]
+
+    world = make_world(mount=mount, load_request_data=lambda _context: "data")
+    browser = await world.signed_in()
+    assert (await browser.get("/clear")).json() == [False, False, None]

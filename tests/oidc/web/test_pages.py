@@ -1,0 +1,158 @@
+"""The pages that a person sees: what happened, the one thing to do, and the application's own."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.templating import Jinja2Templates
+
+from fastapi_oidc import OIDC, Code, OIDCError, Page, ProviderError, SessionError
+from fastapi_oidc.errors import ANSWERS
+from tests.oidc.world import World, make_world
+
+NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.api_route("/raise/{code}", methods=["GET", "POST"])
+    async def refuse(code: str) -> None:
+        raise OIDCError(Code(code))
+
+
+class Seen(HTMLParser):
+    """Headings, links and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text: dict[str, str] = {}
+        self.links: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open.append(tag)
+        self.links += [value or "" for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text[self._open[-1]] = self.text.get(self._open[-1], "") + data
+
+
+async def refused(world: World, code: Code, method: str = "GET") -> httpx.Response:
+    async with world.browser() as browser:
+        return await browser.request(method, f"/raise/{code}", headers=NAVIGATION)
+
+
+@pytest.mark.parametrize("code", list(Code))
+async def test_a_page_says_what_happened_and_one_thing_to_do(code: Code) -> None:
+    answer = await refused(make_world(mount=mount), code)
+    seen = Seen(answer.text)
+    assert answer.status_code == ANSWERS[code].status
+    assert ANSWERS[code].text.startswith(seen.text["h1"] + ".")
+    assert seen.text["title"] == seen.text["h1"]
+    assert len(seen.links) == 1
+    assert seen.text["small"] == code
+    assert len(answer.content) < 4096
+    assert answer.headers["cache-control"] == "no-store"
+    assert "<script" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "action", "href"),
+    [
+        (Code.SESSION_REQUIRED, "POST", "Sign in", "/auth/login"),
+        (Code.ID_TOKEN_NONCE, "GET", "Sign in again", "/auth/login"),
+        (Code.PROVIDER_UNREACHABLE, "GET", "Try again", "/raise/provider.unreachable"),
+        (Code.SESSION_STORE_UNAVAILABLE, "POST", "Sign in again", "/auth/login"),
+        (Code.SESSION_FORBIDDEN, "GET", "Go to the start page", "/"),
+        (Code.CONFIGURATION_INVALID, "GET", "Go to the start page", "/"),
+    ],
+)
+async def test_the_one_thing_to_do(code: Code, method: str, action: str, href: str) -> None:
+    seen = Seen((await refused(make_world(mount=mount), code, method)).text)
+    assert (seen.text["a"], seen.links) == (action, [href])
+
+
+async def test_a_page_is_styled_by_the_one_style_that_its_policy_allows() -> None:
+    answer = await refused(make_world(mount=mount), Code.SESSION_FORBIDDEN)
+    assert "prefers-color-scheme:dark" in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "seconds"),
+    [
+        (Code.SESSION_STORE_UNAVAILABLE, {}, "5"),
+        (Code.SESSION_REFRESH_POSTPONED, {"retry_after": 17}, "17"),
+        (Code.SESSION_FORBIDDEN, {}, None),
+    ],
+)
+@pytest.mark.parametrize("headers", [NAVIGATION, {}])
+async def test_a_503_says_when_to_come_again(
+    code: Code, details: dict[str, Any], seconds: str | None, headers: dict[str, str]
+) -> None:
+    def with_error(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/down")
+        async def down() -> None:
+            raise SessionError(code, **details)
+
+    async with make_world(mount=with_error).browser() as browser:
+        answer = await browser.get("/down", headers=headers)
+    assert answer.headers.get("retry-after") == seconds
+
+
+async def test_the_application_shows_pages_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sign-in.html").write_text("<h1>{{ page.heading }}</h1>{{ page.href }}")
+    templates = Jinja2Templates(tmp_path)
+
+    def render(request: Request, page: Page) -> Response:
+        context = {"page": page}
+        return templates.TemplateResponse(request, "sign-in.html", context, status_code=page.status)
+
+    answer = await refused(make_world(mount=mount, render_page=render), Code.SESSION_REQUIRED)
+    assert (answer.status_code, answer.text) == (401, "<h1>Sign in to continue</h1>/auth/login")
+    assert answer.headers["www-authenticate"].startswith("Cookie")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_an_own_page_may_be_async_and_leave_a_page_to_the_library() -> None:
+    async def render(_request: Request, page: Page) -> Response | None:
+        return HTMLResponse("ours") if page.code == "session.csrf" else None
+
+    world = make_world(mount=mount, render_page=render)
+    assert (await refused(world, Code.SESSION_CSRF)).text == "ours"
+    assert "<h1>You may not do this</h1>" in (await refused(world, Code.SESSION_FORBIDDEN)).text
+
+
+async def test_an_own_page_that_fails_is_logged_and_the_librarys_is_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def render(_request: Request, _page: Page) -> Response:
+        raise RuntimeError("a bug of the application")
+
+    answer = await refused(make_world(mount=mount, render_page=render), Code.SESSION_FORBIDDEN)
+    assert "<h1>You may not do this</h1>" in answer.text
+    assert "render_page raised" in caplog.text
+
+
+async def test_a_sign_out_without_the_provider_ends_on_a_page_that_says_so() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+
+    async def unreachable() -> None:
+        raise ProviderError(Code.PROVIDER_UNREACHABLE)
+
+    world.oidc.site.party.provider.metadata = unreachable  # type: ignore[method-assign,assignment]
+    answer = await browser.post("/auth/logout", data={"return_to": "/bye"}, headers=NAVIGATION)
+    seen = Seen(answer.text)
+    assert (answer.status_code, seen.text["h1"]) == (200, "You are signed out here")
+    assert "may still be signed in there" in seen.text["p"]
+    assert seen.links == ["/bye"]
+    assert (await browser.get("/")).json() == {"is_authenticated": False}
