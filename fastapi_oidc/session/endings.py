@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from itertools import cycle
-from typing import Final, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -22,9 +21,7 @@ MINIMUM_RECORD_LIFETIME: Final = 30 * 24 * 3600
 """Seconds; so that a shorter `session_lifetime` brings no ended session back to life."""
 
 Key: TypeAlias = tuple[str, ...]
-Base = TypeVar("Base")
 Maker: TypeAlias = Literal["provider", "application"]
-MAKERS: Final[tuple[Maker, Maker]] = ("provider", "application")
 
 
 def _usual_reason(fields: Mapping[str, object]) -> EndReason:
@@ -67,14 +64,36 @@ class RevocationRecord(Frozen):
 
 
 class Ending(NamedTuple):
-    """What is kept under one key."""
+    """All that is kept under one key: up to when sessions are over, by each maker's clock.
 
-    issued_at: int
-    reason: EndReason
+    `reason` is the application's; the provider has but one.
+    """
 
-    def or_later(self, other: Ending | None) -> Ending:
-        """The one that reaches further."""
-        return self if other is None or other.issued_at < self.issued_at else other
+    provider: int = 0
+    application: int = 0
+    reason: EndReason = "revoked"
+
+    @classmethod
+    def of(cls, record: RevocationRecord) -> Self:
+        """What `record` adds under each of its keys."""
+        if record.session_id is not None:
+            return cls(application=record.expires_at, reason=record.reason)
+        if record.made_by == "provider":
+            return cls(provider=record.issued_at)
+        return cls(application=record.issued_at, reason=record.reason)
+
+    def joined(self, other: Ending | None) -> Ending:
+        """Both; where they differ, what reaches further, and at last `self`."""
+        if other is None:
+            return self
+        newer = self if self.application >= other.application else other
+        return Ending(max(self.provider, other.provider), newer.application, newer.reason)
+
+    def reason_for(self, session: OIDCSession[Identity]) -> EndReason | None:
+        """Why `session`, which has this key, is over; None when it is younger."""
+        if session.created_at <= self.application:
+            return self.reason
+        return "ended_by_provider" if session.authenticated_at <= self.provider else None
 
 
 def expiry_of_record(now: int, session_lifetime: int) -> int:
@@ -103,7 +122,7 @@ def keys_of_record(record: RevocationRecord) -> tuple[Key, ...]:
         return (_session_key(record.session_id),)
     client = (record.issuer, record.client_id)
     if record.sid is None:
-        return ((*client, "sub", record.sub or ""),)
+        return (user_key(*client, record.sub or ""),)
     key = (*client, "sid", record.sid, record.sub or "")
     if record.sub is None or record.made_by == "application":
         return (key,)
@@ -113,7 +132,7 @@ def keys_of_record(record: RevocationRecord) -> tuple[Key, ...]:
 def keys_of_session(session: OIDCSession[Identity]) -> tuple[Key, ...]:
     """The keys of all records that could cover `session`: that of its id first."""
     client = (session.issuer, session.client_id)
-    of_all = (_session_key(session.id), (*client, "sub", session.sub))
+    of_all = (_session_key(session.id), user_key(*client, session.sub))
     if session.sid is None:
         return (*of_all, (*client, "sub", session.sub, "without sid"))
     return (
@@ -123,27 +142,34 @@ def keys_of_session(session: OIDCSession[Identity]) -> tuple[Key, ...]:
     )
 
 
-def places(keys: Sequence[Base]) -> list[tuple[Base, Maker]]:
-    """Where to look for the endings of a session with these keys (or digests of them), in order."""
-    of_session, *others = keys
-    return [(of_session, "application"), *((key, maker) for key in others for maker in MAKERS)]
-
-
 def reason_of(session: OIDCSession[Identity], endings: Sequence[Ending | None]) -> EndReason | None:
-    """Why `session` is over, by what was found at its `places`; None when it goes on."""
-    of_session, *others = endings
-    if of_session is not None:
-        return of_session.reason
-    moments = cycle((session.authenticated_at, session.created_at))  # as MAKERS
-    for ending, moment in zip(others, moments, strict=False):
-        if ending is not None and moment <= ending.issued_at:
-            return ending.reason
+    """Why `session` is over, by what was found under its keys; None when it goes on."""
+    for ending in endings:
+        reason = None if ending is None else ending.reason_for(session)
+        if reason is not None:
+            return reason
     return None
+
+
+def digests_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
+    """The digests of `keys_of_session`, for a cookie to remember."""
+    return tuple(map(digest, keys_of_session(session)))
+
+
+def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
+    """Whether `digests` are those of `session`, in which nothing but its `sid` can have changed."""
+    keys = keys_of_session(session)
+    return len(digests) == len(keys) and digests[2] == digest(keys[2])
 
 
 def digest(key: Key) -> str:
     """The key in 64 hexadecimal digits, which name nobody."""
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()
+
+
+def user_key(issuer: str, client_id: str, sub: str) -> Key:
+    """Names one user of one client."""
+    return (issuer, client_id, "sub", sub)
 
 
 def _session_key(session_id: str) -> Key:

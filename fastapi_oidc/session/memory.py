@@ -16,7 +16,6 @@ from fastapi_oidc.session.endings import (
     RevocationRecord,
     keys_of_record,
     keys_of_session,
-    places,
     reason_of,
 )
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -34,18 +33,16 @@ class MemoryRevocationStore:
     (session.revocation_unavailable) when full, rather than forget a logout."""
 
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
-        self._endings: Expiring[tuple[Key, str], Ending] = Expiring(clock or Clock())
+        self._endings: Expiring[Key, Ending] = Expiring(clock or Clock())
         self._max_records = max_records
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Keeps the latest `issued_at` and `expires_at` of what `record` names."""
-        ending = Ending(record.issued_at, record.reason)
+        code, ending = Code.SESSION_REVOCATION_UNAVAILABLE, Ending.of(record)
         for key in keys_of_record(record):
-            place = (key, record.made_by if record.session_id is None else "application")
-            code = Code.SESSION_REVOCATION_UNAVAILABLE
-            _require_room(self._endings, place, self._max_records, code)
-            ends = max(record.expires_at, self._endings.ends(place))
-            self._endings.set(place, ending.or_later(self._endings.get(place)), ends=ends)
+            _require_room(self._endings, key, self._max_records, code)
+            ends = max(record.expires_at, self._endings.ends(key))
+            self._endings.set(key, ending.joined(self._endings.get(key)), ends=ends)
 
     async def is_revoked(self, session: OIDCSession[Identity], /) -> bool:
         """Whether a record covers `session`."""
@@ -55,8 +52,7 @@ class MemoryRevocationStore:
         """The reason of a record that covers `session`."""
         if not len(self._endings):
             return None
-        asked = places(keys_of_session(session))
-        return reason_of(session, [self._endings.get(place) for place in asked])
+        return reason_of(session, [self._endings.get(key) for key in keys_of_session(session)])
 
 
 @dataclass(slots=True)

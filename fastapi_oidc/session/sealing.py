@@ -50,24 +50,35 @@ class Sealer:
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = tuple(keys)
         self._ciphers = tuple(AESGCM(key) for key in keys)
 
     def seal(self, plaintext: bytes, *, name: str) -> str:
         """The sealed text: base64url without padding, safe in a cookie."""
-        nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + self._ciphers[0].encrypt(nonce, plaintext, _bound_to(name))
-        return base64url.encode(sealed)
+        return base64url.encode(self.encrypt(plaintext, name=name))
 
     def open(self, sealed: str, *, name: str) -> bytes:
         """The plaintext; raises SessionError (session.seal_broken) unless it was sealed here."""
-        raw = _decoded(sealed)
+        return self.decrypt(_decoded(sealed), name=name)
+
+    def encrypt(self, plaintext: bytes, *, name: str) -> bytes:
+        """The sealed bytes, for what is no cookie."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._ciphers[0].encrypt(nonce, plaintext, _bound_to(name))
+
+    def decrypt(self, raw: bytes, *, name: str) -> bytes:
+        """What `encrypt` sealed; raises SessionError (session.seal_broken)."""
         nonce, encrypted, associated = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(name)
         for cipher in self._ciphers:
             try:
                 return cipher.decrypt(nonce, encrypted, associated)
             except (InvalidTag, ValueError):
                 continue
-        raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this cookie")
+        raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
+
+    def and_opening(self, other: Sealer) -> Sealer:
+        """A sealer that seals as this one and opens what either has sealed."""
+        return Sealer(self._keys + tuple(key for key in other._keys if key not in self._keys))
 
 
 def sealed_length(plaintext_length: int) -> int:

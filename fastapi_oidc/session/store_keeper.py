@@ -10,7 +10,7 @@ from typing import Generic
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
-from fastapi_oidc.session.endings import RevocationRecord, digest, ending_of, keys_of_session
+from fastapi_oidc.session.endings import RevocationRecord, digests_of, ending_of
 from fastapi_oidc.session.keeper import Found, Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
@@ -113,7 +113,7 @@ class StoreKeeper(Generic[Identity]):
 
     def cookies(self, kept: Kept[Identity], now: int) -> tuple[CookieChange, ...]:
         """The sealed reference, until the session's absolute end."""
-        digests = tuple(map(digest, keys_of_session(kept.session)))
+        digests = digests_of(kept.session)
         value = self._cookie.seal(SessionReference(_reference(kept).secret, digests))
         max_age = max(0, kept.session.expires_at - now)
         return (session_cookie_change(self._names, value, max_age=max_age),)

@@ -125,7 +125,7 @@ class TestRedisRefreshLock(RefreshLockContract):
         assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
         assert refresh.runs == 0
 
-    async def test_a_run_is_stopped_before_its_lock_ends(self, redis: Redis, prefix: str) -> None:
+    async def test_REWRITE(self, redis: Redis, prefix: str) -> None:
         lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.1)
         with pytest.raises(SessionError, match="outlived") as caught:
             await lock.run_exclusive("session-1", lambda: asyncio.sleep(5, b"too late"))

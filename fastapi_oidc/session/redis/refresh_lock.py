@@ -1,0 +1,174 @@
+"""A refresh lock on Redis: one run of a name over all processes, and what they hand on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Self
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from fastapi_oidc.errors import Code
+from fastapi_oidc.once import Flights
+from fastapi_oidc.session.redis.connections import DEFAULT_PREFIX, Connections, client_of
+from fastapi_oidc.session.stores import unavailable_as
+
+REMEMBERED_SECONDS: Final = 60
+_FIRST_POLL, _LONGEST_POLL = 0.05, 0.5
+_POLLS_PER_WAIT: Final = 4
+_EXTENSIONS_PER_LEASE: Final = 3
+
+_log = logging.getLogger(__name__)
+
+# A caller whose first answer was lost asks again and is the owner already.
+_ACQUIRE: Final = """
+local result = redis.call('GET', KEYS[2])
+if result then return result end
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
+return 0
+"""
+_EXTEND: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0
+"""
+_RELEASE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+if ARGV[3] then redis.call('SET', KEYS[2], ARGV[3], 'EX', ARGV[2]) end
+"""
+
+
+class RedisRefreshLock:
+    """One run per session over all processes that share this Redis.
+
+    `ttl` seconds is the lease: it begins with the run and is extended while the run goes on, so a
+    run is never stopped; when its process dies, another takes over after that time. `wait` seconds
+    bound the waiting for another process's run, which is no part of the lease.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        ttl: float = 20.0,
+        wait: float = 50.0,
+    ) -> None:
+        self._connections = Connections(client)
+        self._acquire = client.register_script(_ACQUIRE)
+        self._extend = client.register_script(_EXTEND)
+        self._release = client.register_script(_RELEASE)
+        self._prefix, self._ttl, self._wait = prefix, ttl, wait
+        self._milliseconds = str(int(ttl * 1000))
+        self._flights: Flights[str, bytes] = Flights()
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, prefix: str = DEFAULT_PREFIX, ttl: float = 20.0, wait: float = 50.0
+    ) -> Self:
+        """A lock with a bounded pool of its own, for a URL as `redis.from_url` takes it."""
+        return cls(client_of(url), prefix=prefix, ttl=ttl, wait=wait)
+
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
+    ) -> bytes:
+        """The result of the one run, which belongs to no caller; see `RefreshLock`."""
+        return await self._flights.run(session_id, lambda: self._run(session_id, operation))
+
+    async def keep(self, name: str, data: bytes, seconds: int, /) -> None:
+        """Keeps `data` under `name`; raises SessionError (session.lock_unavailable)."""
+        key = self._kept_key(name)
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            await self._connections.run(lambda client: client.set(key, data, ex=seconds))
+
+    async def kept(self, name: str, /) -> bytes | None:
+        """What is kept under `name`; raises SessionError (session.lock_unavailable)."""
+        key = self._kept_key(name)
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            data: bytes | None = await self._connections.run(lambda client: client.get(key))
+        return data
+
+    async def forget(self, name: str, /) -> None:
+        """Keeps it no longer; raises SessionError (session.lock_unavailable)."""
+        key = self._kept_key(name)
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            await self._connections.run(lambda client: client.delete(key))
+
+    async def aclose(self) -> None:
+        """Closes the pool that `from_url` made; a client that was given is left alone."""
+        await self._connections.aclose()
+
+    async def _run(self, name: str, operation: Callable[[], Awaitable[bytes]]) -> bytes:
+        lease = _Lease(self._prefix, name)
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            async with asyncio.timeout(self._wait):
+                result = await self._waited_for(lease)
+        if result is not None:
+            return result
+        results: list[bytes] = []
+        try:
+            async with self._extended(lease):
+                results.append(await operation())
+        finally:
+            await self._released(lease, results)
+        return results[0]
+
+    async def _waited_for(self, lease: _Lease) -> bytes | None:
+        """None once this caller holds the lock; else the result of a run that has ended."""
+        waited, pause = 0.0, _FIRST_POLL
+        args = [lease.owner, self._milliseconds]
+        while True:
+            answer = await self._connections.run(lambda _: self._acquire(lease.keys, args))
+            if isinstance(answer, bytes):
+                return answer
+            if answer == 1:
+                return None
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(max(_FIRST_POLL, waited / _POLLS_PER_WAIT), _LONGEST_POLL)
+
+    @asynccontextmanager
+    async def _extended(self, lease: _Lease) -> AsyncIterator[None]:
+        """The lease does not end within; its process may die."""
+        extending = asyncio.create_task(self._keep_extending(lease))
+        try:
+            yield
+        finally:
+            extending.cancel()
+            await asyncio.wait([extending])
+
+    async def _keep_extending(self, lease: _Lease) -> None:
+        args = [lease.owner, self._milliseconds]
+        while True:
+            await asyncio.sleep(self._ttl / _EXTENSIONS_PER_LEASE)
+            try:
+                is_ours = await self._connections.run(lambda _: self._extend(lease.keys, args))
+            except (RedisError, TimeoutError, OSError) as error:
+                _log.warning("refresh lock not extended: %s", type(error).__name__)
+                continue
+            if not is_ours:
+                _log.warning("refresh lock lost while its refresh goes on")
+                return
+
+    async def _released(self, lease: _Lease, results: list[bytes]) -> None:
+        """Gives the lock back with the result; a Redis that fails here cannot undo the run."""
+        args: list[str | bytes] = [lease.owner, str(REMEMBERED_SECONDS), *results]
+        try:
+            await self._connections.run(lambda _: self._release(lease.keys, args))
+        except (RedisError, TimeoutError, OSError) as error:
+            _log.warning("refresh lock not released, it ends by itself: %s", type(error).__name__)
+
+    def _kept_key(self, name: str) -> str:
+        return f"{self._prefix}kept:{name}"
+
+
+class _Lease:
+    """One caller's claim on the lock."""
+
+    def __init__(self, prefix: str, name: str) -> None:
+        self.owner = secrets.token_hex(16)
+        self.keys = [f"{prefix}lock:{name}", f"{prefix}result:{name}"]
