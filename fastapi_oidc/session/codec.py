@@ -10,6 +10,7 @@ from pydantic.errors import PydanticUserError
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.model import SEALING, Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.once_written import MARK, restored, written_once
 from fastapi_oidc.session.origin import reading_back
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -40,8 +41,16 @@ class SessionCodec(Generic[Identity]):
             ) from None
         return encoded
 
+    def encode_short(self, session: OIDCSession[Identity]) -> bytes | None:
+        """As `encode`, without the claims that the ID token has; None when they differ from it."""
+        return written_once(session)
+
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:
-        """The session that `encode` wrote; raises SessionError (session.malformed)."""
+        """The session that `encode` or `encode_short` wrote; raises SessionError
+        (session.malformed).
+        """
+        if encoded.startswith(MARK):
+            encoded = restored(encoded)
         try:
             return self._read(encoded)
         except ValidationError as error:

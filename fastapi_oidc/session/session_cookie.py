@@ -53,10 +53,9 @@ class SessionCookie(Generic[Identity]):
 
     def seal(self, session: OIDCSession[Identity]) -> str:
         """The cookie's value; raises CookieTooLarge."""
-        encoded = self._codec.encode(session)
-        plaintext = encoded
+        encoded = plaintext = self._codec.encode(session)
         if self._size(plaintext) > self._limit:
-            plaintext = _DEFLATED + _deflated(encoded)
+            plaintext = self._shortened(session, encoded)
         size = self._size(plaintext)
         if size > self._limit or len(encoded) > MAXIMUM_PLAINTEXT_BYTES:
             raise CookieTooLarge(size, self._limit, _parts(encoded))
@@ -68,6 +67,12 @@ class SessionCookie(Generic[Identity]):
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         return self._codec.decode(plaintext)
+
+    def _shortened(self, session: OIDCSession[Identity], encoded: bytes) -> bytes:
+        """Without what is in it twice, and deflated only if it must be: both take time to undo."""
+        shorter = self._codec.encode_short(session) or encoded
+        fits = self._size(shorter) <= self._limit
+        return shorter if fits else _DEFLATED + _deflated(shorter)
 
     def _size(self, plaintext: bytes) -> int:
         return len(self._name) + sealed_length(len(plaintext))
