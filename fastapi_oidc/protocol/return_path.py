@@ -6,7 +6,7 @@ import re
 from typing import TypeGuard
 from urllib.parse import unquote
 
-MAX_RETURN_PATH_LENGTH = 2000
+MAX_RETURN_PATH_LENGTH = 1000
 
 _PRINTABLE_WITHOUT_BACKSLASH = re.compile(r"/[!-\[\]-~]*")
 _ENCODED_CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
@@ -20,7 +20,7 @@ def same_origin_path(value: object, *, default: str) -> str:
 def is_same_origin_path(value: object) -> TypeGuard[str]:
     """Whether every browser and server reads `value` as a path of its own origin.
 
-    Percent-encoded ASCII that begins with one slash, at most 2000 characters, without
+    Percent-encoded ASCII that begins with one slash, at most 1000 characters, without
     backslashes, control characters (encoded ones neither), empty or dot segments.
     """
     if not isinstance(value, str) or len(value) > MAX_RETURN_PATH_LENGTH:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.codec import TransactionCodec
@@ -12,10 +13,14 @@ from fastapi_oidc.session.sealing import Sealer
 
 LIFETIME = 600
 MAXIMUM_PENDING = 8
+MAXIMUM_PENDING_BYTES = 6144
 
 
 class TransactionCookies:
-    """Writes, finds and ends pending logins; each lives ten minutes, at most eight at a time.
+    """Writes, finds and ends pending logins; each lives ten minutes.
+
+    A browser has eight of them at the most, with names and values of 6144 bytes in all: with other
+    cookies they stay under the 8 kB of headers that servers and proxies take.
 
     `same_site` is "none" only when the provider answers with a cross-site form post.
     """
@@ -30,7 +35,9 @@ class TransactionCookies:
         """Keeps a new login and evicts the oldest of `cookies` (all that the browser sent)."""
         name = self._names.transaction(transaction.state)
         value = self._sealer.seal(self._codec.encode(transaction), name=name)
-        return (*self._evictions(cookies, now=transaction.created_at), self._change(name, value))
+        room = MAXIMUM_PENDING_BYTES - len(name) - len(value)
+        evictions = self._evictions(cookies, room, now=transaction.created_at)
+        return (*evictions, self._change(name, value))
 
     def find(self, state: str, cookies: Mapping[str, str], *, now: int) -> LoginTransaction | None:
         """The pending login with this `state`; None when it is missing, broken or too old."""
@@ -44,12 +51,15 @@ class TransactionCookies:
         """Forgets the login with this `state`, whatever became of it."""
         return self._change(self._names.transaction(state), None)
 
-    def _evictions(self, cookies: Mapping[str, str], *, now: int) -> list[CookieChange]:
-        """Every cookie that leaves so that one more fits: broken and old ones, then the oldest."""
+    def _evictions(self, cookies: Mapping[str, str], room: int, *, now: int) -> list[CookieChange]:
+        """Every cookie that leaves so that the rest fits: broken and old ones, then the oldest."""
         names = [name for name in cookies if self._names.is_transaction(name)]
         born = {name: self._created_at(name, cookies[name]) for name in names}
         newest_first = sorted(names, key=lambda name: -born[name])
-        kept = [name for name in newest_first if now < born[name] + LIFETIME][: MAXIMUM_PENDING - 1]
+        alive = [name for name in newest_first if now < born[name] + LIFETIME]
+        sizes = accumulate(len(name) + len(cookies[name]) for name in alive)
+        fitting = [name for name, size in zip(alive, sizes, strict=True) if size <= room]
+        kept = fitting[: MAXIMUM_PENDING - 1]
         return [self._change(name, None) for name in names if name not in kept]
 
     def _created_at(self, name: str, value: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.endings import Maker, RevocationRecord
 from fastapi_oidc.session.model import LoginTransaction, OIDCSession, Tokens
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -32,17 +32,19 @@ ALICE = User(sub="alice", name="Alice", roles=("admin",))
 
 def a_session(
     *,
+    id: str = "session-1",
     sub: str = "alice",
     sid: str | None = "op-session-1",
     issuer: str = "https://op.example.com",
     client_id: str = "app",
     authenticated_at: int = NOW,
+    created_at: int | None = None,
     expires_at: int = NOW + LIFETIME,
     claims: dict[str, JsonValue] | None = None,
     tokens: Tokens | None = None,
 ) -> OIDCSession[User]:
     return OIDCSession(
-        id="session-1",
+        id=id,
         issuer=issuer,
         client_id=client_id,
         sub=sub,
@@ -52,7 +54,7 @@ def a_session(
         sid=sid,
         nonce="nonce-1",
         audiences=(client_id,),
-        created_at=authenticated_at,
+        created_at=authenticated_at if created_at is None else created_at,
         authenticated_at=authenticated_at,
         expires_at=expires_at,
     )
@@ -74,19 +76,23 @@ def a_record(
     *,
     sid: str | None = "op-session-1",
     sub: str | None = None,
+    session_id: str | None = None,
     issuer: str = "https://op.example.com",
     client_id: str = "app",
     issued_at: int = NOW,
     expires_at: int = NOW + LIFETIME,
+    made_by: Maker = "provider",
 ) -> RevocationRecord:
     return RevocationRecord(
         issuer=issuer,
         client_id=client_id,
         sid=sid,
         sub=sub,
+        session_id=session_id,
         jti="logout-1",
         issued_at=issued_at,
         expires_at=expires_at,
+        made_by=made_by,
     )
 
 

@@ -9,9 +9,10 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.abilities import KeepsAnswers
 from fastapi_oidc.session.memory import MemoryRefreshLock
 from fastapi_oidc.session.redis import RedisRefreshLock
-from fastapi_oidc.session.stores import RefreshLock
+from fastapi_oidc.session.stores import RefreshLock, settled
 from tests.oidc.session.conftest import MovableClock
 
 
@@ -82,9 +83,21 @@ class RefreshLockContract(ABC):
             assert await second == b"sealed"
 
 
-class TestMemoryRefreshLock(RefreshLockContract):
+class KeepsAnswersContract(RefreshLockContract):
+    async def test_an_answer_is_kept_until_it_is_forgotten(self, lock: KeepsAnswers) -> None:
+        assert isinstance(lock, KeepsAnswers)
+        assert await settled(lock.kept("session-1.0")) is None
+        await settled(lock.keep("session-1.0", b"sealed answer", 60))
+        assert await settled(lock.kept("session-1.0")) == b"sealed answer"
+        assert await settled(lock.kept("session-1.1")) is None
+        await settled(lock.forget("session-1.0"))
+        await settled(lock.forget("session-1.0"))
+        assert await settled(lock.kept("session-1.0")) is None
+
+
+class TestMemoryRefreshLock(KeepsAnswersContract):
     @pytest.fixture
-    def lock(self, moving: MovableClock) -> RefreshLock:
+    def lock(self, moving: MovableClock) -> MemoryRefreshLock:
         return MemoryRefreshLock(clock=moving.clock)
 
     async def test_a_result_is_remembered_for_a_minute(self, moving: MovableClock) -> None:
@@ -97,16 +110,29 @@ class TestMemoryRefreshLock(RefreshLockContract):
         await lock.run_exclusive("session-1", refresh)
         assert refresh.runs == 2
 
+    async def test_an_answer_is_kept_for_its_time(self, moving: MovableClock) -> None:
+        lock = MemoryRefreshLock(clock=moving.clock)
+        lock.keep("session-1.0", b"sealed answer", 300)
+        moving.second += 300
+        assert lock.kept("session-1.0") is None
 
-class TestRedisRefreshLock(RefreshLockContract):
+
+class TestRedisRefreshLock(KeepsAnswersContract):
     @pytest.fixture
-    def lock(self, redis: Redis, prefix: str) -> RefreshLock:
+    def lock(self, redis: Redis, prefix: str) -> RedisRefreshLock:
         return RedisRefreshLock(redis, prefix=prefix)
 
     async def test_a_result_is_remembered_for_a_minute(self, redis: Redis, prefix: str) -> None:
         await RedisRefreshLock(redis, prefix=prefix).run_exclusive("session-1", Refresh())
         assert 58 <= await redis.ttl(f"{prefix}result:session-1") <= 60
         assert not await redis.exists(f"{prefix}lock:session-1")
+
+    async def test_an_answer_is_kept_for_its_time_and_for_every_process(
+        self, redis: Redis, prefix: str
+    ) -> None:
+        await RedisRefreshLock(redis, prefix=prefix).keep("session-1.0", b"sealed answer", 300)
+        assert await RedisRefreshLock(redis, prefix=prefix).kept("session-1.0") == b"sealed answer"
+        assert 200 < await redis.ttl(f"{prefix}kept:session-1.0") <= 300
 
     async def test_two_processes_run_once(self, redis: Redis, prefix: str) -> None:
         locks = [RedisRefreshLock(redis, prefix=prefix) for _ in range(4)]
@@ -125,11 +151,64 @@ class TestRedisRefreshLock(RefreshLockContract):
         assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
         assert refresh.runs == 0
 
-    async def test_REWRITE(self, redis: Redis, prefix: str) -> None:
-        lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.1)
-        with pytest.raises(SessionError, match="outlived") as caught:
-            await lock.run_exclusive("session-1", lambda: asyncio.sleep(5, b"too late"))
-        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+    async def test_a_run_is_never_stopped_its_lease_is_extended(
+        self, redis: Redis, prefix: str
+    ) -> None:
+        async def until_extended() -> bytes:
+            left = previous = await redis.pttl(f"{prefix}lock:session-1")
+            while left <= previous:
+                await asyncio.sleep(0.02)
+                previous, left = left, await redis.pttl(f"{prefix}lock:session-1")
+            return b"sealed"
+
+        lock = RedisRefreshLock(redis, prefix=prefix, ttl=3)
+        assert await lock.run_exclusive("session-1", until_extended) == b"sealed"
+        assert not await redis.exists(f"{prefix}lock:session-1")
+
+    async def test_a_lease_that_was_lost_stops_no_run(
+        self, redis: Redis, prefix: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        noticed = asyncio.Event()
+        caplog.handler.addFilter(lambda record: bool(noticed.set()) or True)
+
+        async def until_noticed() -> bytes:
+            await redis.set(f"{prefix}lock:session-1", "the new owner")
+            await noticed.wait()
+            return b"sealed"
+
+        lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.3)
+        assert await lock.run_exclusive("session-1", until_noticed) == b"sealed"
+        assert "refresh lock lost" in caplog.text
+
+    async def test_waiting_is_no_part_of_the_lease(self, redis: Redis, prefix: str) -> None:
+        first, second = (RedisRefreshLock(redis, prefix=prefix, ttl=60) for _ in range(2))
+        owned, fails, key = asyncio.Event(), asyncio.Event(), f"{prefix}lock:session-1"
+
+        async def failing() -> bytes:
+            await redis.pexpire(key, 20_000)  # as if most of its lease were over
+            owned.set()
+            await fails.wait()
+            raise ValueError("refused")
+
+        async def lease() -> bytes:
+            return str(await redis.pttl(key)).encode()
+
+        owner = asyncio.create_task(first.run_exclusive("session-1", failing))
+        await owned.wait()
+        waiting = asyncio.create_task(second.run_exclusive("session-1", lease))
+        fails.set()
+        with pytest.raises(ValueError, match="refused"):
+            await owner
+        assert int(await waiting) > 20_000
+
+    async def test_a_lock_whose_answer_was_lost_is_not_waited_for(
+        self, redis: Redis, prefix: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The client sends a command again when its connection breaks before the answer."""
+        monkeypatch.setattr("secrets.token_hex", lambda length: "the same owner")
+        await redis.set(f"{prefix}lock:session-1", "the same owner", px=60_000)
+        lock = RedisRefreshLock(redis, prefix=prefix, wait=5)
+        assert await lock.run_exclusive("session-1", Refresh()) == b"sealed"
 
     async def test_a_time_out_of_the_operation_stays_its_own(
         self, redis: Redis, prefix: str

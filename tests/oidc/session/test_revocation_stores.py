@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 
 import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.abilities import TellsReason
 from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.memory import MemoryRevocationStore
-from fastapi_oidc.session.model import OIDCSession
+from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore
 from fastapi_oidc.session.stores import RevocationStore, settled
 from tests.oidc.session.conftest import MovableClock
@@ -82,15 +85,104 @@ class RevocationStoreContract(ABC):
         assert await settled(store.is_revoked(a_session()))
 
 
+APPLICATION_SUB = a_record(sid=None, sub="alice", made_by="application")
+REASONED = [
+    ("provider: by sid", SID_1, a_session(), "ended_by_provider"),
+    ("provider: a session of the sub without sid", BOTH, a_session(sid=None), "ended_by_provider"),
+    ("provider: sid alone says nothing of it", SID_1, a_session(sid=None), None),
+    (
+        "provider: another user without sid",
+        BOTH,
+        a_session(sid=None, sub="bob"),
+        None,
+    ),
+    (
+        "provider: a session without sid after the logout",
+        BOTH,
+        a_session(sid=None, authenticated_at=NOW + 1),
+        None,
+    ),
+    ("application: by sub", APPLICATION_SUB, a_session(), "revoked"),
+    ("application: another user", APPLICATION_SUB, a_session(sub="bob"), None),
+    (
+        "application: by its own clock, before",
+        APPLICATION_SUB,
+        a_session(created_at=NOW, authenticated_at=NOW + 60),
+        "revoked",
+    ),
+    (
+        "application: by its own clock, after",
+        APPLICATION_SUB,
+        a_session(created_at=NOW + 1, authenticated_at=NOW - 60),
+        None,
+    ),
+    (
+        "application: sid and sub, a session without sid",
+        a_record(sub="alice", made_by="application"),
+        a_session(sid=None),
+        None,
+    ),
+    (
+        "session id",
+        a_record(sid=None, session_id="session-1", made_by="application"),
+        a_session(),
+        "revoked",
+    ),
+    (
+        "session id: whatever the times",
+        a_record(sid=None, session_id="session-1", issued_at=NOW - 60),
+        a_session(),
+        "ended_by_provider",
+    ),
+    (
+        "session id: another",
+        a_record(sid=None, session_id="session-1"),
+        a_session(id="session-2"),
+        None,
+    ),
+]
+
+
+class ReasonContract(RevocationStoreContract):
+    """What a store with `ended_by` knows beyond yes and no."""
+
+    @pytest.mark.parametrize(
+        ("record", "session", "reason"),
+        [case[1:] for case in REASONED],
+        ids=[case[0] for case in REASONED],
+    )
+    async def test_a_record_gives_its_reason(
+        self,
+        store: TellsReason,
+        record: RevocationRecord,
+        session: OIDCSession[User],
+        reason: EndReason | None,
+    ) -> None:
+        assert isinstance(store, TellsReason)
+        assert await settled(store.ended_by(session)) is None
+        await settled(store.revoke(record))
+        assert await settled(store.ended_by(session)) == reason
+        assert await settled(store.is_revoked(session)) is (reason is not None)
+
+    async def test_records_of_both_makers_do_not_meet(self, store: TellsReason) -> None:
+        session = a_session(created_at=NOW + 1, authenticated_at=NOW)
+        await settled(store.revoke(ALICE))
+        await settled(store.revoke(APPLICATION_SUB))
+        assert await settled(store.ended_by(session)) == "ended_by_provider"
+        await settled(store.revoke(a_record(sid=None, sub="alice", issued_at=NOW + 5)))
+        assert await settled(store.ended_by(a_session(authenticated_at=NOW + 5))) is not None
+        assert await settled(store.ended_by(a_session())) == "revoked"
+
+
 class TestPlainRevocationStore(RevocationStoreContract):
     @pytest.fixture
     def store(self) -> RevocationStore:
         return PlainRevocationStore()
 
 
-class TestMemoryRevocationStore(RevocationStoreContract):
+class TestMemoryRevocationStore(ReasonContract):
     @pytest.fixture
-    def store(self, moving: MovableClock) -> RevocationStore:
+    def store(self, moving: MovableClock) -> TellsReason:
         return MemoryRevocationStore(clock=moving.clock)
 
     async def test_a_record_is_forgotten_at_its_end(self, moving: MovableClock) -> None:
@@ -111,9 +203,9 @@ class TestMemoryRevocationStore(RevocationStoreContract):
         assert await store.is_revoked(a_session())
 
 
-class TestRedisRevocationStore(RevocationStoreContract):
+class TestRedisRevocationStore(ReasonContract):
     @pytest.fixture
-    def store(self, redis: Redis, prefix: str) -> RevocationStore:
+    def store(self, redis: Redis, prefix: str) -> TellsReason:
         return RedisRevocationStore(redis, prefix=prefix)
 
     async def test_a_record_expires_with_the_last_session(self, redis: Redis, prefix: str) -> None:
@@ -122,6 +214,29 @@ class TestRedisRevocationStore(RevocationStoreContract):
         await store.revoke(a_record(expires_at=NOW + 100))
         (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
         assert await redis.expiretime(key) == NOW + 200
+
+    async def test_what_0_1_0_wrote_is_read(self, redis: Redis, prefix: str) -> None:
+        """One integer, under the SHA-256 of the JSON of what a record names."""
+        named = json.dumps(("https://op.example.com", "app", "sid", "op-session-1", ""))
+        key = f"{prefix}revoked:{hashlib.sha256(named.encode()).hexdigest()}"
+        await redis.set(key, NOW)
+        store = RedisRevocationStore(redis, prefix=prefix)
+        assert await store.ended_by(a_session()) == "ended_by_provider"
+        assert await store.ended_by(a_session(authenticated_at=NOW + 1)) is None
+
+    async def test_0_1_0_reads_what_a_provider_ended(self, redis: Redis, prefix: str) -> None:
+        await RedisRevocationStore(redis, prefix=prefix).revoke(SID_1)
+        (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
+        assert await redis.get(key) == str(NOW).encode()
+
+    async def test_what_nobody_wrote_is_an_outage(self, redis: Redis, prefix: str) -> None:
+        store = RedisRevocationStore(redis, prefix=prefix)
+        await store.revoke(SID_1)
+        (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
+        await redis.set(key, "soon")
+        with pytest.raises(SessionError) as caught:
+            await store.ended_by(a_session())
+        assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
 
     async def test_a_key_does_not_name_the_user(self, redis: Redis, prefix: str) -> None:
         await RedisRevocationStore(redis, prefix=prefix).revoke(ALICE)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from fastapi_oidc.session.endings import (
+    MINIMUM_RECORD_LIFETIME,
+    Ending,
+    RevocationRecord,
+    are_current,
+    digests_of,
+    ending_of,
+    expiry_of_record,
+)
+from tests.oidc.session.examples import NOW, a_record, a_session
+
+CLIENT = {"issuer": "https://op.example.com", "client_id": "app", "issued_at": NOW}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {},
+        {"session_id": "session-1", "sid": "op-session-1"},
+        {"session_id": "session-1", "sub": "alice"},
+    ],
+)
+def test_a_record_names_a_session_or_what_the_provider_calls_it(names: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="a record names"):
+        RevocationRecord(**CLIENT, **names, expires_at=NOW + 1)  # type: ignore[arg-type]
+
+
+def test_a_record_has_the_reason_of_its_maker() -> None:
+    assert a_record(made_by="provider").reason == "ended_by_provider"
+    assert a_record(made_by="application").reason == "revoked"
+    with pytest.raises(ValidationError, match="no other reason"):
+        RevocationRecord(**CLIENT, sub="alice", expires_at=NOW + 1, reason="signed_out")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("session_lifetime", "kept_for"),
+    [(60, MINIMUM_RECORD_LIFETIME), (90 * 86_400, 90 * 86_400)],
+)
+def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
+    session_lifetime: int, kept_for: int
+) -> None:
+    assert expiry_of_record(NOW, session_lifetime) == NOW + kept_for
+
+
+def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens() -> None:
+    record = ending_of(a_session(), "signed_out", NOW + 5)
+    assert (record.session_id, record.reason) == ("session-1", "signed_out")
+    assert record.expires_at == a_session().expires_at
+
+
+def test_endings_of_both_makers_stand_side_by_side() -> None:
+    provider, application = Ending(provider=NOW), Ending(application=NOW + 10, reason="signed_out")
+    both = Ending(NOW, NOW + 10, "signed_out")
+    assert provider.joined(application) == application.joined(provider) == both
+    assert both.joined(Ending(NOW - 1, NOW - 1, "revoked")) == both
+
+
+def test_a_cookie_remembers_where_the_end_of_its_session_would_be() -> None:
+    digests = digests_of(a_session())
+    assert are_current(digests, a_session())
+    assert not are_current(digests, a_session(sid="another"))
+    assert not are_current(digests, a_session(sid=None))
+    assert not are_current((), a_session())
+    assert are_current(digests_of(a_session(sid=None)), a_session(sid=None))

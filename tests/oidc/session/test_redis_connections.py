@@ -1,0 +1,129 @@
+"""No command of ours uses up a pool or waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.redis import (
+    RedisRefreshLock,
+    RedisRevocationStore,
+    RedisSessionStore,
+    connections,
+)
+from fastapi_oidc.session.redis.connections import Connections, client_of
+from tests.oidc.session.examples import User, a_session
+from tests.redis_server import running_redis
+
+ID = "a" * 43
+
+
+class Commands:
+    """Commands that end when they are told to, and count how many run at a time."""
+
+    def __init__(self, expected: int = 1) -> None:
+        self.expected, self.reached = expected, asyncio.Event()
+        self.under_way = self.most_at_once = self.ended = 0
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, client: Redis) -> None:
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        if self.under_way == self.expected:
+            self.reached.set()
+        await self.go_on.wait()
+        self.under_way -= 1
+        self.ended += 1
+
+
+@pytest.mark.parametrize(("allowed", "at_once"), [(100, 50), (8, 4), (1, 1), (2**31, 50)])
+async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
+    redis_url: str, allowed: int, at_once: int
+) -> None:
+    client = Redis.from_url(redis_url, max_connections=allowed)
+    commands = Commands(at_once)
+    both = [Connections(client), Connections(client)]
+    running = [asyncio.create_task(both[n % 2].run(commands)) for n in range(120)]
+    await commands.reached.wait()
+    commands.go_on.set()
+    await asyncio.gather(*running)
+    assert (commands.most_at_once, commands.ended) == (at_once, 120)
+    await client.aclose()
+
+
+async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> None:
+    pool = BlockingConnectionPool.from_url(redis_url, max_connections=7)
+    for client in (Redis(connection_pool=pool), client_of(redis_url, 7)):
+        commands = Commands()
+        commands.go_on.set()
+        shared = Connections(client)
+        await asyncio.gather(*(shared.run(commands) for _ in range(30)))
+        assert commands.ended == 30
+        assert shared._turns._value == 7
+
+
+async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
+    """A pool of four connections raises at the fifth."""
+    client = Redis.from_url(redis_url, max_connections=4)
+    store = RedisSessionStore(client, User, prefix=prefix)
+    await store.set(ID, a_session())
+    sessions = await asyncio.gather(*(store.get(ID) for _ in range(1000)))
+    assert sessions == [a_session()] * 1000
+    await client.aclose()
+
+
+async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TURN_SECONDS", 0.01)
+    client = Redis.from_url(redis_url, max_connections=1)
+    commands = Commands()
+    held = asyncio.create_task(Connections(client).run(commands))
+    await commands.reached.wait()
+    with pytest.raises(SessionError) as caught:
+        await RedisSessionStore(client, User).get(ID)
+    assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
+    commands.go_on.set()
+    await held
+    await client.aclose()
+
+
+async def test_a_redis_that_does_not_answer_is_given_up(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "COMMAND_SECONDS", 0.01)
+    with pytest.raises(TimeoutError):
+        await Connections(redis).run(Commands())
+
+
+async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefix: str) -> None:
+    store = RedisSessionStore.from_url(redis_url, User, prefix=prefix)
+    revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
+    lock = RedisRefreshLock.from_url(redis_url, prefix=prefix)
+    for _ in range(2):  # and open again
+        await store.set(ID, a_session())
+        assert not await revocations.is_revoked(a_session())
+        await lock.forget("name")
+        await asyncio.gather(store.aclose(), revocations.aclose(), lock.aclose())
+
+
+async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) -> None:
+    await redis.ping()
+    connection = redis.connection_pool._available_connections[0]
+    await RedisSessionStore(redis, User, prefix=prefix).aclose()
+    assert connection.is_connected
+
+
+async def test_a_connection_that_redis_dropped_is_replaced() -> None:
+    with running_redis() as url:
+        store = RedisSessionStore.from_url(url, User)
+        await store.set(ID, a_session())
+        other = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+        await other.client_kill_filter(_type="normal", skipme=True)
+        assert await store.get(ID) == a_session()
+        await asyncio.gather(store.aclose(), other.aclose())

@@ -1,0 +1,110 @@
+"""Rows on Redis: sealed with the key ring, bound to their place, and those of 0.1.0."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.sealing import KeyRing
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_session
+
+ID, OTHER_ID = "a" * 43, "b" * 43
+
+
+class Rows:
+    """One place on Redis, and stores of several key rings that share it."""
+
+    def __init__(self, redis: Redis, prefix: str) -> None:
+        self.redis, self.prefix = redis, prefix
+
+    def store(self, *secrets: str, reads_clear_rows: bool = True) -> RedisSessionStore[User]:
+        store = RedisSessionStore(
+            self.redis, User, prefix=self.prefix, reads_clear_rows=reads_clear_rows
+        )
+        if secrets:
+            store.bind(SessionCodec(User), KeyRing(secrets).sealer("row"))
+        return store
+
+    async def raw(self) -> bytes:
+        row = await self.redis.get(f"{self.prefix}session:{ID}")
+        assert isinstance(row, bytes)
+        return row
+
+    async def put(self, row: bytes, id: str = ID) -> None:
+        await self.redis.set(f"{self.prefix}session:{id}", row)
+
+
+@pytest.fixture
+def rows(redis: Redis, prefix: str) -> Rows:
+    return Rows(redis, prefix)
+
+
+async def test_a_sealed_row_shows_nothing_of_the_session(rows: Rows) -> None:
+    await rows.store(SECRET).set(ID, a_session())
+    row = await rows.raw()
+    assert not any(text in row for text in (b"alice", b"access", b"id.to.ken"))
+    assert await rows.store(OLD_SECRET).get(ID) is None
+    assert await rows.store().get(ID) is None
+
+
+async def test_a_sealed_row_opens_in_its_own_place_alone(rows: Rows) -> None:
+    await rows.store(SECRET).set(ID, a_session())
+    await rows.put(await rows.raw(), id=OTHER_ID)
+    assert await rows.store(SECRET).get(OTHER_ID) is None
+    assert await rows.store(SECRET).get(ID) == a_session()
+
+
+async def test_a_changed_row_does_not_open(rows: Rows) -> None:
+    await rows.store(SECRET).set(ID, a_session())
+    row = bytearray(await rows.raw())
+    row[-1] ^= 1
+    await rows.put(bytes(row))
+    assert await rows.store(SECRET).get(ID) is None
+
+
+async def test_keys_rotate(rows: Rows) -> None:
+    await rows.store(OLD_SECRET).set(ID, a_session())
+    rotated = rows.store(SECRET, OLD_SECRET)
+    assert await rotated.get(ID) == a_session()
+    await rotated.replace(ID, a_session())
+    assert await rows.store(SECRET).get(ID) == a_session()
+
+
+async def test_instances_with_other_secrets_share_a_store(rows: Rows) -> None:
+    shared = rows.store(SECRET)
+    shared.bind(SessionCodec(User), KeyRing([OLD_SECRET]).sealer("row"))
+    await rows.store(OLD_SECRET).set(OTHER_ID, a_session())
+    await shared.set(ID, a_session())
+    assert await shared.get(OTHER_ID) == a_session()
+    assert await rows.store(SECRET).get(ID) == a_session()
+
+
+async def test_rows_of_0_1_0_are_read(rows: Rows) -> None:
+    await rows.put(SessionCodec(User).encode(a_session()))
+    assert await rows.store(SECRET).get(ID) == await rows.store().get(ID) == a_session()
+
+
+async def test_a_use_leaves_a_row_of_0_1_0_as_it_is(rows: Rows) -> None:
+    row = SessionCodec(User).encode(a_session())
+    await rows.put(row)
+    await rows.store(SECRET).touch(ID, NOW)
+    assert await rows.raw() == row
+
+
+@pytest.mark.parametrize("writer", ["0.1.0", "unbound"])
+async def test_clear_rows_can_be_refused(rows: Rows, writer: str) -> None:
+    if writer == "0.1.0":
+        await rows.put(SessionCodec(User).encode(a_session()))
+    else:
+        await rows.store().set(ID, a_session())
+    assert await rows.store(SECRET).get(ID) == a_session()
+    assert await rows.store(SECRET, reads_clear_rows=False).get(ID) is None
+
+
+@pytest.mark.parametrize("row", [b"", b"s", b"c", b"c000000000", b"s0000000000short", b"?", b"{}"])
+async def test_what_nobody_wrote_is_no_session(rows: Rows, row: bytes) -> None:
+    await rows.put(row)
+    assert await rows.store(SECRET).get(ID) is None
+    assert await rows.store().get(ID) is None
