@@ -210,6 +210,12 @@ class OIDCError(Exception):
         self.instance: str | None = None
 
     @property
+    def account(self) -> str:
+        """Explanation and details on one line, for the log."""
+        details = ", ".join(f"{name}={value}" for name, value in self.details.items())
+        return " ".join(text for text in (self.explanation, details and f"({details})") if text)
+
+    @property
     def status(self) -> HTTPStatus:
         """The HTTP status that answers a request which failed with this error."""
         return ANSWERS[self.code].status

@@ -68,7 +68,7 @@ _WARNINGS = frozenset(
 
 def refused(name: EventName, error: OIDCError, at: int) -> Event:
     """The event for a refusal that `error` describes."""
-    return Event(name, at, code=error.code, explanation=error.explanation)
+    return Event(name, at, code=error.code, explanation=error.account)
 
 
 class Announcer:

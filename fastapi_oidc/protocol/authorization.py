@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.error_text import cleaned
+from fastapi_oidc.protocol.error_text import cleaned, shown
 from fastapi_oidc.protocol.pkce import CODE_CHALLENGE_METHOD
 from fastapi_oidc.protocol.urls import with_query
 
@@ -135,9 +135,8 @@ class AuthorizationRefused(ProtocolViolation):
         self.error_description = cleaned(error_description)
         super().__init__(
             Code.AUTHORIZATION_REFUSED,
-            f"the provider answered {self.error}",
+            f"the provider answered {self.error} ({self.error_description or 'nothing more'})",
             error=self.error,
-            error_description=self.error_description,
         )
 
 
@@ -198,7 +197,8 @@ def _require_issuer(answered: str | None, issuer: str, *, issuer_promised: bool)
     if answered is None and issuer_promised:
         raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISSING)
     if answered is not None and answered != issuer:
-        raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISMATCH)
+        explanation = f"iss is {shown(answered)}, the configured issuer {shown(issuer)}"
+        raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISMATCH, explanation)
 
 
 def _require_code(code: str | None) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import JSON, Claims
+from fastapi_oidc.protocol.tenants import Tenants
 
 MAX_NUMERIC_DATE = 253_402_300_799
 """The last second of the year 9999."""
@@ -50,10 +52,18 @@ def optional_numeric_date(claims: Claims, name: str, code: Code) -> int | None:
     return None if claims.get(name) is None else require_numeric_date(claims, name, code)
 
 
-def require_issuer(claims: Claims, issuer: str, code: Code) -> str:
-    """`iss` is exactly the issuer, nothing normalised (Core 3.1.3.7 rule 2, 16.15)."""
-    if claims.get("iss") != issuer:
-        raise ProtocolViolation(code, "iss is not the configured issuer")
+def require_issuer(
+    claims: Claims, issuer: str, code: Code, *, tenants: Tenants | None = None
+) -> str:
+    """`iss` is exactly the issuer, nothing normalised (Core 3.1.3.7 rule 2, 16.15).
+
+    With `tenants` it is the issuer of one of them, for which the configured `issuer` stands.
+    """
+    if tenants is not None:
+        tenants.require(claims, code)
+    elif claims.get("iss") != issuer:
+        found = shown(claims.get("iss"))
+        raise ProtocolViolation(code, f"iss is {found}, the configured issuer {shown(issuer)}")
     return issuer
 
 
@@ -71,9 +81,11 @@ def require_audience(
     """`aud` has this client and nobody who is not trusted (Core 3.1.3.7 rule 3)."""
     audience = _audience(claims.get("aud"), code)
     if client_id not in audience:
-        raise ProtocolViolation(code, "aud has not this client")
-    if not trusted.issuperset(name for name in audience if name != client_id):
-        raise ProtocolViolation(code, "aud has an audience that is not trusted")
+        raise ProtocolViolation(code, f"aud is {shown(audience)}, the client {shown(client_id)}")
+    others = [name for name in audience if name != client_id and name not in trusted]
+    if others:
+        explanation = f"aud has {shown(others)}, which trusted_id_token_audiences has not"
+        raise ProtocolViolation(code, explanation)
     return audience
 
 

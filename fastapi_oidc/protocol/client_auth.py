@@ -43,7 +43,7 @@ class ClientAuthentication(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoSecret:
-    """`none`: a public client only says its name."""
+    """`none`, or a certificate (RFC 8705): the form only says who the client is."""
 
     client_id: str
 
@@ -130,7 +130,8 @@ def client_authentication(
     method is unknown, its secret or key is missing, too short or unusable.
     """
     match method:
-        case "none":
+        # RFC 8705 2: the certificate of the connection proves what `client_id` says.
+        case "none" | "tls_client_auth" | "self_signed_tls_client_auth":
             return NoSecret(client_id)
         case "client_secret_basic":
             return ClientSecretBasic(client_id, _required(client_secret, method))

@@ -18,8 +18,10 @@ from fastapi_oidc.protocol.claims import (
     require_numeric_date,
     require_subject,
 )
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.at_hash import access_token_hash
 from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.tenants import Tenants
 
 
 class NoNonce(Enum):
@@ -36,7 +38,8 @@ class Expected:
     """What an ID token is held against.
 
     `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
-    the request had none; `trusted_audiences` never replaces `client_id`.
+    the request had none; `trusted_audiences` never replaces `client_id`; `tenants` are those for
+    which a shared `issuer` stands.
     """
 
     issuer: str
@@ -46,6 +49,7 @@ class Expected:
     access_token: str | None = field(default=None, repr=False)
     trusted_audiences: frozenset[str] = frozenset()
     max_age: int | None = None
+    tenants: Tenants | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,10 @@ class IdToken:
 
 @dataclass(frozen=True, slots=True)
 class EarlierIdToken:
-    """What a refreshed ID token must preserve of the one issued at login (Core 12.2)."""
+    """What a refreshed ID token must preserve of the one issued at login (Core 12.2).
+
+    `tenant` is the `tid` of a login whose issuer stands for several tenants.
+    """
 
     iss: str
     sub: str
@@ -75,6 +82,7 @@ class EarlierIdToken:
     azp: str | None
     auth_time: int | None
     nonce: str | None
+    tenant: str | None = None
 
 
 def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
@@ -106,7 +114,7 @@ def accept_refreshed_id_token(
 def _read(claims: Claims, expected: Expected, at: Instant) -> IdToken:
     """The rules a login and a refresh have in common."""
     require_no_events(claims)
-    iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER)
+    iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER, tenants=expected.tenants)
     sub = require_subject(claims, Code.ID_TOKEN_SUBJECT)
     aud = require_audience(
         claims, expected.client_id, expected.trusted_audiences, Code.ID_TOKEN_AUDIENCE
@@ -137,7 +145,9 @@ def require_authorized_party(claims: Claims, client_id: str) -> str | None:
     # Some providers send azp with a single audience; that is allowed, so it is only compared.
     azp = optional_string(claims, "azp", Code.ID_TOKEN_AUTHORIZED_PARTY)
     if azp not in (None, client_id):
-        raise ProtocolViolation(Code.ID_TOKEN_AUTHORIZED_PARTY, "azp is another client")
+        raise ProtocolViolation(
+            Code.ID_TOKEN_AUTHORIZED_PARTY, f"azp is {shown(azp)}, the client {shown(client_id)}"
+        )
     return azp
 
 
@@ -145,7 +155,9 @@ def require_not_expired(claims: Claims, at: Instant) -> int:
     """`exp` is a number and not over (rule 9)."""
     exp = require_numeric_date(claims, "exp", Code.ID_TOKEN_EXPIRY)
     if at.is_past(exp):
-        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, exp=exp, now=at.now)
+        raise ProtocolViolation(
+            Code.ID_TOKEN_EXPIRED, f"exp was {at.now - exp} s ago by this clock", exp=exp
+        )
     return exp
 
 
@@ -154,9 +166,9 @@ def require_issued(claims: Claims, at: Instant) -> int:
     iat = require_numeric_date(claims, "iat", Code.ID_TOKEN_ISSUED_AT)
     nbf = optional_numeric_date(claims, "nbf", Code.ID_TOKEN_ISSUED_AT)
     if at.is_ahead(iat) or at.is_ahead(nbf or 0):
-        raise ProtocolViolation(
-            Code.ID_TOKEN_ISSUED_AT, "iat or nbf is in the future", iat=iat, nbf=nbf, now=at.now
-        )
+        seconds = max(iat, nbf or 0) - at.now
+        explanation = f"iat or nbf is {seconds} s ahead of this clock; clock_drift is {at.drift}"
+        raise ProtocolViolation(Code.ID_TOKEN_ISSUED_AT, explanation, iat=iat, nbf=nbf)
     return iat
 
 
@@ -187,15 +199,18 @@ def require_recent_authentication(auth_time: int | None, max_age: int | None, at
     if auth_time is None:
         raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, "max_age was sent, auth_time is missing")
     if at.is_past(auth_time + max_age) or at.is_ahead(auth_time):
-        raise ProtocolViolation(
-            Code.ID_TOKEN_AUTH_TIME, "not authenticated within max_age", auth_time=auth_time
+        explanation = (
+            f"authenticated {at.now - auth_time} s ago by this clock; max_age is {max_age}"
         )
+        raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, explanation, auth_time=auth_time)
 
 
 def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> None:
     """Same iss, sub, aud, azp, auth_time; the same nonce if there is one (Core 12.2)."""
     if id_token.iss != original.iss:
         raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "iss changed with the refresh")
+    if original.tenant not in (None, id_token.claims.get("tid")):
+        raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "tid changed with the refresh")
     if id_token.sub != original.sub:
         raise ProtocolViolation(Code.ID_TOKEN_SUBJECT, "sub changed with the refresh")
     if set(id_token.aud) != set(original.aud):

@@ -15,7 +15,9 @@ from fastapi_oidc.protocol.claims import (
     require_string,
     require_subject,
 )
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.tenants import Tenants
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
@@ -30,6 +32,7 @@ class ExpectedLogout:
     issuer: str
     client_id: str
     trusted_audiences: frozenset[str] = frozenset()
+    tenants: Tenants | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,9 @@ def accept_logout_token(
     """
     require_logout_type(header_typ)
     token = LogoutToken(
-        iss=require_issuer(claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER),
+        iss=require_issuer(
+            claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER, tenants=expected.tenants
+        ),
         aud=require_audience(
             claims, expected.client_id, expected.trusted_audiences, Code.LOGOUT_TOKEN_AUDIENCE
         ),
@@ -91,14 +96,16 @@ def _optional_subject(claims: Claims) -> str | None:
 def require_logout_type(header_typ: str | None) -> None:
     """`typ` is absent, JWT or logout+jwt (2.4; RFC 8725 3.11)."""
     if header_typ is not None and header_typ.lower().removeprefix("application/") not in _TYPES:
-        raise ProtocolViolation(Code.JWS_TYPE, "typ is not that of a logout token")
+        raise ProtocolViolation(Code.JWS_TYPE, f"typ is {shown(header_typ)}")
 
 
 def require_issued(claims: Claims, at: Instant) -> int:
     """`iat` is a number and not to come."""
     iat = require_numeric_date(claims, "iat", Code.LOGOUT_TOKEN_ISSUED_AT)
     if at.is_ahead(iat):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, "iat is in the future", iat=iat)
+        raise ProtocolViolation(
+            Code.LOGOUT_TOKEN_ISSUED_AT, f"iat is {iat - at.now} s ahead of this clock", iat=iat
+        )
     return iat
 
 
@@ -106,7 +113,9 @@ def require_not_expired(claims: Claims, at: Instant) -> int:
     """`exp` is a number and not over; 2.4 requires it, drafts before the final text did not."""
     exp = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY)
     if at.is_past(exp):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, exp=exp, now=at.now)
+        raise ProtocolViolation(
+            Code.LOGOUT_TOKEN_EXPIRED, f"exp was {at.now - exp} s ago by this clock", exp=exp
+        )
     return exp
 
 

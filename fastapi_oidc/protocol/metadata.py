@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.tenants import PLACEHOLDER, Tenants
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+
+_ASKED_DIRECTLY: Final = (
+    "token_endpoint",
+    "userinfo_endpoint",
+    "revocation_endpoint",
+    "pushed_authorization_request_endpoint",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +41,29 @@ class ProviderMetadata:
     ignored: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, document: object, *, issuer: str, allow_insecure_http: bool = False) -> Self:
+    def parse(
+        cls,
+        document: object,
+        *,
+        issuer: str,
+        allow_insecure_http: bool = False,
+        mutual_tls: bool = False,
+        tenants: Tenants | None = None,
+    ) -> Self:
         """The metadata of exactly `issuer` (Discovery 3 and 4.3); unknown members are ignored.
 
-        An https issuer has https endpoints, whatever `allow_insecure_http` says.
+        An https issuer has https endpoints, whatever `allow_insecure_http` says. With `mutual_tls`
+        the endpoints are those for clients with a certificate, where there are any (RFC 8705 5).
+        With `tenants` the document is that of their shared `issuer`.
 
         Raises ProviderError: provider.issuer_mismatch, provider.insecure_endpoint or
         provider.metadata_invalid.
         """
         is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
         source = _Document(document, allow_insecure_http=is_insecure)
-        source.require_issuer(issuer)
+        source.require_issuer(issuer if tenants is None else tenants.template)
+        if mutual_tls:
+            source.prefer_mutual_tls()
         return cls(
             issuer=issuer,
             authorization_endpoint=source.required_url("authorization_endpoint"),
@@ -102,12 +123,19 @@ class _Document:
 
     def require_issuer(self, issuer: str) -> None:
         """Discovery 4.3: identical, code point by code point, nothing normalised."""
-        if self._members.get("issuer") != issuer:
-            raise ProviderError(
-                Code.PROVIDER_ISSUER_MISMATCH,
-                "the discovery document names another issuer than the configured one",
-                configured=issuer,
-            )
+        found = self._members.get("issuer")
+        if found != issuer:
+            explanation = f"the document's issuer is {shown(found)}, the configured {shown(issuer)}"
+            if isinstance(found, str) and PLACEHOLDER in found:
+                explanation += "; allowed_tenants accepts the tenants it stands for"
+            raise ProviderError(Code.PROVIDER_ISSUER_MISMATCH, explanation)
+
+    def prefer_mutual_tls(self) -> None:
+        """`mtls_endpoint_aliases` replace the endpoints that this client asks (RFC 8705 5)."""
+        aliases = self._members.get("mtls_endpoint_aliases")
+        if isinstance(aliases, dict):
+            asked = {name for name in _ASKED_DIRECTLY if aliases.get(name) is not None}
+            self._members = self._members | {name: aliases[name] for name in asked}
 
     def url(self, name: str) -> str | None:
         """An optional endpoint; one that cannot be used is left out, as if it were absent."""

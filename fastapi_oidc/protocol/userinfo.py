@@ -5,7 +5,9 @@ from __future__ import annotations
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import optional_numeric_date, require_issuer
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.tenants import Tenants
 
 
 def accept_userinfo(document: object, *, sub: str) -> Claims:
@@ -15,13 +17,22 @@ def accept_userinfo(document: object, *, sub: str) -> Claims:
     """
     if not isinstance(document, dict):
         raise ProtocolViolation(Code.USERINFO_MALFORMED, "the response is not a JSON object")
-    if document.get("sub") != sub:
-        raise ProtocolViolation(Code.USERINFO_SUBJECT, "sub is not that of the ID token")
+    found = document.get("sub")
+    if found != sub:
+        raise ProtocolViolation(
+            Code.USERINFO_SUBJECT, f"sub is {shown(found)}, that of the ID token {shown(sub)}"
+        )
     return document
 
 
 def accept_signed_userinfo(
-    claims: Claims, *, sub: str, issuer: str, client_id: str, at: Instant
+    claims: Claims,
+    *,
+    sub: str,
+    issuer: str,
+    client_id: str,
+    at: Instant,
+    tenants: Tenants | None = None,
 ) -> Claims:
     """As `accept_userinfo`, for the claims of a verified JWT.
 
@@ -29,10 +40,12 @@ def accept_signed_userinfo(
     (userinfo.*).
     """
     if claims.get("iss") is not None:
-        require_issuer(claims, issuer, Code.USERINFO_ISSUER)
+        require_issuer(claims, issuer, Code.USERINFO_ISSUER, tenants=tenants)
     aud = claims.get("aud")
     if aud is not None and client_id not in (aud if isinstance(aud, list) else [aud]):
-        raise ProtocolViolation(Code.USERINFO_AUDIENCE, "aud has not this client")
+        raise ProtocolViolation(
+            Code.USERINFO_AUDIENCE, f"aud is {shown(aud)}, the client {shown(client_id)}"
+        )
     require_in_time(claims, at)
     return accept_userinfo(dict(claims), sub=sub)
 
@@ -42,6 +55,10 @@ def require_in_time(claims: Claims, at: Instant) -> None:
     exp = optional_numeric_date(claims, "exp", Code.USERINFO_EXPIRED)
     nbf = optional_numeric_date(claims, "nbf", Code.USERINFO_EXPIRED)
     if exp is not None and at.is_past(exp):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, "exp is past", exp=exp, now=at.now)
+        raise ProtocolViolation(
+            Code.USERINFO_EXPIRED, f"exp was {at.now - exp} s ago by this clock"
+        )
     if nbf is not None and at.is_ahead(nbf):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, "nbf is ahead", nbf=nbf, now=at.now)
+        raise ProtocolViolation(
+            Code.USERINFO_EXPIRED, f"nbf is {nbf - at.now} s ahead of this clock"
+        )

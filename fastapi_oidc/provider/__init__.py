@@ -2,6 +2,7 @@
 
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.keys import Undecided, VerifiedToken
+from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
-__all__ = ["LONGEST_EXCHANGE", "Provider", "Undecided", "VerifiedToken", "deadline"]
+__all__ = ["LONGEST_EXCHANGE", "HTTPOptions", "Provider", "Undecided", "VerifiedToken", "deadline"]

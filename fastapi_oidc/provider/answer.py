@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.error_text import cleaned, without
 from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
 
 _JSON: Final = "application/json"
@@ -14,12 +15,16 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One complete answer; `url` is without its query, the body may hold tokens."""
+    """One complete answer; `url` is without its query, the body may hold tokens.
+
+    `sent` are the secrets of the request, which some OPs repeat in their words about it.
+    """
 
     url: str
     status: int
     media_type: str
     body: bytes = field(repr=False)
+    sent: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def is_json(self) -> bool:
@@ -66,15 +71,24 @@ class Answer:
     def require_status(self, *expected: int) -> None:
         """Refuse any other status with provider.status."""
         if self.status not in expected:
-            raise ProviderError(
-                Code.PROVIDER_STATUS, f"HTTP {self.status}", url=self.url, status=self.status
-            )
+            said = self._words_of_refusal()
+            explanation = f"HTTP {self.status}{said and ': '}{said}"
+            raise ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
 
     def require_no_redirect(self) -> None:
         """Refuse 3xx: a redirect would carry credentials to a place nobody configured."""
         if 300 <= self.status < 400:
             explanation = f"HTTP {self.status}; redirects are not followed"
             raise ProviderError(Code.PROVIDER_REDIRECTED, explanation, url=self.url)
+
+    def _words_of_refusal(self) -> str:
+        """The OP's `error` and `error_description` (RFC 6749 5.2; RFC 6750 3.1 in its body)."""
+        document = self.document_or_none()
+        members = document if isinstance(document, dict) else {}
+        texts = [members.get(name) for name in ("error", "error_description")]
+        return " - ".join(
+            cleaned(without(text, self.sent)) for text in texts if isinstance(text, str)
+        )
 
     def _malformed(self, explanation: str) -> ProviderError:
         return ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=self.url)

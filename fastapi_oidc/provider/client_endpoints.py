@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Literal
 
@@ -89,15 +89,19 @@ class ClientEndpoints:
             audience=audiences[self._assertion_audience],
         )
         answer = await self._http.post(
-            endpoint, authenticated.form, authenticated.headers, patience=patience
+            endpoint,
+            authenticated.form,
+            authenticated.headers,
+            sent=self._secrets(authenticated.form),
+            patience=patience,
         )
-        _require_no_refusal(answer, self._secrets(authenticated.form))
+        _require_no_refusal(answer)
         return answer
 
-    def _secrets(self, form: Mapping[str, str]) -> list[str]:
+    def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
         """What must not come back in the OP's words about a request."""
         sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
-        return [*sent, self._client_secret] if self._client_secret else sent
+        return (*sent, self._client_secret or "")
 
 
 def _required(endpoint: str | None, purpose: str) -> str:
@@ -107,7 +111,7 @@ def _required(endpoint: str | None, purpose: str) -> str:
     return endpoint
 
 
-def _require_no_refusal(answer: Answer, sent: Sequence[str]) -> None:
+def _require_no_refusal(answer: Answer) -> None:
     """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later"."""
     if 400 <= answer.status < 500 and answer.status not in _TRY_LATER:
-        raise refusal(answer.document_or_none(), answer.status, url=answer.url, sent=sent)
+        raise refusal(answer.document_or_none(), answer.status, url=answer.url, sent=answer.sent)

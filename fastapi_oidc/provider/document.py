@@ -102,7 +102,7 @@ class Document(Generic[T]):
         if failure is not None:
             raise ProviderError(
                 Code.PROVIDER_UNAVAILABLE,
-                f"not tried again within {FAILURE_LIFETIME} seconds of {failure}",
+                f"not tried again within {FAILURE_LIFETIME} s of {failure}",
                 **failure.details,
             ) from failure
         return await self._flights.run(_FETCH, self._fetch_and_keep)
@@ -124,7 +124,7 @@ class Document(Generic[T]):
         self._failures.set(_STALE, error, ends=now + STALE_PAUSE)
         age = now + STALE_LIFETIME - self._kept.ends(_LAST_KNOWN)
         if age < STALE_LIFETIME:
-            _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error)
+            _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error.account)
 
     def _of(self, entries: Expiring[str, V], name: str, lifetime: int) -> V | None:
         """The entry; an end farther off than `lifetime` is from before a clock was set back."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import httpx
 
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.error_text import without
 from fastapi_oidc.provider.answer import Answer
+from fastapi_oidc.provider.cause import cause_of
 from fastapi_oidc.provider.deadline import deadline
+from fastapi_oidc.provider.options import HTTPOptions
 
 _KEEP_ALIVE: Final = 3.0
 """Seconds an idle connection is kept: less than the five after which common servers close theirs,
@@ -20,9 +24,8 @@ because a request that meets the closing of its connection is not repeated."""
 class HTTPClient:
     """Sends requests to the OP within limits; it follows no redirect and keeps no cookie.
 
-    `timeout` is seconds for a whole exchange, name look-up to last byte. Proxies and certificate
-    authorities come from the environment (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`), as with
-    other programs of the host; a `transport` replaces all of that. Making one does no I/O.
+    `timeout` is seconds for a whole exchange, name look-up to last byte. A `transport` replaces the
+    network and its `options`. Making one reads the files that these name, and does no other I/O.
     """
 
     def __init__(
@@ -31,10 +34,13 @@ class HTTPClient:
         timeout: float = 10.0,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
+        options: HTTPOptions | None = None,
     ) -> None:
         self._timeout = timeout
         self._max_answer_bytes = max_answer_bytes
         self._transport = transport
+        self._options = options or HTTPOptions()
+        self._verify = self._options.verification()
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -46,7 +52,8 @@ class HTTPClient:
         headers = {"Accept": accept}
         if bearer is not None:
             headers["Authorization"] = f"Bearer {bearer}"
-        return await self._exchange(httpx.Request("GET", url, headers=headers), attempts=2)
+        sent = () if bearer is None else (bearer,)
+        return await self._exchange("GET", url, headers=headers, sent=sent, attempts=2)
 
     async def post(
         self,
@@ -54,17 +61,19 @@ class HTTPClient:
         form: Mapping[str, str],
         headers: Mapping[str, str],
         *,
+        sent: tuple[str, ...] = (),
         patience: float | None = None,
     ) -> Answer:
         """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
 
-        The answer may have any status that is no redirect. With `patience`, the answer is awaited
-        for so many seconds; connecting is limited by `timeout` all the same.
+        The answer may have any status that is no redirect. `sent` are the secrets in the request.
+        With `patience`, the answer is awaited for so many seconds; connecting is limited by
+        `timeout` all the same.
         """
-        request = httpx.Request(
-            "POST", url, data=dict(form), headers={"Accept": "application/json", **headers}
+        headers = {"Accept": "application/json", **headers}
+        return await self._exchange(
+            "POST", url, headers=headers, form=form, sent=sent, patience=patience
         )
-        return await self._exchange(request, attempts=1, patience=patience)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
@@ -73,19 +82,28 @@ class HTTPClient:
             await client.aclose()
 
     async def _exchange(
-        self, request: httpx.Request, *, attempts: int, patience: float | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None = None,
+        sent: tuple[str, ...] = (),
+        attempts: int = 1,
+        patience: float | None = None,
     ) -> Answer:
         """Bound all attempts together and translate every failure of the network."""
-        where = str(request.url.copy_with(query=None))
+        where = url.partition("?")[0]
         try:
+            request = httpx.Request(method, url, headers=headers, data=form and dict(form))
             async with deadline(patience or self._timeout, url=where):
                 answer = await self._attempt(request, attempts)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
-            raise ProviderError(code, type(error).__name__, url=where) from error
+            raise ProviderError(code, without(cause_of(error), sent), url=where) from error
         answer.require_no_redirect()
-        return answer
+        return replace(answer, sent=sent)
 
     async def _attempt(self, request: httpx.Request, attempts: int) -> Answer:
         while True:
@@ -135,10 +153,17 @@ class HTTPClient:
     def _new_client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             transport=self._transport,
+            verify=self._verify,
+            proxy=self._options.proxy,
+            trust_env=self._options.trust_env,
             follow_redirects=False,
             # The deadline of the exchange holds for all of it; one may be longer than connecting.
             timeout=httpx.Timeout(None, connect=self._timeout, pool=self._timeout),
-            limits=httpx.Limits(max_keepalive_connections=20, keepalive_expiry=_KEEP_ALIVE),
+            limits=httpx.Limits(
+                max_connections=self._options.max_connections,
+                max_keepalive_connections=20,
+                keepalive_expiry=_KEEP_ALIVE,
+            ),
         )
 
 

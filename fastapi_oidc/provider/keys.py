@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -59,51 +60,65 @@ class TokenVerifier:
 
     async def prepare(self) -> None:
         """Keys are at hand afterwards; raises ProviderError when there have never been any."""
-        if self._needs_keys:
+        if _need_keys(self._algorithms):
             await self._keys.get()
 
-    async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
-        """The claims under a good signature by one of the pinned algorithms.
+    async def verify(
+        self,
+        token: str,
+        *,
+        sender: Sender = "provider",
+        algorithms: frozenset[str] | None = None,
+        setting: str = "id_token_signing_algorithms",
+    ) -> VerifiedToken:
+        """The claims under a good signature by one of the pinned `algorithms`.
 
-        A key the OP has published since is found by reading its keys again (OpenID Connect Core
-        10.1.1), one that it replaced under the same name too. Raises ProtocolViolation (`jws`
-        codes), Undecided, or the ProviderError of keys that cannot be had.
+        Without any it is those of ID tokens; `setting` is where they are pinned. A key the OP has
+        published since is found by reading its keys again (OpenID Connect Core 10.1.1), one that it
+        replaced under the same name too. Raises ProtocolViolation (`jws` codes), Undecided, or the
+        ProviderError of keys that cannot be had.
         """
-        jws = CompactJWS.parse(token)
-        if not self._needs_keys:
-            return self._verified(jws, JsonWebKeySet(()))
+        jws, pinned = CompactJWS.parse(token), algorithms or self._algorithms
+
+        def verified(keys: JsonWebKeySet) -> VerifiedToken:
+            claims = verified_claims(
+                jws, keys, algorithms=pinned, client_secret=self._client_secret, setting=setting
+            )
+            return VerifiedToken(jws.typ, jws.algorithm, claims)
+
+        if not _need_keys(pinned):
+            return verified(JsonWebKeySet(()))
+        return await self._verified(verified, sender)
+
+    async def _verified(
+        self, verified: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
+    ) -> VerifiedToken:
+        """By the keys at hand, else by newer ones."""
         keys = await self._keys.get()
         try:
-            return self._verified(jws, keys)
+            return verified(keys)
         except Unverified as miss:
             newer = await self._keys.newer_than(keys, asker=sender)
             if newer is keys:
-                explanation = f"{miss.explanation}; too early to read the provider's keys again"
-                raise Undecided(miss.code, explanation, **miss.details) from None
-        return self._verified_by_newest(jws, newer)
-
-    @property
-    def _needs_keys(self) -> bool:
-        return any(ALGORITHMS[name].key_type != "oct" for name in self._algorithms)
-
-    def _verified_by_newest(self, jws: CompactJWS, keys: JsonWebKeySet) -> VerifiedToken:
+                raise _undecided(miss, "too early to read the provider's keys again") from None
         try:
-            return self._verified(jws, keys)
+            return verified(newer)
         except Unverified as miss:
             # A wrong signature is final; a key may be used before all servers of the OP publish it.
             if miss.code is Code.JWS_SIGNATURE:
                 raise
-            explanation = f"{miss.explanation}, also after the provider's keys were read again"
-            raise Undecided(miss.code, explanation, **miss.details) from None
-
-    def _verified(self, jws: CompactJWS, keys: JsonWebKeySet) -> VerifiedToken:
-        claims = verified_claims(
-            jws, keys, algorithms=self._algorithms, client_secret=self._client_secret
-        )
-        return VerifiedToken(jws.typ, jws.algorithm, claims)
+            raise _undecided(miss, "the provider's keys were read again") from None
 
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri
         answer = await self._http.get(url, accept=_ACCEPT)
         answer.require_status(200)
         return JsonWebKeySet.parse(answer.published_document())
+
+
+def _need_keys(algorithms: frozenset[str]) -> bool:
+    return any(ALGORITHMS[name].key_type != "oct" for name in algorithms)
+
+
+def _undecided(miss: Unverified, why: str) -> Undecided:
+    return Undecided(miss.code, f"{miss.explanation}; {why}", **miss.details)

@@ -15,6 +15,7 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
+from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.protocol.token import (
     TokenResponse,
     authorization_code_grant,
@@ -26,6 +27,7 @@ from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
+from fastapi_oidc.provider.options import HTTPOptions
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
@@ -56,14 +58,20 @@ class Provider:
         timeout: float = 10.0,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
+        http: HTTPOptions | None = None,
+        tenants: Tenants | None = None,
+        userinfo_algorithms: frozenset[str] | None = None,
     ) -> None:
         self._issuer = issuer
         self._client_id = client_id
         self._allow_insecure_http = allow_insecure_http
+        self._mutual_tls = http is not None and http.shows_certificate
+        self._tenants = tenants
+        self._userinfo_algorithms = userinfo_algorithms or algorithms
         self._timeout = timeout
         self._clock = clock
         self._http = HTTPClient(
-            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport
+            timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, options=http
         )
         # Two documents that are stale leave each call half of its time.
         patience = min(STALE_PATIENCE, timeout / 4)
@@ -174,13 +182,18 @@ class Provider:
         answer.require_status(200)
         if not answer.is_jwt:
             return accept_userinfo(answer.document(), sub=sub)
-        token = await self._verifier.verify(answer.text())
+        token = await self._verifier.verify(
+            answer.text(),
+            algorithms=self._userinfo_algorithms,
+            setting="userinfo_signing_algorithms",
+        )
         return accept_signed_userinfo(
             token.claims,
             sub=sub,
             issuer=self._issuer,
             client_id=self._client_id,
             at=self._clock.instant(),
+            tenants=self._tenants,
         )
 
     async def _fetch_metadata(self) -> ProviderMetadata:
@@ -190,6 +203,8 @@ class Provider:
             answer.published_document(),
             issuer=self._issuer,
             allow_insecure_http=self._allow_insecure_http,
+            mutual_tls=self._mutual_tls,
+            tenants=self._tenants,
         )
         for fault in metadata.ignored:
             _logger.warning("%s: %s; it counts as absent", answer.url, fault)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, secret_key
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
@@ -25,13 +26,15 @@ def verified_claims(
     *,
     algorithms: AbstractSet[str],
     client_secret: str | None,
+    setting: str = "id_token_signing_algorithms",
 ) -> Claims:
     """The claims of `token`, whose signature is by the OP (RFC 7515 5.2; Core 3.1.3.7 rules 6-8).
 
-    `algorithms` are those the client registration pins. Raises ProtocolViolation:
-    jws.algorithm, jws.signature or jws.claims_malformed; Unverified when newer keys may help.
+    `algorithms` are those the client registration pins, by the `setting` of that name. Raises
+    ProtocolViolation: jws.algorithm, jws.signature or jws.claims_malformed; Unverified when newer
+    keys may help.
     """
-    algorithm = _pinned(token, algorithms)
+    algorithm = _pinned(token, algorithms, setting)
     if algorithm.key_type == "oct":
         _require_secret_signature(token, algorithm, client_secret)
     else:
@@ -39,10 +42,14 @@ def verified_claims(
     return token.claims()
 
 
-def _pinned(token: CompactJWS, algorithms: AbstractSet[str]) -> Algorithm:
+def _pinned(token: CompactJWS, algorithms: AbstractSet[str], setting: str) -> Algorithm:
     algorithm = ALGORITHMS.get(token.algorithm) if token.algorithm in algorithms else None
     if algorithm is None:
-        raise ProtocolViolation(Code.JWS_ALGORITHM, "signed with an algorithm that is not pinned")
+        raise ProtocolViolation(
+            Code.JWS_ALGORITHM,
+            f"signed with {shown(token.algorithm)}, pinned are {shown(sorted(algorithms))}",
+            setting=setting,
+        )
     return algorithm
 
 
@@ -60,6 +67,8 @@ def _require_secret_signature(
 def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
     candidates = keys.verifiers(algorithm.name, token.kid)
     if not candidates:
-        raise Unverified(Code.JWS_KEY_MISSING, "no key of the set suits", algorithm=algorithm.name)
+        raise Unverified(
+            Code.JWS_KEY_MISSING, f"no key for {algorithm.name} with kid {shown(token.kid)}"
+        )
     if not any(key.verify(token.signing_input, token.signature) for key in candidates):
         raise Unverified(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")

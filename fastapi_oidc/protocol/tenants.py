@@ -1,0 +1,61 @@
+"""A provider whose one address stands for many issuers: Microsoft Entra's `common` endpoints.
+
+Its metadata name a template of an issuer, and each ID token the issuer of the tenant it belongs to
+(Microsoft identity platform, "OpenID Connect on the Microsoft identity platform").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Self
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.json import Claims
+
+ANY_TENANT: Final = "*"
+"""Stands for every tenant there is."""
+PLACEHOLDER: Final = "{tenantid}"
+
+_SHARED: Final = re.compile(r"/(?:common|organizations)(?=/|$)")
+_TENANT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Whose tokens are accepted from a shared endpoint; `allowed` is None for everybody's."""
+
+    template: str
+    allowed: frozenset[str] | None
+
+    @classmethod
+    def of(cls, issuer: str, names: Collection[str]) -> Self:
+        """The tenants `names` (lower-case GUIDs, or `*` alone) behind the shared `issuer`.
+
+        Raises ConfigurationError (configuration.invalid).
+        """
+        if len(_SHARED.findall(issuer)) != 1:
+            raise _invalid("allowed_tenants is for an issuer with /common or /organizations")
+        wrong = [name for name in names if not _TENANT.fullmatch(name)]
+        if wrong and tuple(names) != (ANY_TENANT,):
+            raise _invalid(f"{shown(wrong[0])} in allowed_tenants is no tenant id in lower case")
+        template = _SHARED.sub(f"/{PLACEHOLDER}", issuer)
+        return cls(template, None if wrong else frozenset(names))
+
+    def require(self, claims: Claims, code: Code) -> None:
+        """`tid` is an allowed tenant, and `iss` the issuer of exactly that one."""
+        tenant = claims.get("tid")
+        if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+            raise ProtocolViolation(code, f"tid is {shown(tenant)}, no tenant id")
+        if self.allowed is not None and tenant not in self.allowed:
+            raise ProtocolViolation(code, f"tid is {shown(tenant)}, which allowed_tenants has not")
+        expected = self.template.replace(PLACEHOLDER, tenant)
+        if claims.get("iss") != expected:
+            found = shown(claims.get("iss"))
+            raise ProtocolViolation(code, f"iss is {found}, not {shown(expected)} as tid says")
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

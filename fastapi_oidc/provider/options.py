@@ -1,0 +1,67 @@
+"""How the connections to one provider are made, where the defaults do not do."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from fastapi_oidc.errors import Code, ConfigurationError
+
+File: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HTTPOptions:
+    """What `OIDC(..., http=...)` takes to reach its provider.
+
+    `ca_file` is a PEM file of the authorities that are trusted, and no others. A client certificate
+    (PEM, with its key in the same file or in `client_certificate_key_file`) is shown to the
+    provider, at its `mtls_endpoint_aliases` where it has them (RFC 8705); with an `ssl_context`,
+    which replaces these files, `mutual_tls` says whether it has one. `proxy` is a URL; without it,
+    and with `trust_env`, the proxy and the authorities of the environment are used (`HTTPS_PROXY`,
+    `NO_PROXY`, `SSL_CERT_FILE`). `max_connections` limits the connections that are open at once.
+    """
+
+    ca_file: File | None = None
+    client_certificate_file: File | None = None
+    client_certificate_key_file: File | None = None
+    client_certificate_password: str | None = field(default=None, repr=False)
+    ssl_context: ssl.SSLContext | None = None
+    mutual_tls: bool = False
+    proxy: str | None = field(default=None, repr=False)
+    trust_env: bool = True
+    max_connections: int | None = None
+
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether the endpoints for clients with a certificate are the ones to ask."""
+        return self.mutual_tls or self.client_certificate_file is not None
+
+    def verification(self) -> ssl.SSLContext | bool:
+        """What httpx takes as `verify`.
+
+        Raises ConfigurationError (configuration.key_unusable) for files that cannot be used.
+        """
+        if self.ssl_context is not None:
+            return self.ssl_context
+        if self.ca_file is None and self.client_certificate_file is None:
+            return True
+        try:
+            return self._context()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
+            explanation = f"ca_file or client_certificate_file cannot be used: {reason}"
+            raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if self.client_certificate_file is not None:
+            context.load_cert_chain(
+                self.client_certificate_file,
+                self.client_certificate_key_file,
+                # Without a password OpenSSL would ask for one at the terminal.
+                self.client_certificate_password or "",
+            )
+        return context

@@ -1,0 +1,86 @@
+"""Own authorities, client certificates, proxies: how one provider is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.provider.http import HTTPClient
+from tests.oidc.provider.certificates import Authority, listening_with_tls
+from tests.oidc.provider.sockets import listening, whole
+
+
+async def answers(writer: asyncio.StreamWriter) -> None:
+    writer.write(whole(b"ok", "Connection: close"))
+    await writer.drain()
+
+
+async def body_of(url: str, options: HTTPOptions) -> bytes:
+    http = HTTPClient(timeout=5, options=options)
+    try:
+        return (await http.get(url, accept="*/*")).body
+    finally:
+        await http.aclose()
+
+
+async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await body_of(url, options)
+    return caught.value
+
+
+async def test_an_own_authority_is_trusted_and_no_other(tmp_path: Path) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    async with listening_with_tls(answers, ours.issue("server")) as server:
+        assert await body_of(server.url, HTTPOptions(ca_file=ours.file)) == b"ok"
+        context = ssl.create_default_context(cafile=ours.file)
+        assert await body_of(server.url, HTTPOptions(ssl_context=context)) == b"ok"
+        for options in (HTTPOptions(), HTTPOptions(ca_file=other.file)):
+            error = await failure_of(server.url, options)
+            assert error.code is Code.PROVIDER_UNREACHABLE
+            assert error.explanation.startswith("the certificate is not trusted: ")
+
+
+async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server_file, client_file = authority.issue("server"), authority.issue("client")
+    with_certificate = HTTPOptions(ca_file=authority.file, client_certificate_file=client_file)
+    async with listening_with_tls(answers, server_file, clients_of=authority.file) as server:
+        assert await body_of(server.url, with_certificate) == b"ok"
+        error = await failure_of(server.url, HTTPOptions(ca_file=authority.file))
+        assert error.code is Code.PROVIDER_UNREACHABLE
+
+
+async def test_the_proxy_of_the_options_is_used_and_that_of_the_host_ignored_on_demand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with listening(answers) as proxy, listening(answers) as server:
+        await body_of("http://op.test/keys", HTTPOptions(proxy=proxy.url))
+        assert proxy.requests[0].startswith("GET http://op.test/keys HTTP/1.1")
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        await body_of(server.url, HTTPOptions(trust_env=False))
+        assert (proxy.connections, server.connections) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["ca_file", "client_certificate_file"])
+@pytest.mark.parametrize("content", [None, "no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_a_file_that_cannot_be_used_is_a_fault_of_the_configuration(
+    tmp_path: Path, name: str, content: str | None
+) -> None:
+    file = tmp_path / "file.pem"
+    if content is not None:
+        file.write_text(content)
+    options = HTTPOptions(ca_file=file) if name == "ca_file" else None
+    with pytest.raises(ConfigurationError) as caught:
+        HTTPClient(options=options or HTTPOptions(client_certificate_file=file))
+    assert caught.value.code is Code.CONFIGURATION_KEY_UNUSABLE
+
+
+def test_no_secret_of_the_options_shows() -> None:
+    options = HTTPOptions(client_certificate_password="s3cret", proxy="http://u:s3cret@proxy")
+    assert "s3cret" not in repr(options)

@@ -1,0 +1,97 @@
+"""What a log line says of a refusal, and what it never says."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastapi_oidc.errors import Code, OIDCError, ProviderError
+from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.client_auth import ClientSecretPost
+from tests.oidc.provider.op import METADATA, OP
+
+DISCOVERY = "/tenant/.well-known/openid-configuration"
+SECRETS = {
+    "code": "c0de-of-one-login",
+    "code_verifier": "v3rifier" * 6,
+    "refresh_token": "r3fresh-t0ken",
+    "access_token": "acc3ss-t0ken",
+    "client_secret": "s" * 32,
+}
+
+
+async def account_of(op: OP, call: str) -> str:
+    provider = op.provider(authentication=ClientSecretPost("console", SECRETS["client_secret"]))
+    code = AuthorizationCode(SECRETS["code"])
+    calls = {
+        "code": lambda: provider.exchange_code(code, "https://app.test/", SECRETS["code_verifier"]),
+        "refresh": lambda: provider.refresh(SECRETS["refresh_token"]),
+        "revoke": lambda: provider.revoke(SECRETS["refresh_token"], "refresh_token"),
+        "userinfo": lambda: provider.userinfo(SECRETS["access_token"], sub="alice"),
+    }
+    with pytest.raises(OIDCError) as caught:
+        await calls[call]()
+    return f"{caught.value} {caught.value.account}"
+
+
+PATHS = {"code": "/token", "refresh": "/token", "revoke": "/revoke", "userinfo": "/userinfo"}
+
+
+async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provider(op: OP) -> None:
+    document = {"error": "invalid_scope", "error_description": "offline_access is\r\nnot allowed"}
+    op.answer("/token", document, status=400)
+    assert (await account_of(op, "refresh")).endswith(
+        " the provider answered invalid_scope (offline_access is??not allowed)"
+        " (error=invalid_scope, url=https://op.test/token, status=400)"
+    )
+
+
+async def test_a_status_is_told_with_endpoint_and_the_words_of_the_provider(op: OP) -> None:
+    op.answer("/userinfo", {"error": "invalid_token", "error_description": "opaque"}, status=401)
+    assert (await account_of(op, "userinfo")).endswith(
+        "HTTP 401: invalid_token - opaque (url=https://op.test/userinfo, status=401)"
+    )
+
+
+async def test_both_issuers_are_told(op: OP) -> None:
+    op.answer(DISCOVERY, {**METADATA, "issuer": "https://op.test/tenant"})
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.explanation == (
+        "the document's issuer is 'https://op.test/tenant', "
+        "the configured 'https://op.test/tenant/'"
+    )
+
+
+@pytest.mark.parametrize("call", PATHS)
+@given(data=st.data(), status=st.sampled_from([400, 401, 403, 429, 500, 503]))
+async def test_a_provider_that_repeats_secrets_puts_none_into_the_log(
+    call: str, data: st.DataObject, status: int
+) -> None:
+    op = OP()
+    parts = st.sampled_from([*SECRETS.values(), " ", "\n", "x", "invalid_grant"])
+    text = "".join(data.draw(st.lists(parts, max_size=6)))
+    forms = st.sampled_from([{"error": text}, {"error": "x", "error_description": text}, text])
+    op.answer(PATHS[call], data.draw(forms), status=status)
+    account = await account_of(op, call)
+    sent = {
+        "code": ("code", "code_verifier", "client_secret"),
+        "refresh": ("refresh_token", "client_secret"),
+        "revoke": ("refresh_token", "client_secret"),
+        "userinfo": ("access_token",),
+    }[call]
+    assert [name for name in sent if SECRETS[name] in account] == []
+    assert account.isprintable()
+
+
+async def test_the_query_of_an_endpoint_is_not_told(op: OP) -> None:
+    token_endpoint = "https://op.test/token?key=" + quote("s3cret")
+    op.answer(DISCOVERY, {**METADATA, "token_endpoint": token_endpoint})
+    op.break_off("/token")
+    account = await account_of(op, "refresh")
+    assert "s3cret" not in account
+    assert "https://op.test/token" in account
+    assert str(Code.PROVIDER_UNREACHABLE) in account
