@@ -19,6 +19,7 @@ from fastapi_oidc.flows.outcomes import SignedIn
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.identity import StandardIdentity
@@ -50,6 +51,7 @@ __all__ = [
     "EndReason",
     "Event",
     "EventName",
+    "HTTPOptions",
     "IdentityContext",
     "LoginOptions",
     "LogoutOptions",

@@ -22,7 +22,7 @@ from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import Shared
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import HTTPOptions, Provider
 from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookie_keeper import CookieKeeper
@@ -63,6 +63,7 @@ class Parts(Generic[Identity]):
     refresh_lock: RefreshLock | None
     render_page: RenderPage | None
     on_event: EventListener | None
+    http: HTTPOptions | None
     transport: httpx.AsyncBaseTransport | None
     clock: Clock
 
@@ -78,6 +79,7 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     refresh_lock: RefreshLock | None
     render_page: RenderPage | None
     on_event: EventListener | None
+    http: HTTPOptions | None
     transport: httpx.AsyncBaseTransport | None
     clock: Clock | None
 
@@ -137,6 +139,12 @@ def _require_stores(parts: Parts[Identity]) -> None:
 
 def _provider(parts: Parts[Identity]) -> Provider:
     settings = parts.settings
+    http = parts.http or settings.http_options()
+    if "tls_client_auth" in (settings.client_auth_method or "") and not http.shows_certificate:
+        raise ConfigurationError(
+            Code.CONFIGURATION_KEY_UNUSABLE,
+            f"{settings.client_auth_method} needs client_certificate_file",
+        )
     return Provider(
         settings.issuer,
         client_id=settings.client_id,
@@ -148,6 +156,9 @@ def _provider(parts: Parts[Identity]) -> Provider:
         allow_insecure_http=settings.allow_insecure_http,
         timeout=settings.provider_timeout,
         transport=parts.transport,
+        http=http,
+        tenants=settings.tenants(),
+        userinfo_algorithms=settings.userinfo_algorithms(),
     )
 
 

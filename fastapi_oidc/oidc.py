@@ -21,6 +21,7 @@ from fastapi_oidc.flows.events import EventListener
 from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
 from fastapi_oidc.settings import OIDCSettings
@@ -52,7 +53,8 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     `StandardIdentity`. Callbacks may be sync or async, but for `on_event`, which is sync.
 
     Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
-    process. `transport` and `clock` are for tests. Raises ConfigurationError.
+    process. `http` says how the provider is reached, in place of the settings' files. `transport`
+    and `clock` are for tests. Raises ConfigurationError.
     """
 
     # A callback that may be sync or async has two readings; each overload leaves one.
@@ -110,6 +112,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         refresh_lock: RefreshLock | None = None,
         render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
+        http: HTTPOptions | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -124,6 +127,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
             refresh_lock=refresh_lock,
             render_page=render_page,
             on_event=on_event,
+            http=http,
             transport=transport,
             clock=clock or Clock(drift=settings.clock_drift),
         )

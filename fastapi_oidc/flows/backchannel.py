@@ -45,7 +45,9 @@ async def _accepted(
 ) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
     policy = party.policy
-    expected = ExpectedLogout(policy.issuer, policy.client_id, policy.trusted_audiences)
+    expected = ExpectedLogout(
+        policy.issuer, policy.client_id, policy.trusted_audiences, policy.tenants
+    )
     return accept_logout_token(
         verified.header_typ, verified.claims, expected, party.clock.instant()
     )

@@ -55,5 +55,6 @@ async def _accepted(
         access_token=tokens.access_token,
         algorithm=verified.algorithm,
         max_age=transaction.max_age,
+        tenants=party.policy.tenants,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())

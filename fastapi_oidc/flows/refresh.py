@@ -21,6 +21,7 @@ from fastapi_oidc.protocol.id_token import (
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.tenants import tenant_of
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -93,6 +94,7 @@ async def _accepted(
         nonce=NO_NONCE,
         access_token=answer.access_token,
         trusted_audiences=party.policy.trusted_audiences,
+        tenants=party.policy.tenants,
     )
     original = EarlierIdToken(
         iss=session.issuer,
@@ -101,6 +103,7 @@ async def _accepted(
         azp=session.azp,
         auth_time=session.auth_time,
         nonce=session.nonce,
+        tenant=tenant_of(session.claims) if party.policy.tenants else None,
     )
     return accept_refreshed_id_token(verified.claims, original, expected, party.clock.instant())
 

@@ -11,6 +11,7 @@ from fastapi_oidc.flows.application import Application
 from fastapi_oidc.flows.events import Announcer, Event, EventName
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.shared import Shared
+from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.keeper import Keeper
@@ -28,6 +29,7 @@ class Policy:
     scope: tuple[str, ...]
     extra_params: Mapping[str, str] = field(default_factory=dict)
     trusted_audiences: frozenset[str] = frozenset()
+    tenants: Tenants | None = None
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
     max_age: int | None = None

@@ -46,15 +46,21 @@ class Tenants:
 
     def require(self, claims: Claims, code: Code) -> None:
         """`tid` is an allowed tenant, and `iss` the issuer of exactly that one."""
-        tenant = claims.get("tid")
-        if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
-            raise ProtocolViolation(code, f"tid is {shown(tenant)}, no tenant id")
+        tenant = tenant_of(claims)
+        if tenant is None:
+            raise ProtocolViolation(code, f"tid is {shown(claims.get('tid'))}, no tenant id")
         if self.allowed is not None and tenant not in self.allowed:
             raise ProtocolViolation(code, f"tid is {shown(tenant)}, which allowed_tenants has not")
         expected = self.template.replace(PLACEHOLDER, tenant)
         if claims.get("iss") != expected:
             found = shown(claims.get("iss"))
             raise ProtocolViolation(code, f"iss is {found}, not {shown(expected)} as tid says")
+
+
+def tenant_of(claims: Claims) -> str | None:
+    """The tenant that the claims name."""
+    tenant = claims.get("tid")
+    return tenant if isinstance(tenant, str) and _TENANT.fullmatch(tenant) else None
 
 
 def _invalid(explanation: str) -> ConfigurationError:

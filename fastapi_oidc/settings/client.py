@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
 from fastapi_oidc.protocol.jose.algorithms import require_algorithms
+from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.settings.texts import pem_or_jwk, revealed
 
 
@@ -25,6 +26,14 @@ def authentication_of(method: str | None, options: Mapping[str, Any]) -> ClientA
         algorithm=options["client_assertion_algorithm"],
         key_id=options["client_private_key_id"],
     )
+
+
+def tenants_of(names: Sequence[str], options: Mapping[str, Any]) -> Tenants | None:
+    """The tenants for which the issuer stands, None for an issuer of its own.
+
+    Raises ConfigurationError.
+    """
+    return Tenants.of(options["issuer"], names) if names else None
 
 
 def algorithms_of(names: Sequence[str], options: Mapping[str, Any]) -> frozenset[str]:

@@ -10,14 +10,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fastapi_oidc.flows.relying_party import Policy
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.settings.client import algorithms_of, authentication_of
+from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.environment import DEFAULT_NAME, PREFIX, misspelt, prefix_of
 from fastapi_oidc.settings.faults import configuration_error
 from fastapi_oidc.settings.rules import require_own_credentials
 from fastapi_oidc.settings.types import (
     Algorithms,
+    AllowedTenants,
     BaseURL,
     ClientAuthMethod,
     InstanceName,
@@ -57,6 +60,8 @@ class OIDCSettings(BaseSettings):
 
     issuer: Issuer
     """The OpenID Provider's issuer identifier, exactly as it writes it itself."""
+    allowed_tenants: AllowedTenants = ()
+    """The tenant ids of a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
     client_id: str = Field(min_length=1)
     client_secret: Secret | None = None
     client_private_key: Secret | None = None
@@ -66,6 +71,11 @@ class OIDCSettings(BaseSettings):
     # After what it is checked by.
     client_auth_method: ClientAuthMethod = Field(default=None, validate_default=True)
     """None: `client_secret_basic` with a secret, `none` without."""
+    client_certificate_file: str | None = None
+    """PEM, for mutual TLS (RFC 8705); with its key, unless `client_certificate_key_file` has it."""
+    client_certificate_key_file: str | None = None
+    ca_file: str | None = None
+    """PEM of the authorities that are trusted in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
     cookie_secret: Secrets
@@ -84,6 +94,8 @@ class OIDCSettings(BaseSettings):
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
     id_token_signing_algorithms: Algorithms = ("RS256",)
+    userinfo_signing_algorithms: Algorithms | None = None
+    """None: those of ID tokens."""
     trusted_id_token_audiences: Words = ()
 
     default_return_path: ReturnPath = "/"
@@ -153,6 +165,23 @@ class OIDCSettings(BaseSettings):
         """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7)."""
         return algorithms_of(self.id_token_signing_algorithms, vars(self))
 
+    def userinfo_algorithms(self) -> frozenset[str]:
+        """The pinned algorithms of signed UserInfo (Core 5.3.2)."""
+        names = self.userinfo_signing_algorithms
+        return self.algorithms() if names is None else algorithms_of(names, vars(self))
+
+    def tenants(self) -> Tenants | None:
+        """The tenants for which `issuer` stands."""
+        return tenants_of(self.allowed_tenants, vars(self))
+
+    def http_options(self) -> HTTPOptions:
+        """How the provider is reached, unless `OIDC` is given other options."""
+        return HTTPOptions(
+            ca_file=self.ca_file,
+            client_certificate_file=self.client_certificate_file,
+            client_certificate_key_file=self.client_certificate_key_file,
+        )
+
     def authentication(self) -> ClientAuthentication:
         """How the client authenticates at the provider (Core 9)."""
         return authentication_of(self.client_auth_method, vars(self))
@@ -174,6 +203,7 @@ class OIDCSettings(BaseSettings):
             scope=tuple(dict.fromkeys(("openid", *self.scope))),
             extra_params=dict(self.extra_params),
             trusted_audiences=frozenset(self.trusted_id_token_audiences),
+            tenants=self.tenants(),
             response_mode=self.response_mode,
             use_par=self.use_par,
             max_age=self.max_age,

@@ -14,7 +14,7 @@ from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.settings import rules, texts
-from fastapi_oidc.settings.client import algorithms_of, authentication_of
+from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.faults import obeyed
 
 Value = TypeVar("Value")
@@ -68,6 +68,8 @@ ClientAuthMethod = Annotated[
         "client_secret_post",
         "client_secret_jwt",
         "private_key_jwt",
+        "tls_client_auth",
+        "self_signed_tls_client_auth",
     ]
     | None,
     _obeying_client_rule(authentication_of),
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     Secrets: TypeAlias = Secret | Sequence[Secret]
     Words: TypeAlias = Sequence[str]
     Algorithms: TypeAlias = Sequence[str]
+    AllowedTenants: TypeAlias = Sequence[str]
     Scope: TypeAlias = Sequence[str]
     Origins: TypeAlias = Sequence[str]
     Members: TypeAlias = dict[str, str]
@@ -94,6 +97,7 @@ else:
     ]
     Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(texts.words)]
     Algorithms = Annotated[Words, _obeying_client_rule(algorithms_of)]
+    AllowedTenants = Annotated[Words, _obeying_client_rule(tenants_of)]
     Scope = Annotated[Words, _obeying(rules.require_scope)]
     Origins = Annotated[Words, _obeying_url_rule(rules.require_origins)]
     Members = Annotated[

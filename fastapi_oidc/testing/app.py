@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -61,8 +62,12 @@ SERVED: Final = (
 
 def provider_app(op: ProviderState) -> Starlette:
     """The ASGI application that serves one provider."""
+    below = urlsplit(op.issuer).path.rstrip("/")
     return Starlette(
-        routes=[Route(row.path, _answering(op, row), methods=list(row.methods)) for row in SERVED]
+        routes=[
+            Route(below + row.path, _answering(op, row), methods=list(row.methods))
+            for row in SERVED
+        ]
     )
 
 

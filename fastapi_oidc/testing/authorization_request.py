@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
+from fastapi_oidc.testing.asked import AuthorizationRequest, ResponseMode, ReturnAddress
 from fastapi_oidc.testing.messages import Parameters, Refusal, required
-from fastapi_oidc.testing.registration import DevClient
 from fastapi_oidc.testing.state import ProviderState
-
-ResponseMode: TypeAlias = Literal["query", "form_post"]
 
 _PROMPTS = frozenset({"none", "login", "consent", "select_account"})
 _CHALLENGE_LENGTH = 43
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnAddress:
-    """Where answers go: only once this is known can an error be told to the client."""
-
-    client: DevClient
-    redirect_uri: str
-    state: str | None
-    response_mode: ResponseMode
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
-    """An authorization request that may be granted."""
-
-    address: ReturnAddress
-    scope: tuple[str, ...]
-    nonce: str | None
-    code_challenge: str
-    prompt: frozenset[str]
-    max_age: int | None
-    login_hint: str | None
-    id_token_hint: str | None
-
-    @property
-    def client(self) -> DevClient:
-        """The client that asks."""
-        return self.address.client
 
 
 def resolved(op: ProviderState, parameters: Parameters) -> Parameters:

@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.asked import AuthorizationRequest, ReturnAddress
 from fastapi_oidc.testing.authorization_request import (
-    AuthorizationRequest,
-    ReturnAddress,
     authorization_request,
     resolved,
     return_address,
@@ -52,9 +51,13 @@ async def authorize(op: ProviderState, request: Request) -> Response:
 async def log_in(op: ProviderState, request: Request) -> Response:
     """Signs in the user chosen on the login page; a page can be used once."""
     form = await form_parameters(request)
+    name = required(form, "user")
+    user = op.users.get(name)
+    if user is None:
+        known = ", ".join(op.users)
+        raise Refusal("access_denied", f"there is no user {name!r} here; there are: {known}")
     asked = op.logins.take(required(form, "login"))
-    user = op.users.get(required(form, "user"))
-    if asked is None or user is None:
+    if asked is None:
         raise Refusal("invalid_request", "this login page is too old: start again from the app")
     return _grant(op, asked, _signed_in(op, user, op.sessions.of(request)))
 
@@ -129,7 +132,8 @@ def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -
 def _answer(op: ProviderState, address: ReturnAddress, members: Mapping[str, str]) -> Response:
     """Sends the browser back with `members`, the state and the issuer (RFC 9207)."""
     state = {} if address.state is None else {"state": address.state}
-    edited = op.edits.edited("authorization_response", {**members, **state, "iss": op.issuer})
+    issuer = {"iss": op.issuer} if op.published_issuer == op.issuer else {}
+    edited = op.edits.edited("authorization_response", {**members, **state, **issuer})
     parameters = {name: str(value) for name, value in edited.items()}
     if address.response_mode == "form_post":
         return pages.form_post(address.redirect_uri, parameters)

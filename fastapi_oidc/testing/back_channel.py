@@ -6,7 +6,7 @@ import httpx
 
 from fastapi_oidc.testing.op_sessions import OPSession
 from fastapi_oidc.testing.record import LogoutDelivered, SignedOut
-from fastapi_oidc.testing.registration import DevClient
+from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.state import ProviderState
 from fastapi_oidc.testing.tokens import logout_token
 
@@ -19,15 +19,17 @@ async def end_session(op: ProviderState, session: OPSession, *, client_id: str |
     op.record.add(SignedOut(session.user.sub, client_id))
     for name, sid in session.sids.items():
         op.credentials.revoke_session(sid)
-        await deliver_logout(op, op.clients[name], sub=session.user.sub, sid=sid)
+        await deliver_logout(op, op.clients[name], user=session.user, sid=sid)
 
 
-async def deliver_logout(op: ProviderState, client: DevClient, *, sub: str, sid: str) -> int | None:
+async def deliver_logout(
+    op: ProviderState, client: DevClient, *, user: DevUser, sid: str
+) -> int | None:
     """Posts a logout token; returns the client's HTTP status, None when it gave no answer."""
     uri = client.backchannel_logout_uri
     if uri is None:
         return None
-    form = {"logout_token": logout_token(op, client, sub=sub, sid=sid)}
+    form = {"logout_token": logout_token(op, client, user=user, sid=sid)}
     status = await _posted(op.back_channel_transport, uri, form)
     op.record.add(LogoutDelivered(client.client_id, uri, status))
     return status

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.asked import LogoutRequest
 from fastapi_oidc.testing.back_channel import end_session
 from fastapi_oidc.testing.grants import Grant
 from fastapi_oidc.testing.messages import (
@@ -20,22 +20,8 @@ from fastapi_oidc.testing.messages import (
     required,
 )
 from fastapi_oidc.testing.op_sessions import OPSession
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient
 from fastapi_oidc.testing.state import ProviderState
-
-
-@dataclass(frozen=True, slots=True)
-class LogoutRequest:
-    """A client's wish to sign the user out, and where the browser goes afterwards."""
-
-    client: DevClient | None
-    hinted_user: DevUser | None
-    return_url: str | None
-
-    @property
-    def client_id(self) -> str | None:
-        """The client that asked, when it said so."""
-        return self.client.client_id if self.client else None
 
 
 async def request_logout(op: ProviderState, request: Request) -> Response:

@@ -24,9 +24,11 @@ PATHS = {
 
 async def metadata(op: ProviderState, request: Request) -> Response:
     """The discovery document."""
-    members: dict[str, JsonValue] = {"issuer": op.issuer}
+    members: dict[str, JsonValue] = {"issuer": op.published_issuer}
     members |= {name: op.url(path) for name, path in PATHS.items()}
     members |= _abilities()
+    # A shared endpoint has no single issuer that an authorization response could name (RFC 9207).
+    members["authorization_response_iss_parameter_supported"] = op.published_issuer == op.issuer
     return JSONResponse(op.edits.edited("metadata", members))
 
 
@@ -52,7 +54,6 @@ def _abilities() -> dict[str, JsonValue]:
         "prompt_values_supported": ["none", "login", "consent", "select_account"],
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
-        "authorization_response_iss_parameter_supported": True,
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,
     }

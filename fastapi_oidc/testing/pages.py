@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse
 
-from fastapi_oidc.testing.authorization_request import AuthorizationRequest
+from fastapi_oidc.testing.asked import AuthorizationRequest
 from fastapi_oidc.testing.messages import NO_STORE, Refusal
 from fastapi_oidc.testing.registration import DevUser
 from fastapi_oidc.testing.style import STYLE
@@ -36,8 +36,8 @@ def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str
         "Sign in",
         f"""<h1>Sign in</h1>
 <p class="to">to <strong>{escape(asked.client.client_id)}</strong> at {escape(where)}</p>
-<form method="post" action="/log-in">{hidden}{people}</form>
-<form method="post" action="/decline">{hidden}
+<form method="post" action="log-in">{hidden}{people}</form>
+<form method="post" action="decline">{hidden}
 <button class="quiet">Do not sign in</button></form>""",
         asks="login",
     )
@@ -49,7 +49,7 @@ def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
         "Sign out",
         f"""<h1>Sign out?</h1>
 <p class="to">You are signed in as <strong>{escape(user.display_name)}</strong>.</p>
-<form method="post" action="/confirm-logout">{_hidden("logout", logout_name)}
+<form method="post" action="confirm-logout">{_hidden("logout", logout_name)}
 <button class="main">Sign out</button></form>""",
         asks="logout",
     )

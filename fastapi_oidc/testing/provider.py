@@ -51,7 +51,7 @@ class DevProvider:
 
     @property
     def issuer(self) -> str:
-        """The issuer: that of the constructor, or of the socket once served."""
+        """The issuer: that of the constructor, or of the socket once served, with the same path."""
         return self._state.issuer
 
     @property

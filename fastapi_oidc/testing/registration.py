@@ -30,12 +30,17 @@ _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class DevUser:
-    """A person who can sign in; `claims` are added to the ID token and to UserInfo."""
+    """A person who can sign in; `claims` are added to the ID token and to UserInfo.
+
+    With a `tenant` (a GUID) the tokens about this person are those of Microsoft Entra: of the
+    tenant's own issuer, for which the provider's issuer with `/common` or `/organizations` stands.
+    """
 
     sub: str
     name: str = ""
     email: str | None = None
     claims: Mapping[str, JsonValue] = field(default_factory=dict)
+    tenant: str | None = None
 
     @property
     def display_name(self) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -22,7 +23,8 @@ _logger = logging.getLogger(__name__)
 def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
     """Serves `app` on 127.0.0.1 and makes that address the issuer."""
     listener = socket.create_server(("127.0.0.1", port))
-    op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    path = urlsplit(op.issuer).path.rstrip("/")
+    op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}{path}"
     server = _server(app)
     thread = Thread(target=server.run, args=([listener],), name="DevProvider", daemon=True)
     thread.start()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import httpx
+from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.testing.asked import AuthorizationRequest, LogoutRequest
 from fastapi_oidc.testing.edits import Edits
 from fastapi_oidc.testing.faults import Faults
 from fastapi_oidc.testing.grants import Credentials, SingleUse
@@ -16,10 +18,6 @@ from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.op_sessions import OPSessions
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevUser
-
-if TYPE_CHECKING:
-    from fastapi_oidc.testing.authorization_request import AuthorizationRequest
-    from fastapi_oidc.testing.end_session import LogoutRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,21 @@ class ProviderState:
         self.pushed = SingleUse(self.clock, lifetime=self.lifetimes.pushed_request, prefix=prefix)
         self.logins = SingleUse(self.clock, lifetime=page)
         self.logouts = SingleUse(self.clock, lifetime=page)
+
+    @property
+    def published_issuer(self) -> str:
+        """The issuer of the metadata: a template when the users belong to tenants."""
+        is_shared = any(user.tenant for user in self.users.values())
+        return self._of_tenant("{tenantid}") if is_shared else self.issuer
+
+    def issuer_claims(self, user: DevUser) -> dict[str, JsonValue]:
+        """`iss`, and `tid` when the user belongs to a tenant."""
+        if user.tenant is None:
+            return {"iss": self.issuer}
+        return {"iss": self._of_tenant(user.tenant), "tid": user.tenant}
+
+    def _of_tenant(self, tenant: str) -> str:
+        return re.sub("/(common|organizations)(?=/|$)", f"/{tenant}", self.issuer)
 
     def url(self, path: str) -> str:
         """The absolute URL of one of the provider's paths."""

@@ -7,7 +7,7 @@ import secrets
 from pydantic import JsonValue
 
 from fastapi_oidc.testing.grants import Credential, Grant
-from fastapi_oidc.testing.registration import DevClient
+from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.signatures import half_hash
 from fastapi_oidc.testing.state import ProviderState
 
@@ -43,16 +43,19 @@ def id_token(
 ) -> str:
     """A signed ID token (Core 2); its hash is kept because it may come back as a hint."""
     algorithm, now = grant.client.id_token_signed_response_alg, op.clock.now()
-    claims: dict[str, JsonValue] = grant.user.claims_for(scope) | {
-        "iss": op.issuer,
-        "sub": grant.user.sub,
-        "aud": grant.client.client_id,
-        "exp": now + op.lifetimes.id_token,
-        "iat": now,
-        "auth_time": grant.auth_time,
-        "sid": grant.sid,
-        "at_hash": half_hash(algorithm, access_token),
-    }
+    claims: dict[str, JsonValue] = (
+        grant.user.claims_for(scope)
+        | op.issuer_claims(grant.user)
+        | {
+            "sub": grant.user.sub,
+            "aud": grant.client.client_id,
+            "exp": now + op.lifetimes.id_token,
+            "iat": now,
+            "auth_time": grant.auth_time,
+            "sid": grant.sid,
+            "at_hash": half_hash(algorithm, access_token),
+        }
+    )
     if nonce is not None:
         claims["nonce"] = nonce
     header = op.edits.edited("id_token_header", op.keys.header(algorithm))
@@ -68,16 +71,15 @@ def signed_userinfo(op: ProviderState, client: DevClient, claims: dict[str, Json
     return _signed(op, client, op.keys.header(algorithm), addressed, algorithm)
 
 
-def logout_token(op: ProviderState, client: DevClient, *, sub: str, sid: str) -> str:
+def logout_token(op: ProviderState, client: DevClient, *, user: DevUser, sid: str) -> str:
     """A signed logout token (Back-Channel Logout 1.0, 2.4)."""
     algorithm, now = client.id_token_signed_response_alg, op.clock.now()
-    claims: dict[str, JsonValue] = {
-        "iss": op.issuer,
+    claims: dict[str, JsonValue] = op.issuer_claims(user) | {
         "aud": client.client_id,
         "iat": now,
         "exp": now + op.lifetimes.logout_token,
         "jti": secrets.token_urlsafe(12),
-        "sub": sub,
+        "sub": user.sub,
         "sid": sid,
         "events": {LOGOUT_EVENT: {}},
     }

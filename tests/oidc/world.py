@@ -70,6 +70,7 @@ def make_world(
     *,
     settings: dict[str, Any] | None = None,
     client: dict[str, Any] | None = None,
+    provider: dict[str, Any] | None = None,
     lifetimes: Lifetimes | None = None,
     mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None = None,
     middleware: dict[str, Any] | None = None,
@@ -86,12 +87,13 @@ def make_world(
         "post_logout_redirect_uris": [f"{BASE_URL}/auth/logged-out"],
         "backchannel_logout_uri": f"{BASE_URL}/auth/backchannel-logout",
     }
-    op = DevProvider(
-        users=[DevUser("alice", "Alice", "alice@example.com"), DevUser("bob", "Bob")],
-        clients=[DevClient(**(registration | (client or {})))],
-        clock=clock,
-        lifetimes=lifetimes,
-    )
+    described: dict[str, Any] = {
+        "users": [DevUser("alice", "Alice", "alice@example.com"), DevUser("bob", "Bob")],
+        "clients": [DevClient(**(registration | (client or {})))],
+        "clock": clock,
+        "lifetimes": lifetimes,
+    }
+    op = DevProvider(**(described | (provider or {})))
     chosen = {
         "issuer": op.issuer,
         "client_id": "app",

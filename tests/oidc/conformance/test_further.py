@@ -24,7 +24,7 @@ def with_issuer_promised(op: SuiteOP) -> None:
 async def must_refuse_response(rp: RelyingParty, code: Code) -> None:
     """The response is refused before the code is used."""
     await rp.must_refuse(code)
-    assert rp.op.calls == ["metadata", "authorization"]
+    assert rp.op.calls == ["metadata", "authorization", "jwks"]
 
 
 async def test_further_happy_path_with_issuer(rp: RelyingParty) -> None:

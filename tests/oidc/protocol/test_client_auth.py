@@ -37,8 +37,10 @@ def authenticated(
     return chosen.apply(FORM, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
 
 
-def test_none_only_says_who_the_client_is() -> None:
-    assert authenticated("none") == AuthenticatedForm({}, {**FORM, "client_id": CLIENT_ID})
+@pytest.mark.parametrize("method", ["none", "tls_client_auth", "self_signed_tls_client_auth"])
+def test_without_a_secret_the_form_only_says_who_the_client_is(method: str) -> None:
+    """With a certificate, RFC 8705 2."""
+    assert authenticated(method) == AuthenticatedForm({}, {**FORM, "client_id": CLIENT_ID})
 
 
 def test_basic_form_urlencodes_both_parts() -> None:
@@ -127,7 +129,7 @@ def test_no_secret_shows(method: str) -> None:
     ("method", "secret", "key", "code"),
     [
         ("", SECRET, PEM, Code.CONFIGURATION_INVALID),
-        ("tls_client_auth", SECRET, PEM, Code.CONFIGURATION_INVALID),
+        ("client_secret_magic", SECRET, PEM, Code.CONFIGURATION_INVALID),
         ("client_secret_basic", None, PEM, Code.CONFIGURATION_INVALID),
         ("client_secret_basic", "", PEM, Code.CONFIGURATION_INVALID),
         ("client_secret_post", None, PEM, Code.CONFIGURATION_INVALID),

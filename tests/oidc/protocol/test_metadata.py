@@ -7,6 +7,7 @@ import pytest
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url, require_issuer_url
+from fastapi_oidc.protocol.tenants import Tenants
 from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, refused
 
 DOCUMENT: dict[str, JSON] = {
@@ -193,3 +194,64 @@ def test_an_http_issuer_must_be_allowed() -> None:
 def test_an_issuer_that_cannot_be_one_is_refused(issuer: str) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         require_issuer_url(issuer, allow_insecure_http=False)
+
+
+ALIASES: dict[str, JSON] = {
+    "token_endpoint": "https://mtls.op.test/token",
+    "userinfo_endpoint": "https://mtls.op.test/userinfo",
+    "authorization_endpoint": "https://mtls.op.test/authorize",
+    "jwks_uri": "https://mtls.op.test/jwks",
+    "issuer": "https://mtls.op.test",
+}
+
+
+def with_aliases(aliases: JSON, *, mutual_tls: bool = True) -> ProviderMetadata:
+    document = changed(DOCUMENT, {"mtls_endpoint_aliases": aliases})
+    return ProviderMetadata.parse(document, issuer=ISSUER, mutual_tls=mutual_tls)
+
+
+def test_a_client_with_a_certificate_asks_the_aliases_of_what_it_asks_itself() -> None:
+    metadata = with_aliases(ALIASES)
+    assert metadata.token_endpoint == "https://mtls.op.test/token"
+    assert metadata.userinfo_endpoint == "https://mtls.op.test/userinfo"
+    assert metadata.authorization_endpoint == DOCUMENT["authorization_endpoint"]
+    assert (metadata.jwks_uri, metadata.issuer) == (DOCUMENT["jwks_uri"], ISSUER)
+
+
+@pytest.mark.parametrize("aliases", [None, {}, "text", {"token_endpoint": None}])
+def test_without_aliases_the_endpoints_are_the_ordinary_ones(aliases: JSON) -> None:
+    assert with_aliases(aliases) == parse(DOCUMENT)
+
+
+def test_a_client_without_a_certificate_asks_no_alias() -> None:
+    assert with_aliases(ALIASES, mutual_tls=False) == parse(DOCUMENT)
+
+
+def test_an_alias_obeys_the_rules_of_endpoints() -> None:
+    with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
+        with_aliases({"token_endpoint": "http://op.test/token"})
+
+
+SHARED = "https://login.test/common/v2.0"
+TEMPLATE = "https://login.test/{tenantid}/v2.0"
+
+
+def of_tenants(issuer: str, tenants: Tenants | None) -> ProviderMetadata:
+    document = changed(DOCUMENT, {"issuer": issuer})
+    return ProviderMetadata.parse(document, issuer=SHARED, tenants=tenants)
+
+
+def test_a_templated_issuer_is_accepted_when_tenants_were_asked_for() -> None:
+    assert of_tenants(TEMPLATE, Tenants.of(SHARED, ["*"])).issuer == SHARED
+
+
+@pytest.mark.parametrize("issuer", [SHARED, TEMPLATE + "/", TEMPLATE.replace("login", "evil")])
+def test_a_shared_endpoint_has_exactly_the_template(issuer: str) -> None:
+    with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
+        of_tenants(issuer, Tenants.of(SHARED, ["*"]))
+
+
+def test_nobody_else_may_have_a_templated_issuer() -> None:
+    with pytest.raises(ProviderError, match="allowed_tenants") as caught:
+        of_tenants(TEMPLATE, None)
+    assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientSecretPost
+from fastapi_oidc.provider import Provider
 from tests.oidc.provider.op import METADATA, OP
 
 DISCOVERY = "/tenant/.well-known/openid-configuration"
@@ -23,17 +24,23 @@ SECRETS = {
 }
 
 
-async def account_of(op: OP, call: str) -> str:
-    provider = op.provider(authentication=ClientSecretPost("console", SECRETS["client_secret"]))
+async def made(call: str, provider: Provider) -> object:
     code = AuthorizationCode(SECRETS["code"])
-    calls = {
-        "code": lambda: provider.exchange_code(code, "https://app.test/", SECRETS["code_verifier"]),
-        "refresh": lambda: provider.refresh(SECRETS["refresh_token"]),
-        "revoke": lambda: provider.revoke(SECRETS["refresh_token"], "refresh_token"),
-        "userinfo": lambda: provider.userinfo(SECRETS["access_token"], sub="alice"),
-    }
+    match call:
+        case "code":
+            return await provider.exchange_code(code, "https://a.test/", SECRETS["code_verifier"])
+        case "refresh":
+            return await provider.refresh(SECRETS["refresh_token"])
+        case "revoke":
+            await provider.revoke(SECRETS["refresh_token"], "refresh_token")
+            return None
+    return await provider.userinfo(SECRETS["access_token"], sub="alice")
+
+
+async def account_of(op: OP, call: str) -> str:
+    authentication = ClientSecretPost("console", SECRETS["client_secret"])
     with pytest.raises(OIDCError) as caught:
-        await calls[call]()
+        await made(call, op.provider(authentication=authentication))
     return f"{caught.value} {caught.value.account}"
 
 
