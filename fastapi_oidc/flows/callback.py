@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.flows.confirm import confirmed
 from fastapi_oidc.flows.endings import end_here
 from fastapi_oidc.flows.events import Event, EventName, refused
@@ -17,7 +17,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import begun, within_limit
 from fastapi_oidc.flows.resume import living
 from fastapi_oidc.flows.standing import Changes
-from fastapi_oidc.protocol.authorization import response_state
+from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, LoginTransaction
@@ -41,24 +41,37 @@ async def complete_login(
 
     While the provider cannot be asked, nothing is used up: a reload tries again.
     """
-    changes: Changes = ()
+    used_up: Changes = ()
     silent = False
     try:
         state = response_state(callback.parameters)
+        used_up = (party.transactions.ended(state),)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
         if transaction is None or transaction.issuer != party.policy.issuer:
-            changes = (party.transactions.ended(state),)
-            return await _without_transaction(party, callback, changes)
+            return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
+        code = await _code(party, callback, transaction)
         await party.provider.prepare()
-        answer = Answer(callback.parameters, callback.cookies, transaction)
+        answer = Answer(code, callback.cookies, transaction)
         outcome = await redemptions.once(
             name_of(transaction), lambda: _redeemed(party, refresher, answer)
         )
-        return replace(outcome, changes=(party.transactions.ended(state),))
+        return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
-        return Refused(error, silent, changes)
+        return Refused(error, silent, () if isinstance(error, ProviderError) else used_up)
+
+
+async def _code(
+    party: RelyingParty[Identity], callback: Callback, transaction: LoginTransaction
+) -> AuthorizationCode:
+    metadata = await party.provider.metadata()
+    return AuthorizationCode.parse(
+        callback.parameters,
+        state=transaction.state,
+        issuer=party.policy.issuer,
+        issuer_promised=metadata.promises_authorization_response_issuer,
+    )
 
 
 async def _redeemed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -17,29 +17,22 @@ from fastapi_oidc.session.model import Identity, LoginTransaction
 class Answer:
     """One answer of the provider to one login of this browser."""
 
-    parameters: Mapping[str, Sequence[str]] = field(repr=False)
+    code: AuthorizationCode = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
     transaction: LoginTransaction
 
 
 async def evidence_of(party: RelyingParty[Identity], answer: Answer) -> tuple[Evidence, IdToken]:
     """What the code in `answer` stands for; the code is used up."""
-    metadata = await party.provider.metadata()
-    code = AuthorizationCode.parse(
-        answer.parameters,
-        state=answer.transaction.state,
-        issuer=party.policy.issuer,
-        issuer_promised=metadata.promises_authorization_response_issuer,
-    )
     tokens = await party.provider.exchange_code(
-        code, answer.transaction.redirect_uri, answer.transaction.code_verifier
+        answer.code, answer.transaction.redirect_uri, answer.transaction.code_verifier
     )
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, answer.transaction)
     user_info = None
     if party.policy.fetch_userinfo:
         user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
-    session_state = code.session_state or tokens.session_state
+    session_state = answer.code.session_state or tokens.session_state
     return Evidence(tokens, id_token, user_info, session_state, received_at), id_token
 
 
