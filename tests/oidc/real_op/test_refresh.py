@@ -49,6 +49,7 @@ def test_a_stolen_cookie_used_later_ends_the_session_of_both(
     rp.time.ahead += ALMOST_EXPIRED
     browser.me(rp)
     rightful = dict(browser.http.cookies)
+    browser.me(rp)  # the browser shows that it has the successor
     rp.time.ahead += LONGER_THAN_A_SUCCESSOR_IS_REMEMBERED
     for cookies in (stolen, rightful):
         browser.http.cookies.clear()
