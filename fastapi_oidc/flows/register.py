@@ -6,6 +6,7 @@ from typing import Final, Generic
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.once import Expiring
+from fastapi_oidc.session.endings import LATE_ANSWER
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
@@ -48,8 +49,9 @@ class Register(Generic[Identity]):
 
     def end(self, session_id: str, reason: EndReason, *, ends: int) -> None:
         """The session is over: nothing that is under way brings it back before the second `ends`,
-        its own end."""
-        self._ended.set(session_id, reason, ends=ends)
+        its own end, and no late answer takes the place of what comes after it."""
+        latest = self._clock.now() + LATE_ANSWER
+        self._ended.set(session_id, reason, ends=max(ends, latest))
         self._newest.pop(session_id)
 
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:

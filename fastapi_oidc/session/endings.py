@@ -20,6 +20,9 @@ from fastapi_oidc.session.model import (
 MINIMUM_RECORD_LIFETIME: Final = 30 * 24 * 3600
 """Seconds; so that a shorter `session_lifetime` brings no ended session back to life."""
 
+LATE_ANSWER: Final = 3600
+"""Seconds after which no answer comes any more to a request that had a session."""
+
 Key: TypeAlias = tuple[str, ...]
 Maker: TypeAlias = Literal["provider", "application"]
 
@@ -104,13 +107,16 @@ def expiry_of_record(now: int, session_lifetime: int) -> int:
 def ending_of(
     session: OIDCSession[Identity] | PreviousSession, reason: EndReason, now: int
 ) -> RevocationRecord:
-    """The record that ends this one session, kept for as long as a copy of it could open."""
+    """The record that ends this one session, kept for as long as a copy of it could open.
+
+    Of a session whose time is over, long enough for an answer that is still under way.
+    """
     return RevocationRecord(
         issuer=session.issuer,
         client_id=session.client_id,
         session_id=session.id,
         issued_at=now,
-        expires_at=session.expires_at,
+        expires_at=max(session.expires_at, now + LATE_ANSWER),
         made_by="application",
         reason=reason,
     )

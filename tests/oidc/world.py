@@ -74,10 +74,11 @@ def make_world(
     lifetimes: Lifetimes | None = None,
     mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None = None,
     middleware: dict[str, Any] | None = None,
+    time: Time | None = None,
     **options: Any,
 ) -> World:
     """A provider and an application that know each other; keywords change what a test is about."""
-    time = Time()
+    time = time or Time()
     clock = Clock(read=time)
     secret = secrets.token_urlsafe(32)
     registration = {
@@ -107,12 +108,12 @@ def make_world(
     options.setdefault("back_channel_logout_store", "memory")
     options.setdefault("transport", httpx.ASGITransport(op.app))
     oidc = OIDC(OIDCSettings(**(chosen | (settings or {}))), clock=clock, **options)
-    app = _application(oidc, mount, middleware or {})
+    app = application(oidc, mount, middleware or {})
     op.back_channel_transport = httpx.ASGITransport(app)
     return World(op, oidc, app, time, events)
 
 
-def _application(
+def application(
     oidc: OIDC[Any, Any],
     mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None,
     middleware: dict[str, Any],
