@@ -197,7 +197,8 @@ async def _ended(
     # the session, of which no other process knows.
     if kept.reference is not None or (reason == "revoked" and code is not Code.SESSION_REVOKED):
         await forget(party, kept, reason)
-    return Resumed(None, Over(kept), ended=reason)
+    # Who signed out has no cookie left of it, but maybe already that of the next session.
+    return Resumed(None, None if reason == "signed_out" else Over(kept), ended=reason)
 
 
 async def forget(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
