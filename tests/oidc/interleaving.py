@@ -11,7 +11,7 @@ import httpx
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, Event
+from fastapi_oidc import OIDC, Event, OIDCSettings
 from fastapi_oidc.testing.faults import Answer
 from tests.oidc.world import BASE_URL, World, application
 
@@ -67,12 +67,17 @@ def with_gate(gate: Gate) -> Callable[[FastAPI, OIDC[Any, Any]], None]:
 
 
 def another_process(
-    world: World, *, mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None = None, **options: Any
+    world: World,
+    *,
+    mount: Callable[[FastAPI, OIDC[Any, Any]], None] | None = None,
+    settings: OIDCSettings | None = None,
+    **options: Any,
 ) -> World:
-    """A world with the same provider, clock and settings: what they share is in `options`."""
+    """A world with the same provider and clock, and the same settings but for those given: what
+    they share is in `options`."""
     events: list[Event] = []
     oidc = OIDC(
-        world.oidc.settings,
+        settings or world.oidc.settings,
         clock=world.oidc.site.party.clock,
         transport=httpx.ASGITransport(world.op.app),
         on_event=events.append,

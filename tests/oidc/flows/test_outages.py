@@ -140,8 +140,8 @@ class Hanging:
 async def test_a_callback_that_hangs_keeps_the_identity_there_was(locked: bool) -> None:
     lock = MemoryRefreshLock() if locked else None
     settings = {"callback_timeout": 0.05}
-    options = {"resolve_identity": Hanging(), "identity_type": User, "refresh_lock": lock}
-    world = make_world(settings=settings, **options)
+    options: dict[str, Any] = {"identity_type": User, "refresh_lock": lock}
+    world = make_world(settings=settings, resolve_identity=Hanging(), **options)
     browser = await world.signed_in()
     world.time.advance(LONG_AFTER)
     answer = (await browser.get("/me")).json()

@@ -12,6 +12,7 @@ import pytest
 
 from fastapi_oidc import Code
 from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
+from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
@@ -53,6 +54,35 @@ async def test_the_same_user_renews_the_session_in_place(world: World) -> None:
     sent = world.op.record.of(AuthorizationRequested)[-1].parameters
     assert sent["prompt"] == "none"
     assert sent["id_token_hint"].startswith("ey")
+
+
+async def test_after_the_user_authenticated_again_there_the_session_is_refreshed_on(
+    world: World,
+) -> None:
+    """The refresh token of the silent answer belongs to its own ID token (Core 12.2)."""
+    browser = await world.signed_in()
+    world.time.advance(60)
+    assert outcome(await check(browser)) == ("same_user", "")
+    world.op.edits.put("id_token", lambda said: said | {"auth_time": int(world.time.now)})
+    assert outcome(await check(browser)) == ("same_user", "")
+    authenticated_at = int(world.time.now)
+    world.op.edits.put("id_token", lambda said: said | {"auth_time": authenticated_at})
+    world.time.advance(400)
+    assert (await me(browser))["generation"] == 3
+
+
+async def test_a_refresh_under_way_comes_before_a_check(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(400)
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    refreshing = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    checking = begun(check(browser))
+    held.gate.opened.set()
+    assert (await refreshing).json()["generation"] == 1
+    assert outcome(await checking) == ("same_user", "")
+    assert (await me(browser))["generation"] == 2
 
 
 async def test_another_user_changes_nothing_here(world: World) -> None:
