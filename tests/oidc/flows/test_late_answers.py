@@ -1,7 +1,7 @@
 """A slow answer that carries a session cookie, and what happened to the session meanwhile.
 
-Each test holds the answer of `/slow` back, whose request has refreshed the session, and lets something
-else happen in the same browser.
+Each test holds the answer of `/slow` back, whose request has refreshed the session, and lets
+something else happen in the same browser.
 """
 
 from __future__ import annotations

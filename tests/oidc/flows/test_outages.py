@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -102,7 +103,7 @@ async def test_pauses_grow_to_a_minute_and_stay_there() -> None:
         if world.op.record.calls["token"] > calls:
             attempts.append(world.time.now)
         world.time.advance(1)
-    pauses = [after - before for before, after in zip(attempts, attempts[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(attempts)]
     assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
 
 
