@@ -15,6 +15,7 @@ from codegen.import_spec import import_spec
 from codegen.members import members_page
 from codegen.overlay import Action, read_overlay
 from codegen.requirements import require_unclaimed
+from codegen.table import write_table
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
 
 PACKAGE = "_generated"
@@ -118,6 +119,7 @@ def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
     derive_folder(target / ASYNC_FACADE, project.written / "facade")
     run.notes.extend(add_absent(target, run.version, project.written, actions))
+    write_table(run.document, target)
     format_package(target)
 
 

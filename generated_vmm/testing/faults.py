@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from generated_vmm.testing.json.writer import json_bytes
+from generated_vmm.testing.bodies.json_text import json_bytes
 from generated_vmm.testing.wire.http_layer import Answer
 
 GARBAGE: Final = b"\x00\xff this is no HTTP \r\n\r\n"

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final, TypeAlias
 
+from generated_vmm.testing.bodies.shapes import fill
+from generated_vmm.testing.description import CONFIG, VERSION, Json
 from generated_vmm.testing.guest import SimulatedGuest
-from generated_vmm.testing.json.reader import Json
-from generated_vmm.testing.resources import Resources
+from generated_vmm.testing.outlets import Outlets
 from generated_vmm.testing.wire.vsock import VsockBackend
 
 PAYLOAD_LIMIT: Final = 51200
 """Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""
+
+Members: TypeAlias = dict[str, Any]
+"""A body, or what is kept of one, checked against the description."""
 
 
 class Fault(Exception):
@@ -41,7 +45,7 @@ class MonitorOptions:
     """
 
     instance_id: str = "anonymous-instance"
-    version: str = "1.16.1"
+    version: str = VERSION
     payload_limit: int = PAYLOAD_LIMIT
     mmds_size_limit: int = PAYLOAD_LIMIT
     enable_pci: bool = False
@@ -49,21 +53,36 @@ class MonitorOptions:
     host_devices: Collection[str] | None = None
 
 
+def fresh_config() -> Members:
+    """The members of GET /vm/config before anything has been configured."""
+    config: Members = {key: [] if "items" in spec else None for key, spec in CONFIG.items()}
+    config["boot-source"] = fill("BootSource", {"kernel_image_path": ""})
+    smallest: Json = {"vcpu_count": 1, "mem_size_mib": 128}
+    config["machine-config"] = fill("MachineConfiguration", smallest)
+    return config
+
+
 @dataclass
 class Machine:
-    """The state behind one monitor process. `exit_code` is set when the process ends."""
+    """The state behind one monitor process. `exit_code` is set when the process ends.
+
+    `config` has the members of GET /vm/config; `stored` what was PUT to paths without a rule.
+    """
 
     options: MonitorOptions
     guest: SimulatedGuest
+    outlets: Outlets
     phase: Phase = Phase.NOT_STARTED
     exit_code: int | None = None
-    resources: Resources = field(default_factory=Resources)
+    config: Members = field(default_factory=fresh_config)
+    stored: Members = field(default_factory=dict)
     boot_path_configured: bool = False
     has_kernel: bool = False
-    has_metrics: bool = False
     reboot_pending: bool = False
+    serial_path: str | None = None
     mmds_stored: bool = False
     mmds_content: Json = None
+    balloon_actual_mib: int = 0
     hinting_command: int = 0
     hinting_runs: int = 0
     requested_size_mib: int = 0
@@ -74,11 +93,32 @@ class Machine:
         """Whether the guest has been started or restored."""
         return self.phase is not Phase.NOT_STARTED
 
+    @property
+    def memory_mib(self) -> int:
+        """MiB the guest has or can get by hotplug."""
+        hotplug = self.config.get("memory-hotplug") or {}
+        size: int = self.config["machine-config"]["mem_size_mib"]
+        return size + int(hotplug.get("total_size_mib", 0))
+
+    def devices(self, kind: str) -> list[Members]:
+        """The devices of one kind, to read and to change; none in a version without that kind."""
+        found: list[Members] = self.config.setdefault(kind, [])
+        return found
+
     def run_guest(self, phase: Phase) -> None:
         """The guest exists from now on, and its vsock answers."""
         self.phase = phase
         if self.vsock_backend is not None:
             self.vsock_backend.activate()
+        self.settle()
+
+    def settle(self) -> None:
+        """A guest that runs does at once what is asked of it."""
+        if self.phase is Phase.RUNNING:
+            self.balloon_actual_mib = (self.config.get("balloon") or {}).get("amount_mib", 0)
+            if self.reboot_pending:
+                self.guest.print_line("guest resets")
+                self.exit_code = 0
 
     def end(self, *, remove_files: bool) -> None:
         """Break what the guest had open; a real process leaves the socket of its vsock behind."""

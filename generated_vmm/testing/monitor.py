@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Self, cast
 
 from generated_vmm.testing.api.operations import answer
-from generated_vmm.testing.api.table import OPERATIONS
+from generated_vmm.testing.description import VERSION, Json
 from generated_vmm.testing.faults import Faults
 from generated_vmm.testing.guest import SimulatedGuest
-from generated_vmm.testing.json.reader import Json
 from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
+from generated_vmm.testing.outlets import Outlets
 from generated_vmm.testing.wire.http_layer import Answer, Request
 from generated_vmm.testing.wire.server import ApiServer
 
@@ -37,7 +37,7 @@ class ReceivedCall:
 
 
 class SimulatedMonitor:
-    """Answers on `socket_path` as Firecracker 1.16 does, for tests and demonstrations.
+    """Answers on `socket_path` as a Firecracker of the client's release does, for tests and demos.
 
     Use it as a context manager, sync or async, or call `start` and `stop`; it serves from a thread
     of its own. Like the real monitor it refuses a path that exists already, keeps its state until
@@ -54,7 +54,7 @@ class SimulatedMonitor:
         enable_pci: bool = False,
         host_devices: Collection[str] | None = None,
         instance_id: str = "anonymous-instance",
-        version: str = "1.16.1",
+        version: str = VERSION,
         payload_limit: int = PAYLOAD_LIMIT,
         mmds_size_limit: int | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class SimulatedMonitor:
             check_files=check_files,
             host_devices=host_devices,
         )
-        self._machine = Machine(self._options, self.guest)
+        self._machine = self._fresh_machine()
         self._calls: list[ReceivedCall] = []
         self._server: ApiServer | None = None
         self._thread: threading.Thread | None = None
@@ -139,7 +139,7 @@ class SimulatedMonitor:
                 f"Check that it is not already used. ({error.strerror or error})",
             ) from error
         listener.listen(128)
-        self._machine = Machine(self._options, self.guest)
+        self._machine = self._fresh_machine()
         self._calls.clear()
         limit = self._options.payload_limit
         self._server = ApiServer(listener, self._respond, self.faults, payload_limit=limit)
@@ -184,7 +184,10 @@ class SimulatedMonitor:
     ) -> None:
         self.stop()
 
+    def _fresh_machine(self) -> Machine:
+        return Machine(self._options, self.guest, Outlets(self._options.instance_id))
+
     def _respond(self, request: Request) -> Answer:
-        given = self.faults.take_refusal() or answer(OPERATIONS, self._machine, request)
+        given = self.faults.take_refusal() or answer(self._machine, request)
         self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
         return given

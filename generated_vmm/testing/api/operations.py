@@ -3,67 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import TypeVar
+from typing import Final
 
-from generated_vmm.testing.api.routing import resource_of, unknown_operation
-from generated_vmm.testing.json.reader import Json, Misread
-from generated_vmm.testing.json.structs import Struct, read_body
-from generated_vmm.testing.json.values import read_json
-from generated_vmm.testing.json.writer import json_bytes
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules import boot
+from generated_vmm.testing.api.routing import find_operation
+from generated_vmm.testing.bodies.json_text import Misread, json_bytes, plain, read_json
+from generated_vmm.testing.bodies.shapes import read_body
+from generated_vmm.testing.description import SCHEMAS, Json, Operation, config_member
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import RULES, Call
+from generated_vmm.testing.rules import boot, snapshots
+from generated_vmm.testing.rules.generic import store_as_described
 from generated_vmm.testing.wire.http_layer import Answer, Request
 
-Shape = TypeVar("Shape", bound=Struct)
+HIDDEN: Final = frozenset({"cpu-config", "logger", "metrics"})
+"""Members of GET /vm/config that stay null, and do not forbid a snapshot load."""
+
+CHECKS: Final[Mapping[str, Callable[[Members], None]]] = {
+    "PATCH /machine-config": boot.refuse_empty,
+    "PUT /snapshot/load": snapshots.require_one_memory,
+}
+"""What a body must be beyond its description, before the phase is looked at."""
+
+DEPRECATED: Final[Mapping[str, Callable[[Members], bool]]] = {
+    "PATCH /machine-config": lambda body: body["cpu_template"] is not None,
+    "PUT /machine-config": lambda body: body["cpu_template"] is not None,
+    "PUT /mmds/config": lambda body: body["version"] == "V1",
+    "PUT /snapshot/load": lambda body: bool(
+        body["mem_file_path"] is not None or body["enable_diff_snapshots"]
+    ),
+    "PUT /vsock": lambda body: body["vsock_id"] is not None,
+}
+"""Bodies whose answer has the header `Deprecation`."""
 
 
-class When(Enum):
-    """The phases an operation is for."""
-
-    ALWAYS = "always"
-    BEFORE = "before the start"
-    AFTER = "after the start"
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request whose body has been read: what to do with the machine, and what to warn of."""
-
-    rule: Callable[[Machine], Json]
-    deprecated: bool = False
-
-
-Reading = Callable[[bytes | None, str], Call]
-"""Makes a `Call` of the body and the id in the path. Raises `Misread` or `Fault`."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """`boot_path` marks what forbids loading a snapshot later, even when it is refused."""
-
-    read: Reading
-    when: When
-    boot_path: bool = False
-
-
-Operations = Mapping[tuple[str, str], Operation]
-
-
-def answer(operations: Operations, machine: Machine, request: Request) -> Answer:
+def answer(machine: Machine, request: Request) -> Answer:
     """What the monitor answers. Never raises for a bad request."""
-    deprecated = False
     try:
-        operation, resource_id = _find(operations, request)
-        call = operation.read(request.body, resource_id)
-        deprecated = call.deprecated
-        _require_phase(machine, operation.when)
-        machine.boot_path_configured |= operation.boot_path
-        value = call.rule(machine)
+        call = read_call(request)
     except Misread as misread:
         text = f"An error occurred when deserializing the json body of a request: {misread}."
-        return _fault_answer(Fault(text), machine, deprecated=deprecated)
+        return _fault_answer(Fault(text), machine)
+    except Fault as fault:
+        return _fault_answer(fault, machine)
+    is_deprecated = DEPRECATED.get(_endpoint(call.operation))
+    deprecated = is_deprecated is not None and is_deprecated(call.body)
+    try:
+        value = carry_out(machine, call)
     except Fault as fault:
         return _fault_answer(fault, machine, deprecated=deprecated)
     if request.method == "GET":
@@ -71,71 +56,51 @@ def answer(operations: Operations, machine: Machine, request: Request) -> Answer
     return Answer(204, None, deprecated, machine.exit_code)
 
 
-def _find(operations: Operations, request: Request) -> tuple[Operation, str]:
-    path, resource_id = resource_of(request)
-    operation = operations.get((request.method, path))
-    if operation is None:
-        raise unknown_operation(request.method, path.partition("/")[0])
-    return operation, resource_id
+def read_call(request: Request) -> Call:
+    """The operation a request means and its body. Raises `Misread` or `Fault`."""
+    operation, resource_id = find_operation(request)
+    if operation.body is None:
+        return Call(operation, resource_id, {})
+    text = b"{}" if request.body is None else request.body
+    if "fields" not in SCHEMAS[operation.body]:
+        return Call(operation, resource_id, {}, plain(read_json(text)))
+    body = read_body(operation.body, text)
+    assert isinstance(body, dict)
+    if operation.parameter in body and body[operation.parameter] != resource_id:
+        raise _id_mismatch(operation.parameter, resource_id, str(body[operation.parameter]))
+    check = CHECKS.get(_endpoint(operation))
+    if check is not None:
+        check(body)
+    return Call(operation, resource_id, body)
 
 
-def _require_phase(machine: Machine, when: When) -> None:
-    if when is When.BEFORE and machine.started:
+def carry_out(machine: Machine, call: Call) -> Json:
+    """What the operation gives, after the machine has changed. Raises `Fault`."""
+    _require_phase(machine, call.operation.phase)
+    member = config_member(call.operation.path)
+    if not machine.started and call.operation.method != "GET" and member not in (None, *HIDDEN):
+        machine.boot_path_configured = True
+    return RULES.get(_endpoint(call.operation), store_as_described)(machine, call)
+
+
+def _endpoint(operation: Operation) -> str:
+    return f"{operation.method} {operation.path}"
+
+
+def _require_phase(machine: Machine, phase: str) -> None:
+    if phase in ("before start", "fresh") and machine.started:
         raise Fault(boot.AFTER_START)
-    if when is When.AFTER and not machine.started:
+    if phase.startswith(("after start", "paused")) and not machine.started:
         raise Fault(boot.BEFORE_START)
 
 
-def _fault_answer(fault: Fault, machine: Machine, *, deprecated: bool) -> Answer:
+def _fault_answer(fault: Fault, machine: Machine, *, deprecated: bool = False) -> Answer:
     body = json_bytes({"fault_message": str(fault)})
     return Answer(fault.status, body, deprecated, machine.exit_code)
 
 
-def without_body(rule: Callable[[Machine], Json]) -> Reading:
-    """An operation that looks at no body."""
-    return lambda body, resource_id: Call(rule)
-
-
-def by_id(rule: Callable[[Machine, str], None]) -> Reading:
-    """An operation that needs only the id in the path."""
-    return lambda body, resource_id: Call(lambda machine: rule(machine, resource_id))
-
-
-def with_json(rule: Callable[[Machine, Json], None]) -> Reading:
-    """An operation whose body is any JSON value."""
-
-    def read(text: bytes | None, resource_id: str) -> Call:
-        value = read_json(text or b"")
-        return Call(lambda machine: rule(machine, value))
-
-    return read
-
-
-def with_body(
-    shape: type[Shape],
-    rule: Callable[[Machine, Shape], None],
-    *,
-    id_field: str = "",
-    check: Callable[[Shape], None] = lambda body: None,
-    deprecated: Callable[[Shape], bool] = lambda body: False,
-) -> Reading:
-    """An operation whose body has one shape; no body stands for an empty object.
-
-    With `id_field`, that member must repeat the id of the path. `check` may refuse the body.
-    """
-
-    def read(text: bytes | None, resource_id: str) -> Call:
-        body = read_body(shape, b"{}" if text is None else text)
-        if id_field and getattr(body, id_field) != resource_id:
-            raise _id_mismatch(id_field, resource_id, getattr(body, id_field))
-        check(body)
-        return Call(lambda machine: rule(machine, body), deprecated(body))
-
-    return read
-
-
-def _id_mismatch(id_field: str, in_path: str, in_body: str) -> Fault:
-    if id_field == "iface_id":
+def _id_mismatch(parameter: str, in_path: str, in_body: str) -> Fault:
+    if parameter == "iface_id":
         return Fault(
             f"The id from the path [{in_path}] does not match the id from the body [{in_body}]!"
         )

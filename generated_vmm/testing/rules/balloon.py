@@ -2,104 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Final
 
-from generated_vmm.testing.bodies.devices import (
-    Balloon,
-    BalloonHinting,
-    BalloonStatsUpdate,
-    BalloonUpdate,
-)
-from generated_vmm.testing.json.reader import Json
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules.hotplug import NOT_FOUND
+from generated_vmm.testing.description import Json
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.devices import NOT_FOUND
 
 PAGES_PER_MIB: Final = 256
+HINTING_STOPPED: Final = 0
 HINTING_DONE: Final = 1
 
 
-def get_balloon(machine: Machine) -> Json:
-    """GET /balloon."""
-    if machine.resources.balloon is None and not machine.started:
+@rule("GET /balloon")
+def get_balloon(machine: Machine, call: Call) -> Json:
+    """The settings of the balloon."""
+    if machine.config["balloon"] is None and not machine.started:
         raise Fault("Balloon config error: No balloon device found.")
-    return asdict(_device(machine, "Internal VMM error"))
+    return _device(machine, "Internal VMM error")
 
 
-def put_balloon(machine: Machine, body: Balloon) -> None:
-    """PUT /balloon."""
-    if body.amount_mib > machine.resources.machine_config.mem_size_mib:
+@rule("PUT /balloon")
+def put_balloon(machine: Machine, call: Call) -> None:
+    """The balloon may be as large as the memory."""
+    if call.body["amount_mib"] > machine.config["machine-config"]["mem_size_mib"]:
         raise Fault("Balloon config error: Amount of pages requested is too large.")
-    machine.resources = replace(machine.resources, balloon=body)
+    machine.config["balloon"] = call.body
 
 
-def patch_balloon(machine: Machine, body: BalloonUpdate) -> None:
-    """PATCH /balloon: the simulated guest gives the memory at once."""
-    device = _device(machine, "Balloon update error")
-    limit = machine.resources.machine_config.mem_size_mib
-    if body.amount_mib > limit:
+@rule("PATCH /balloon")
+def patch_balloon(machine: Machine, call: Call) -> None:
+    """The guest gives the memory as soon as it runs; memory that can be hotplugged counts."""
+    device, amount = _device(machine, "Balloon update error"), call.body["amount_mib"]
+    if amount > machine.memory_mib:
         raise Fault(
-            f"Balloon update error: Balloon: Requested memory should be less than {limit}MiB"
+            f"Balloon update error: Balloon: Requested memory should be less than {amount}MiB"
         )
-    machine.resources = replace(
-        machine.resources, balloon=replace(device, amount_mib=body.amount_mib)
-    )
+    device["amount_mib"] = amount
+    machine.settle()
 
 
-def get_statistics(machine: Machine) -> Json:
-    """GET /balloon/statistics: sizes, and what the guest's driver reports."""
-    device = _device(machine, "Internal VMM error")
-    if not device.stats_polling_interval_s:
+@rule("GET /balloon/statistics")
+def get_statistics(machine: Machine, call: Call) -> Json:
+    """Sizes, and what the guest's driver reports."""
+    device, actual = _device(machine, "Internal VMM error"), machine.balloon_actual_mib
+    if not device["stats_polling_interval_s"]:
         raise Fault("Internal VMM error: Balloon: Received stats query when stats are disabled.")
-    pages = device.amount_mib * PAGES_PER_MIB
     sizes: dict[str, Json] = {
-        "target_pages": pages,
-        "actual_pages": pages,
-        "target_mib": device.amount_mib,
-        "actual_mib": device.amount_mib,
+        "target_pages": device["amount_mib"] * PAGES_PER_MIB,
+        "actual_pages": actual * PAGES_PER_MIB,
+        "target_mib": device["amount_mib"],
+        "actual_mib": actual,
     }
     return sizes | dict(machine.guest.balloon_statistics)
 
 
-def patch_statistics(machine: Machine, body: BalloonStatsUpdate) -> None:
-    """PATCH /balloon/statistics: another interval, but neither on nor off."""
+@rule("PATCH /balloon/statistics")
+def patch_statistics(machine: Machine, call: Call) -> None:
+    """Another interval, but neither on nor off."""
     device = _device(machine, "Balloon update error")
-    if bool(device.stats_polling_interval_s) != bool(body.stats_polling_interval_s):
+    interval = call.body["stats_polling_interval_s"]
+    if bool(device["stats_polling_interval_s"]) != bool(interval):
         raise Fault(
             "Balloon update error: Balloon: Statistics cannot be enabled/disabled after activation."
         )
-    interval = body.stats_polling_interval_s
-    machine.resources = replace(
-        machine.resources, balloon=replace(device, stats_polling_interval_s=interval)
-    )
+    device["stats_polling_interval_s"] = interval
 
 
-def start_hinting(machine: Machine, body: BalloonHinting) -> None:
-    """PATCH /balloon/hinting/start: a new run, with a number of its own from 2 on."""
+@rule("PATCH /balloon/hinting/start")
+def start_hinting(machine: Machine, call: Call) -> None:
+    """A new run with a number of its own, which the guest ends at once.
+
+    The monitor says that it has seen the end when it may (`acknowledge_on_stop`).
+    """
     _require_hinting(machine)
     machine.hinting_runs += 1
-    machine.hinting_command = HINTING_DONE + machine.hinting_runs
+    acknowledges = call.body["acknowledge_on_stop"]
+    machine.hinting_command = HINTING_DONE if acknowledges else HINTING_DONE + machine.hinting_runs
 
 
-def get_hinting(machine: Machine) -> Json:
-    """GET /balloon/hinting/status: the guest knows nothing before the first run."""
+@rule("GET /balloon/hinting/status")
+def get_hinting(machine: Machine, call: Call) -> Json:
+    """The guest has said nothing before the first run, and after one that it has stopped."""
     _require_hinting(machine)
-    last_run = HINTING_DONE + machine.hinting_runs if machine.hinting_runs else None
-    return {"host_cmd": machine.hinting_command, "guest_cmd": last_run}
+    said = HINTING_STOPPED if machine.hinting_runs else None
+    return {"host_cmd": machine.hinting_command, "guest_cmd": said}
 
 
-def stop_hinting(machine: Machine) -> None:
-    """PATCH /balloon/hinting/stop."""
+@rule("PATCH /balloon/hinting/stop")
+def stop_hinting(machine: Machine, call: Call) -> None:
+    """End the run."""
     _require_hinting(machine)
     machine.hinting_command = HINTING_DONE
 
 
 def _require_hinting(machine: Machine) -> None:
-    if not _device(machine, "Balloon update error").free_page_hinting:
+    if not _device(machine, "Balloon update error")["free_page_hinting"]:
         raise Fault("Balloon update error: Balloon: Attempting to use hinting when not enabled")
 
 
-def _device(machine: Machine, kind: str) -> Balloon:
-    if machine.resources.balloon is None:
+def _device(machine: Machine, kind: str) -> Members:
+    device: Members | None = machine.config["balloon"]
+    if device is None:
         raise Fault(f"{kind}: {NOT_FOUND}")
-    return machine.resources.balloon
+    return device

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import os
 from typing import Final
 
-from generated_vmm.testing.bodies import machine as bodies
-from generated_vmm.testing.json.reader import Json
-from generated_vmm.testing.machine import Fault, Machine, Phase
-from generated_vmm.testing.resources import full_config_json, machine_config_json
-from generated_vmm.testing.rules.host_files import require_file
+from generated_vmm.testing.description import Json
+from generated_vmm.testing.machine import Fault, Machine, Members, Phase
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.host_files import (
+    is_directory,
+    open_fault,
+    require_file,
+    size_of,
+)
 
 MAX_VCPUS: Final = 32
+MAX_COMMAND_LINE: Final = 2048
+MIB: Final = 1 << 20
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
 AFTER_START: Final = "The requested operation is not supported after starting the microVM."
+NO_INITRD: Final = "Start microvm error: Error with initrd initialization: "
 
 
-def describe(machine: Machine) -> Json:
-    """GET /."""
+@rule("GET /")
+def describe(machine: Machine, call: Call) -> Json:
+    """Which process this is and what its guest does."""
     return {
         "id": machine.options.instance_id,
         "state": machine.phase.value,
@@ -26,110 +34,167 @@ def describe(machine: Machine) -> Json:
     }
 
 
-def get_version(machine: Machine) -> Json:
-    """GET /version."""
+@rule("GET /version")
+def get_version(machine: Machine, call: Call) -> Json:
+    """The monitor's version."""
     return {"firecracker_version": machine.options.version}
 
 
-def get_full_config(machine: Machine) -> Json:
-    """GET /vm/config."""
-    return full_config_json(machine.resources)
+@rule("GET /vm/config")
+def get_full_config(machine: Machine, call: Call) -> Json:
+    """Everything that has been configured; null for what is not there."""
+    return machine.config | {"machine-config": get_machine_config(machine, call)}
 
 
-def put_boot_source(machine: Machine, body: bodies.BootSource) -> None:
-    """PUT /boot-source: what was asked for is shown in /vm/config even when a file is missing."""
-    machine.resources = replace(machine.resources, boot_source=body)
-    require_file(
-        machine.options,
-        body.kernel_image_path,
-        "Boot source error: The kernel file cannot be opened: {}",
-    )
-    if body.initrd_path is not None:
-        require_file(
-            machine.options,
-            body.initrd_path,
+@rule("PUT /boot-source")
+def put_boot_source(machine: Machine, call: Call) -> None:
+    """Both files are opened at once; a refused boot source leaves the one there was."""
+    kernel, initrd = call.body["kernel_image_path"], call.body["initrd_path"]
+    no_kernel = "Boot source error: The kernel file cannot be opened: {}"
+    require_file(machine.options, kernel, no_kernel)
+    if initrd is not None:
+        no_initrd = (
             "Boot source error: The initrd file cannot be opened due to invalid path or "
-            "invalid permissions. {}",
+            "invalid permissions. {}"
         )
+        require_file(machine.options, initrd, no_initrd)
+    if len((call.body["boot_args"] or "").encode()) >= MAX_COMMAND_LINE:
+        raise Fault(
+            "Boot source error: The kernel command line is invalid: "
+            "Invalid cmdline capacity provided."
+        )
+    machine.config["boot-source"] = call.body
     machine.has_kernel = True
 
 
-def get_machine_config(machine: Machine) -> Json:
-    """GET /machine-config."""
-    return machine_config_json(machine.resources)
+@rule("GET /machine-config")
+def get_machine_config(machine: Machine, call: Call) -> Json:
+    """`cpu_template` shows only when a static one is set."""
+    shown: Members = dict(machine.config["machine-config"])
+    if shown.get("cpu_template") is None:
+        shown.pop("cpu_template", None)
+    return shown
 
 
-def put_machine_config(machine: Machine, body: bodies.MachineConfig) -> None:
-    """PUT /machine-config: an absent CPU template leaves the one there is."""
-    template = body.cpu_template or machine.resources.machine_config.cpu_template
-    _set_machine_config(machine, replace(body, cpu_template=template))
+@rule("PUT /machine-config")
+def put_machine_config(machine: Machine, call: Call) -> None:
+    """An absent CPU template leaves the one there is."""
+    kept = machine.config["machine-config"].get("cpu_template")
+    template = call.body.get("cpu_template") or kept
+    _set_machine_config(machine, call.body | {"cpu_template": template})
 
 
-def patch_machine_config(machine: Machine, body: bodies.MachineConfigUpdate) -> None:
-    """PATCH /machine-config: what is absent or null stays."""
-    changes = {field.name: getattr(body, field.name) for field in fields(body)}
-    given = {name: value for name, value in changes.items() if value is not None}
-    _set_machine_config(machine, replace(machine.resources.machine_config, **given))
+@rule("PATCH /machine-config")
+def patch_machine_config(machine: Machine, call: Call) -> None:
+    """What is absent or null stays."""
+    given = {name: value for name, value in call.body.items() if value is not None}
+    _set_machine_config(machine, machine.config["machine-config"] | given)
 
 
-def put_cpu_config(machine: Machine, body: bodies.CpuConfig) -> None:
-    """PUT /cpu-config: a custom template takes the place of a static one; /vm/config hides it."""
-    machine.resources = replace(
-        machine.resources,
-        machine_config=replace(machine.resources.machine_config, cpu_template=None),
-    )
+def refuse_empty(body: Members) -> None:
+    """A PATCH that sets nothing is none."""
+    if all(value is None for value in body.values()):
+        raise Fault("Empty PATCH request.")
 
 
-def _set_machine_config(machine: Machine, config: bodies.MachineConfig) -> None:
-    count, memory = config.vcpu_count, config.mem_size_mib
-    if not 1 <= count <= MAX_VCPUS or (config.smt and count > 1 and count % 2):
+@rule("PUT /cpu-config")
+def put_cpu_config(machine: Machine, call: Call) -> None:
+    """A custom template takes the place of a static one; /vm/config does not show it."""
+    machine.config["machine-config"]["cpu_template"] = None
+
+
+def _set_machine_config(machine: Machine, config: Members) -> None:
+    count, memory = config["vcpu_count"], config["mem_size_mib"]
+    if not 1 <= count <= MAX_VCPUS or (config["smt"] and count > 1 and count % 2):
         raise Fault(
             "Machine config error: The number of vCPUs must be greater than 0, less than "
             f"{MAX_VCPUS} and must be 1 or an even number if SMT is enabled."
         )
-    if not memory or (config.huge_pages == "2M" and memory % 2):
+    if not memory or (config.get("huge_pages") == "2M" and memory % 2):
         raise Fault(
             "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
             "the configured page size."
         )
-    balloon = machine.resources.balloon
-    if balloon is not None and memory < balloon.amount_mib:
+    if memory < (machine.config.get("balloon") or {}).get("amount_mib", 0):
         raise Fault(
             "Machine config error: The memory size (MiB) is smaller than the previously set "
             "balloon device target size."
         )
-    if config.cpu_template == "None":
-        config = replace(config, cpu_template=None)
-    machine.resources = replace(machine.resources, machine_config=config)
+    if config.get("cpu_template") == "None":
+        config = config | {"cpu_template": None}
+    machine.config["machine-config"] = config
 
 
-def act(machine: Machine, body: bodies.Action) -> None:
-    """PUT /actions: start before the guest runs, the others after."""
-    start = body.action_type == "InstanceStart"
-    if start and machine.started:
-        raise Fault(AFTER_START)
-    if not start and not machine.started:
-        raise Fault(BEFORE_START)
-    if start:
-        _start(machine)
-    elif body.action_type == "SendCtrlAltDel":
+@rule("PUT /actions")
+def act(machine: Machine, call: Call) -> None:
+    """Start before the guest runs; flush metrics and press Ctrl+Alt+Del after."""
+    action = call.body["action_type"]
+    if (action == "InstanceStart") == machine.started:
+        raise Fault(AFTER_START if machine.started else BEFORE_START)
+    if action == "InstanceStart":
+        start(machine)
+    elif action == "FlushMetrics":
+        machine.outlets.flush_metrics()
+    elif action == "SendCtrlAltDel":
         machine.reboot_pending = True
-        _reboot_if_running(machine)
+        machine.settle()
 
 
-def _start(machine: Machine) -> None:
+def start(machine: Machine) -> None:
+    """Boot the guest. Raises `Fault` with what cannot be started; it can be mended and retried."""
     if not machine.has_kernel:
         raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
+    if machine.options.check_files:
+        _require_serial(machine)
+        _require_initrd(machine)
+        _require_pmem(machine)
+    machine.outlets.flush_metrics()
+    machine.guest.print_line("guest is up")
+    machine.guest.print_line(machine.config["boot-source"].get("boot_args") or "")
     machine.run_guest(Phase.RUNNING)
 
 
-def _reboot_if_running(machine: Machine) -> None:
-    """A guest that reboots ends the process; a paused one sees the keys when it goes on."""
-    if machine.reboot_pending and machine.phase is Phase.RUNNING:
-        machine.exit_code = 0
+def _require_serial(machine: Machine) -> None:
+    if machine.serial_path is None:
+        return
+    reason = open_fault(machine.serial_path, os.O_RDWR | os.O_CREAT)
+    if reason:
+        raise Fault(
+            f"Start microvm error: Failed to create device manager: Error with EventFd: {reason}"
+        )
 
 
-def patch_vm(machine: Machine, body: bodies.Vm) -> None:
-    """PATCH /vm: pausing a paused guest or resuming a running one changes nothing."""
-    machine.phase = Phase.PAUSED if body.state == "Paused" else Phase.RUNNING
-    _reboot_if_running(machine)
+def _require_initrd(machine: Machine) -> None:
+    path = machine.config["boot-source"].get("initrd_path")
+    if path is None:
+        return
+    if is_directory(path):
+        reason = "Is a directory (os error 21)."
+        raise Fault(f"{NO_INITRD}Cannot load initrd due to an invalid image: {reason}")
+    if size_of(path) == 0:
+        raise Fault(f"{NO_INITRD}Cannot load initrd due to an invalid memory configuration..")
+    if size_of(path) > machine.config["machine-config"]["mem_size_mib"] * MIB:
+        raise Fault(f"{NO_INITRD}Failed to compute the initrd address..")
+
+
+def _require_pmem(machine: Machine) -> None:
+    for device in machine.devices("pmem"):
+        reason = pmem_fault(device)
+        if reason:
+            raise Fault(f"Start microvm error: Cannot create pmem device: {reason}")
+
+
+def pmem_fault(device: Members) -> str:
+    """Why the file behind a pmem device cannot be used; empty when it can."""
+    path = device["path_on_host"]
+    reason = open_fault(path, os.O_RDONLY if device["read_only"] else os.O_RDWR)
+    if reason:
+        return f"Error accessing backing file: {reason}"
+    return "Error backing file size is 0" if size_of(path) == 0 else ""
+
+
+@rule("PATCH /vm")
+def patch_vm(machine: Machine, call: Call) -> None:
+    """Pausing a paused guest or resuming a running one changes nothing."""
+    machine.phase = Phase.PAUSED if call.body["state"] == "Paused" else Phase.RUNNING
+    machine.settle()

@@ -1,11 +1,23 @@
-"""Host files a request body names, opened as the monitor would; its words when it cannot."""
+"""Host files a body names, opened as the monitor would; its words when it cannot."""
 
 from __future__ import annotations
 
+import errno
 import os
-from pathlib import Path
+from typing import Final
 
 from generated_vmm.testing.machine import Fault, MonitorOptions
+
+NUL: Final = "file name contained an unexpected NUL byte"
+
+
+def open_fault(path: str, flags: int = os.O_RDONLY) -> str:
+    """Why the path cannot be opened, in the system's words; empty when it can."""
+    try:
+        os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+    except (OSError, ValueError) as error:
+        return system_reason(error)
+    return ""
 
 
 def require_file(
@@ -14,27 +26,28 @@ def require_file(
     """Refuse a path that cannot be opened; `{}` in the refusal stands for the system's reason."""
     if not options.check_files:
         return
+    reason = open_fault(path, os.O_RDWR if writable else os.O_RDONLY)
+    if reason:
+        raise Fault(refusal.replace("{}", reason, 1))
+
+
+def size_of(path: str) -> int:
+    """Bytes of the file; 0 when it cannot be looked at."""
     try:
-        os.close(os.open(path, os.O_RDWR if writable else os.O_RDONLY))
-    except OSError as error:
-        raise Fault(refusal.format(system_reason(error))) from None
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0
 
 
-def create_file(options: MonitorOptions, path: str, refusal: str) -> None:
-    """Make sure that a file the monitor writes to exists."""
-    if not options.check_files:
-        return
-    try:
-        Path(path).open("ab").close()
-    except OSError as error:
-        raise Fault(refusal.format(system_reason(error))) from None
+def system_reason(error: OSError | ValueError) -> str:
+    """The reason as the monitor prints it."""
+    if isinstance(error, ValueError):
+        return NUL
+    if error.errno is None:
+        return str(error)
+    return f"{os.strerror(error.errno)} (os error {error.errno})"
 
 
-def literal(path: str) -> str:
-    """A path to be put into a refusal as it is, whatever braces it has."""
-    return path.replace("{", "{{").replace("}", "}}")
-
-
-def system_reason(error: OSError) -> str:
-    """An operating system error as Rust prints it."""
-    return f"{os.strerror(error.errno or 0)} (os error {error.errno or 0})"
+def is_directory(path: str) -> bool:
+    """Whether reading the path as a file fails because it is a folder."""
+    return open_fault(path, os.O_WRONLY).endswith(f"(os error {errno.EISDIR})")

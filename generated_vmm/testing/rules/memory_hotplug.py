@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from generated_vmm.testing.bodies.devices import MemoryHotplug, MemoryHotplugUpdate
-from generated_vmm.testing.json.reader import Json
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules.hotplug import NOT_FOUND
+from generated_vmm.testing.description import Json
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.devices import NOT_FOUND
 
 MIN_BLOCK_MIB: Final = 2
 MIN_SLOT_MIB: Final = 128
 BYTES_PER_MIB: Final = 1 << 20
+ADDRESSES: Final = 1 << 64
+"""The monitor counts bytes in 64 bits; what is beyond is cut off."""
 
 
-def put_memory_hotplug(machine: Machine, body: MemoryHotplug) -> None:
-    """PUT /hotplug/memory."""
-    refusal = _size_refusal(body)
+@rule("PUT /hotplug/memory")
+def put_memory_hotplug(machine: Machine, call: Call) -> None:
+    """How much there may be, and in which pieces."""
+    refusal = _size_refusal(call.body)
     if refusal:
         raise Fault(f"Memory hotplug config error: {refusal}")
-    machine.resources = replace(machine.resources, memory_hotplug=body)
+    machine.config["memory-hotplug"] = call.body
 
 
-def get_memory_hotplug(machine: Machine) -> Json:
-    """GET /hotplug/memory: the simulated guest plugs at once what is requested."""
-    device = _device(machine, "Internal VMM error")
-    return {
-        "block_size_mib": device.block_size_mib,
-        "total_size_mib": device.total_size_mib,
-        "slot_size_mib": device.slot_size_mib,
-        "plugged_size_mib": machine.requested_size_mib,
-        "requested_size_mib": machine.requested_size_mib,
-    }
+@rule("GET /hotplug/memory")
+def get_memory_hotplug(machine: Machine, call: Call) -> Json:
+    """The simulated guest plugs at once what is requested."""
+    sizes = dict.fromkeys(("plugged_size_mib", "requested_size_mib"), machine.requested_size_mib)
+    return _device(machine, "Internal VMM error") | sizes
 
 
-def patch_memory_hotplug(machine: Machine, body: MemoryHotplugUpdate) -> None:
-    """PATCH /hotplug/memory: whole blocks, no more than the total."""
+@rule("PATCH /hotplug/memory")
+def patch_memory_hotplug(machine: Machine, call: Call) -> None:
+    """Whole blocks, no more than the total."""
     device = _device(machine, "Memory hotplug update error")
-    size = body.requested_size_mib
-    if size % device.block_size_mib or size > device.total_size_mib:
+    size = call.body["requested_size_mib"] * BYTES_PER_MIB % ADDRESSES
+    block, total = device["block_size_mib"], device["total_size_mib"]
+    if size % (block * BYTES_PER_MIB) or size > total * BYTES_PER_MIB:
         raise Fault(
             "Memory hotplug update error: Failed to create memory hotplug device: "
-            f"Size {size * BYTES_PER_MIB} is invalid: "
+            f"Size {size} is invalid: "
             "it must be a multiple of block size and less than the total size"
         )
-    machine.requested_size_mib = size
+    machine.requested_size_mib = size // BYTES_PER_MIB
 
 
-def _size_refusal(body: MemoryHotplug) -> str:
-    total, block, slot = body.total_size_mib, body.block_size_mib, body.slot_size_mib
+def _size_refusal(body: Members) -> str:
+    total, block, slot = body["total_size_mib"], body["block_size_mib"], body["slot_size_mib"]
     if block < MIN_BLOCK_MIB:
         return f"Block size must not be lower than {MIN_BLOCK_MIB} MiB"
     if block & (block - 1):
@@ -65,7 +64,8 @@ def _size_refusal(body: MemoryHotplug) -> str:
     return ""
 
 
-def _device(machine: Machine, kind: str) -> MemoryHotplug:
-    if machine.resources.memory_hotplug is None:
+def _device(machine: Machine, kind: str) -> Members:
+    device: Members | None = machine.config["memory-hotplug"]
+    if device is None:
         raise Fault(f"{kind}: {NOT_FOUND}")
-    return machine.resources.memory_hotplug
+    return device

@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import replace
 from typing import Final
 
-from generated_vmm.testing.bodies.devices import MmdsConfig
-from generated_vmm.testing.json.reader import Json
-from generated_vmm.testing.json.writer import json_bytes, sorted_json
+from generated_vmm.testing.bodies.json_text import json_bytes
+from generated_vmm.testing.description import Json
 from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.rule import Call, rule
 
 DEFAULT_ADDRESS: Final = "169.254.169.254"
 NOT_INITIALIZED: Final = "MMDS error: The MMDS data store is not initialized."
 
 
-def put_mmds_config(machine: Machine, body: MmdsConfig) -> None:
-    """PUT /mmds/config: the interfaces must be there already; the address must be link-local."""
-    address = ipaddress.IPv4Address(body.ipv4_address or DEFAULT_ADDRESS)
+@rule("PUT /mmds/config")
+def put_mmds_config(machine: Machine, call: Call) -> None:
+    """The interfaces must be there already; the address must be link-local."""
+    address = ipaddress.IPv4Address(call.body["ipv4_address"] or DEFAULT_ADDRESS)
+    wanted = call.body["network_interfaces"]
     if not _usable(address):
         raise _config_fault("The MMDS IPv4 address is not link local.")
-    if not body.network_interfaces:
+    if not wanted:
         raise _config_fault(
             "The list of network interface IDs that allow forwarding MMDS requests is empty."
         )
-    known = [interface.iface_id for interface in machine.resources.network_interfaces]
-    if not set(body.network_interfaces) <= set(known):
+    if not set(wanted) <= {one["iface_id"] for one in machine.devices("network-interfaces")}:
         raise _config_fault(
             "The list of network interface IDs provided contains at least one ID that does not "
             "correspond to any existing network interface."
         )
-    machine.resources = replace(
-        machine.resources, mmds_config=replace(body, ipv4_address=str(address))
-    )
+    machine.config["mmds-config"] = call.body | {"ipv4_address": str(address)}
 
 
-def get_mmds(machine: Machine) -> Json:
-    """GET /mmds: `{}` when nothing has been stored."""
+@rule("GET /mmds")
+def get_mmds(machine: Machine, call: Call) -> Json:
+    """`{}` when nothing has been stored; members come in the order of their names."""
     _require_service(machine)
     return {} if machine.mmds_content is None else sorted_json(machine.mmds_content)
 
 
-def put_mmds(machine: Machine, content: Json) -> None:
-    """PUT /mmds."""
+@rule("PUT /mmds")
+def put_mmds(machine: Machine, call: Call) -> None:
+    """Replace the data."""
     _require_service(machine)
-    _store(machine, content)
+    store(machine, call.content)
 
 
-def patch_mmds(machine: Machine, patch: Json) -> None:
-    """PATCH /mmds: JSON Merge Patch (RFC 7396) onto what was PUT before."""
+@rule("PATCH /mmds")
+def patch_mmds(machine: Machine, call: Call) -> None:
+    """JSON Merge Patch (RFC 7396) onto what was PUT before."""
     _require_service(machine)
     if not machine.mmds_stored:
         raise Fault(NOT_INITIALIZED)
-    _store(machine, merge_patch(machine.mmds_content, patch))
+    store(machine, merge_patch(machine.mmds_content, call.content))
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
@@ -68,7 +69,15 @@ def merge_patch(target: Json, patch: Json) -> Json:
     return result
 
 
-def _store(machine: Machine, content: Json) -> None:
+def sorted_json(value: Json) -> Json:
+    """The value with the members of every object in the order of their names."""
+    if isinstance(value, dict):
+        return {key: sorted_json(value[key]) for key in sorted(value)}
+    return [sorted_json(one) for one in value] if isinstance(value, list) else value
+
+
+def store(machine: Machine, content: Json) -> None:
+    """Keep the data. Raises `Fault` when there is too much of it."""
     if len(json_bytes(content)) > machine.options.mmds_size_limit:
         raise Fault("MMDS limit exceeded error: The MMDS patch request doesn't fit.", status=413)
     machine.mmds_content = content
@@ -77,7 +86,7 @@ def _store(machine: Machine, content: Json) -> None:
 
 def _require_service(machine: Machine) -> None:
     """A running guest without MMDS on any interface has no data store."""
-    if machine.started and machine.resources.mmds_config is None:
+    if machine.started and machine.config["mmds-config"] is None:
         raise Fault(NOT_INITIALIZED)
 
 

@@ -2,91 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
-from generated_vmm.testing.bodies.devices import NetworkInterface, NetworkInterfaceUpdate
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules.hotplug import NOT_FOUND, require_new, require_removable
-from generated_vmm.testing.rules.rate_limits import effective, merged
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.devices import (
+    NOT_FOUND,
+    effective,
+    known,
+    merged,
+    place_of,
+    require_hotplug,
+    unplug,
+)
 
-MTU_RANGE: Final = range(68, 65536)
+KIND: Final = "network-interfaces"
+LONGEST_NAME: Final = 15
+LOWEST_MTU: Final = 68
 NO_DEVICE: Final = "Network config error: Could not create the network device: "
+LIMITERS: Final = ("rx_rate_limiter", "tx_rate_limiter")
 
 
-def put_network_interface(machine: Machine, body: NetworkInterface) -> None:
-    """PUT /network-interfaces/{iface_id}: a known id is replaced."""
-    known = machine.resources.network_interfaces
+@rule("PUT /network-interfaces/{iface_id}")
+def put_network_interface(machine: Machine, call: Call) -> None:
+    """A known id goes first, and is gone even when the new one is refused."""
+    interfaces, body = machine.devices(KIND), call.body
     if machine.started:
-        require_new(machine, [interface.iface_id for interface in known], body.iface_id)
-    others = [interface for interface in known if interface.iface_id != body.iface_id]
+        require_hotplug(machine, interfaces, "iface_id", call.resource_id)
+    at = place_of(interfaces, "iface_id", call.resource_id)
+    others = interfaces[:at] + interfaces[at + 1 :]
     _require_own_mac(others, body)
-    _require_mtu(body)
-    _require_tap(machine, others, body.host_dev_name)
-    interface = replace(
-        body,
-        rx_rate_limiter=effective(body.rx_rate_limiter),
-        tx_rate_limiter=effective(body.tx_rate_limiter),
-    )
-    ids = [one.iface_id for one in known]
-    place = ids.index(body.iface_id) if body.iface_id in ids else len(ids)
-    machine.resources = replace(
-        machine.resources, network_interfaces=(*known[:place], interface, *known[place + 1 :])
-    )
+    interfaces[:] = others
+    mtu = body.get("mtu")
+    if mtu is not None and mtu < LOWEST_MTU:
+        raise Fault(f"{NO_DEVICE}MTU {mtu} is out of range [{LOWEST_MTU}, 65535]")
+    name = _tap(machine, others, body["host_dev_name"])
+    limits = {limiter: effective(body[limiter]) for limiter in LIMITERS}
+    interfaces.append(body | limits | {"host_dev_name": name})
 
 
-def patch_network_interface(machine: Machine, body: NetworkInterfaceUpdate) -> None:
-    """PATCH /network-interfaces/{iface_id}: buckets that are absent stay."""
-    known = machine.resources.network_interfaces
-    if body.iface_id not in [interface.iface_id for interface in known]:
-        raise Fault(f"Network config error: {NOT_FOUND}")
-    machine.resources = replace(
-        machine.resources,
-        network_interfaces=tuple(
-            _updated(interface, body) if interface.iface_id == body.iface_id else interface
-            for interface in known
-        ),
-    )
+@rule("PATCH /network-interfaces/{iface_id}")
+def patch_network_interface(machine: Machine, call: Call) -> None:
+    """Buckets that are absent stay."""
+    refusal = f"Network config error: Unable to update the net device: {NOT_FOUND}"
+    interface = known(machine.devices(KIND), "iface_id", call.resource_id, refusal)
+    for limiter in LIMITERS:
+        interface[limiter] = merged(interface[limiter], call.body[limiter])
 
 
-def delete_network_interface(machine: Machine, iface_id: str) -> None:
-    """DELETE /network-interfaces/{iface_id}."""
-    known = machine.resources.network_interfaces
-    require_removable(machine, [interface.iface_id for interface in known], iface_id)
-    machine.resources = replace(
-        machine.resources,
-        network_interfaces=tuple(one for one in known if one.iface_id != iface_id),
-    )
+@rule("DELETE /network-interfaces/{iface_id}")
+def delete_network_interface(machine: Machine, call: Call) -> None:
+    """Unplug an interface."""
+    unplug(machine, KIND, "iface_id", call.resource_id)
 
 
-def _updated(interface: NetworkInterface, update: NetworkInterfaceUpdate) -> NetworkInterface:
-    return replace(
-        interface,
-        rx_rate_limiter=merged(interface.rx_rate_limiter, update.rx_rate_limiter),
-        tx_rate_limiter=merged(interface.tx_rate_limiter, update.tx_rate_limiter),
-    )
+def _require_own_mac(others: list[Members], body: Members) -> None:
+    mac = body["guest_mac"]
+    if mac is not None and mac in [other["guest_mac"] for other in others]:
+        raise Fault(f"Network config error: The MAC address is already in use: {mac}")
 
 
-def _require_own_mac(others: list[NetworkInterface], body: NetworkInterface) -> None:
-    if body.guest_mac is not None and body.guest_mac in [other.guest_mac for other in others]:
-        raise Fault(f"Network config error: The MAC address is already in use: {body.guest_mac}")
-
-
-def _require_mtu(body: NetworkInterface) -> None:
-    if body.mtu is not None and body.mtu not in MTU_RANGE:
-        raise Fault(f"{NO_DEVICE}MTU {body.mtu} is out of range [68, 65535]")
-
-
-def _require_tap(machine: Machine, others: list[NetworkInterface], tap: str) -> None:
-    devices = machine.options.host_devices
-    reason = ""
-    if devices is not None and tap not in devices:
-        reason = "Operation not permitted (os error 1)"
-    elif tap in [other.host_dev_name for other in others]:
-        reason = "Device or resource busy (os error 16)"
+def _tap(machine: Machine, others: list[Members], name: str) -> str:
+    """The name of the tap device: the one asked for, or for an empty one what the host gives."""
+    taken = [other["host_dev_name"] for other in others]
+    if len(name.encode()) > LONGEST_NAME:
+        raise Fault(f"{NO_DEVICE}Open tap device failed: Invalid interface name")
+    reason = "Device or resource busy (os error 16)" if name in taken else _unusable(machine, name)
     if reason:
         raise Fault(
             f"{NO_DEVICE}Open tap device failed: Error while creating ifreq structure: {reason}. "
-            f"Invalid TUN/TAP Backend provided by {tap}. "
+            f"Invalid TUN/TAP Backend provided by {name}. "
             "Check our documentation on setting up the network devices."
         )
+    return name or next(free for n in range(1000) if (free := f"tap{n}") not in taken)
+
+
+def _unusable(machine: Machine, name: str) -> str:
+    devices = machine.options.host_devices
+    if devices is not None and name not in devices:
+        return "Operation not permitted (os error 1)"
+    folder = Path("/sys/class/net") / (name.partition("\0")[0] or "none")
+    other_kind = folder.is_dir() and not (folder / "tun_flags").exists()
+    if any(sign in name for sign in "/: ") or (other_kind and machine.options.check_files):
+        return "Invalid argument (os error 22)"
+    return ""

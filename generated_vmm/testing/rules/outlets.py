@@ -2,57 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Final
 
-from generated_vmm.testing.bodies import machine as bodies
-from generated_vmm.testing.bodies.devices import Entropy, Vsock
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules.host_files import create_file, system_reason
-from generated_vmm.testing.rules.rate_limits import effective
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.devices import effective
+from generated_vmm.testing.rules.host_files import system_reason
 from generated_vmm.testing.wire.vsock import VsockBackend
 
-
-def put_logger(machine: Machine, body: bodies.Logger) -> None:
-    """PUT /logger: may be repeated; a missing log file is made, but nothing is written to it."""
-    if body.log_path is not None:
-        create_file(machine.options, body.log_path, "Logger error: Failed to open target file: {}")
-
-
-def put_metrics(machine: Machine, body: bodies.Metrics) -> None:
-    """PUT /metrics: once per process; a missing file is made, but nothing is written to it."""
-    refusal = "Metrics error: Cannot initialize the metrics system due to bad user input: {}"
-    if machine.has_metrics:
-        raise Fault(refusal.format("Reinitialization of metrics not allowed."))
-    create_file(machine.options, body.metrics_path, refusal)
-    machine.has_metrics = True
+LONGEST_SOCKET_PATH: Final = 107
+NO_METRICS: Final = "Metrics error: Cannot initialize the metrics system due to bad user input: {}"
+NO_BACKEND: Final = (
+    "Cannot create backend for vsock device: Error binding to the host-side Unix socket: "
+)
 
 
-def put_serial(machine: Machine, body: bodies.Serial) -> None:
-    """PUT /serial: accepted as it is; the simulated guest prints nothing."""
+@rule("PUT /logger")
+def put_logger(machine: Machine, call: Call) -> None:
+    """May be repeated; an absent level is Info, other absent settings stay."""
+    outlets, body = machine.outlets, call.body
+    outlets.level = (body["level"] or "info").replace("warning", "warn")
+    if body["show_level"] is not None:
+        outlets.show_level = body["show_level"]
+    if body["show_log_origin"] is not None:
+        outlets.show_origin = body["show_log_origin"]
+    if body["log_path"] is None or not machine.options.check_files:
+        return
+    try:
+        outlets.open_log(body["log_path"])
+    except (OSError, ValueError) as error:
+        raise Fault(f"Logger error: Failed to open target file: {system_reason(error)}") from None
 
 
-def put_entropy(machine: Machine, body: Entropy) -> None:
-    """PUT /entropy."""
-    machine.resources = replace(
-        machine.resources, entropy=replace(body, rate_limiter=effective(body.rate_limiter))
-    )
+@rule("PUT /metrics")
+def put_metrics(machine: Machine, call: Call) -> None:
+    """Once per process."""
+    if machine.outlets.has_metrics:
+        raise Fault(NO_METRICS.format("Reinitialization of metrics not allowed."))
+    if not machine.options.check_files:
+        return
+    try:
+        machine.outlets.open_metrics(call.body["metrics_path"])
+    except (OSError, ValueError) as error:
+        raise Fault(NO_METRICS.format(system_reason(error))) from None
 
 
-def put_vsock(machine: Machine, body: Vsock) -> None:
-    """PUT /vsock: binds the path now; a device there was before is taken away first."""
+@rule("PUT /serial")
+def put_serial(machine: Machine, call: Call) -> None:
+    """The file is opened when the guest starts."""
+    machine.serial_path = call.body["serial_out_path"]
+
+
+@rule("PUT /entropy")
+def put_entropy(machine: Machine, call: Call) -> None:
+    """A source of random numbers for the guest."""
+    limiter = effective(call.body["rate_limiter"])
+    machine.config["entropy"] = call.body | {"rate_limiter": limiter}
+
+
+@rule("PUT /vsock")
+def put_vsock(machine: Machine, call: Call) -> None:
+    """Binds the path now; a device there was before is taken away first."""
     if machine.vsock_backend is not None:
         machine.vsock_backend.close(remove_file=True)
     machine.vsock_backend = None
-    machine.resources = replace(machine.resources, vsock=None)
-    bind_vsock(machine, body, "Vsock config error: Cannot create backend for vsock device: {}")
+    machine.config["vsock"] = None
+    bind_vsock(machine, call.body, "Vsock config error: ")
 
 
-def bind_vsock(machine: Machine, vsock: Vsock, refusal: str) -> None:
-    """Bind the host's side of the device. Raises `Fault` with the reason put into the refusal."""
+def bind_vsock(machine: Machine, vsock: Members, refusal: str) -> None:
+    """Bind the host's side of the device. Raises `Fault` that begins with the refusal."""
+    path = vsock["uds_path"]
+    reason = "path must be shorter than SUN_LEN" if len(path) > LONGEST_SOCKET_PATH else ""
+    if "\0" in path:
+        reason = "paths must not contain interior null bytes"
+    if reason:
+        raise Fault(f"{refusal}{NO_BACKEND}{reason}")
     try:
-        backend = VsockBackend(vsock.uds_path, machine.guest.service)
+        machine.vsock_backend = VsockBackend(path, machine.guest.service)
     except OSError as error:
-        reason = f"Error binding to the host-side Unix socket: {system_reason(error)}"
-        raise Fault(refusal.format(reason)) from None
-    machine.vsock_backend = backend
-    machine.resources = replace(machine.resources, vsock=vsock)
+        raise Fault(f"{refusal}{NO_BACKEND}{system_reason(error)}") from None
+    machine.config["vsock"] = {key: vsock[key] for key in vsock if key != "vsock_id"}

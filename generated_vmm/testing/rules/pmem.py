@@ -2,63 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from generated_vmm.testing.bodies.devices import Pmem, PmemUpdate
-from generated_vmm.testing.machine import Fault, Machine
-from generated_vmm.testing.rules.host_files import require_file
-from generated_vmm.testing.rules.hotplug import (
+from generated_vmm.testing.machine import Fault, Machine, Members
+from generated_vmm.testing.rule import Call, rule
+from generated_vmm.testing.rules.boot import pmem_fault
+from generated_vmm.testing.rules.devices import (
     NOT_FOUND,
-    refuse_root,
-    require_new,
-    require_removable,
+    known,
+    place_of,
+    require_hotplug,
+    root_of,
+    unplug,
 )
-from generated_vmm.testing.rules.rate_limits import merged
 
 
-def put_pmem(machine: Machine, body: Pmem) -> None:
-    """PUT /pmem/{id}: a known id is replaced."""
-    known = machine.resources.pmem
+@rule("PUT /pmem/{id}")
+def put_pmem(machine: Machine, call: Call) -> None:
+    """A known id is replaced. The file is opened at the start, or when the device is plugged in."""
+    devices = machine.devices("pmem")
     if machine.started:
-        require_new(machine, [device.id for device in known], body.id)
-    others = [device for device in known if device.id != body.id]
-    if body.root_device and any(device.root_device for device in others):
-        raise Fault("Pmem device error: A root pmem device already exist")
-    require_file(
-        machine.options,
-        body.path_on_host,
-        "Pmem device error: Unable to create the virtio-pmem device: "
-        "Error accessing backing file: {}",
-        writable=not body.read_only,
-    )
-    place = next((n for n, device in enumerate(known) if device.id == body.id), len(known))
-    machine.resources = replace(machine.resources, pmem=(*known[:place], body, *known[place + 1 :]))
+        require_hotplug(machine, devices, "id", call.resource_id)
+    _require_one_root(machine, call.body)
+    reason = pmem_fault(call.body) if machine.started and machine.options.check_files else ""
+    if reason:
+        raise Fault(f"Pmem config error: Unable to create the virtio-pmem device: {reason}")
+    at = place_of(devices, "id", call.resource_id)
+    devices[at : at + 1] = [call.body]
 
 
-def patch_pmem(machine: Machine, body: PmemUpdate) -> None:
-    """PATCH /pmem/{id}: without a rate limiter it is accepted for any id and does nothing."""
-    if body.rate_limiter is None:
+def _require_one_root(machine: Machine, device: Members) -> None:
+    root = root_of(machine) if device["root_device"] else None
+    if root is None or root == ("pmem", device["id"]):
         return
-    known = machine.resources.pmem
-    if body.id not in [device.id for device in known]:
-        raise Fault(f"Pmem device error: {NOT_FOUND}")
-    machine.resources = replace(
-        machine.resources,
-        pmem=tuple(
-            replace(device, rate_limiter=merged(device.rate_limiter, body.rate_limiter))
-            if device.id == body.id
-            else device
-            for device in known
-        ),
-    )
+    if root[0] == "drives":
+        raise Fault(
+            "Pmem config error: Attempt to add pmem as a root device while the root device "
+            "defined as a block device"
+        )
+    raise Fault("Pmem config error: A root pmem device already exist")
 
 
-def delete_pmem(machine: Machine, pmem_id: str) -> None:
-    """DELETE /pmem/{id}."""
-    known = machine.resources.pmem
-    require_removable(machine, [device.id for device in known], pmem_id)
-    if any(device.id == pmem_id and device.root_device for device in known):
-        raise refuse_root()
-    machine.resources = replace(
-        machine.resources, pmem=tuple(device for device in known if device.id != pmem_id)
-    )
+@rule("PATCH /pmem/{id}")
+def patch_pmem(machine: Machine, call: Call) -> None:
+    """The limits it sets show nowhere; without any it is accepted for any id."""
+    if call.body["rate_limiter"] is not None:
+        refusal = (
+            f"Pmem config error: Unable to patch the pmem device: {NOT_FOUND} "
+            "Please verify the request arguments."
+        )
+        known(machine.devices("pmem"), "id", call.resource_id, refusal)
+
+
+@rule("DELETE /pmem/{id}")
+def delete_pmem(machine: Machine, call: Call) -> None:
+    """Unplug a pmem device."""
+    unplug(machine, "pmem", "id", call.resource_id, "root_device")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import socket
 import socketserver
 import threading
@@ -66,8 +65,8 @@ class VsockBackend:
 
     def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
         """Bind the socket. Raises `OSError`, also when the path exists already."""
-        self._path = Path(path)
-        self._server = _Server(os.fspath(self._path), find_service)
+        self._path = path
+        self._server = _Server(path, find_service)
         self._thread: threading.Thread | None = None
 
     def activate(self) -> None:
@@ -88,5 +87,5 @@ class VsockBackend:
         for connection in tuple(self._server.open_connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        if remove_file:
-            self._path.unlink(missing_ok=True)
+        if remove_file and self._path:
+            Path(self._path).unlink(missing_ok=True)
