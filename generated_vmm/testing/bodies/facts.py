@@ -81,3 +81,15 @@ FORMATS: Final[Mapping[str, Callable[[str], str]]] = {
     "NetworkInterface.guest_mac": strings.check_mac,
 }
 """Strings that the monitor takes apart."""
+
+PATH_STRINGS: Final = frozenset(
+    {
+        "backend_path",
+        "log_path",
+        "mem_file_path",
+        "metrics_path",
+        "serial_out_path",
+        "snapshot_path",
+    }
+)
+"""Fields that hold a `path string` in the monitor's words, the others `a string`."""

@@ -17,6 +17,7 @@ from generated_vmm.testing.bodies.facts import (
     NOT_ON_X86,
     NULLABLE,
     OWN_RANGE,
+    PATH_STRINGS,
 )
 from generated_vmm.testing.bodies.json_text import Members, Misread, Raw, plain, read_json
 from generated_vmm.testing.description import SCHEMAS, Json, Spec
@@ -111,12 +112,13 @@ def _choice(names: list[str], value: Raw) -> str:
     return value
 
 
-def _text(value: Raw) -> str:
-    return value if isinstance(value, str) else _refuse(value, "a string")
+def _text(value: Raw, expected: str = "a string") -> str:
+    return value if isinstance(value, str) else _refuse(value, expected)
 
 
 def _string(spec: Spec, value: Raw, place: str) -> Json:
-    return _text(value)
+    is_path = place.partition(".")[2] in PATH_STRINGS
+    return _text(value, "path string" if is_path else "a string")
 
 
 def _flag(spec: Spec, value: Raw, place: str) -> Json:

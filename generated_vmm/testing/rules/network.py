@@ -34,10 +34,10 @@ def put_network_interface(machine: Machine, call: Call) -> None:
     others = interfaces[:at] + interfaces[at + 1 :]
     _require_own_mac(others, body)
     interfaces[:] = others
+    name = _tap(machine, others, body["host_dev_name"])
     mtu = body.get("mtu")
     if mtu is not None and mtu < LOWEST_MTU:
         raise Fault(f"{NO_DEVICE}MTU {mtu} is out of range [{LOWEST_MTU}, 65535]")
-    name = _tap(machine, others, body["host_dev_name"])
     limits = {limiter: effective(body[limiter]) for limiter in LIMITERS}
     interfaces.append(body | limits | {"host_dev_name": name})
 

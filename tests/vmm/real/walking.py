@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.description import Json
 from tests.vmm.real.script import Step
 from tests.vmm.simulator.caller import Caller, Reply
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.description import Json
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.bodies import devices, machine
-from generated_vmm.testing.json.reader import Json, Misread
+from generated_vmm.testing.description import Json, Misread
 from generated_vmm.testing.json.structs import read_body
 from generated_vmm.testing.json.values import read_json
 from generated_vmm.testing.wire.http_headers import HttpRefusal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.description import Json
 from tests.vmm.simulator.caller import Caller
 
 NO_DEVICE = "Drive config error: Unable to create the virtio block device: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.description import Json
 from tests.vmm.simulator.caller import Caller
 from tests.vmm.simulator.conftest import MakeMonitor
 

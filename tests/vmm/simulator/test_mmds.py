@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from generated_vmm.testing.json.reader import Json
+from generated_vmm.testing.description import Json
 from generated_vmm.testing.rules.mmds import merge_patch
 from tests.vmm.simulator.caller import Caller
 from tests.vmm.simulator.conftest import MakeMonitor
