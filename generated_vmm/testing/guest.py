@@ -15,7 +15,7 @@ def echo(connection: socket.socket) -> None:
 
 
 class SimulatedGuest:
-    """The guest's side: vsock ports it listens on, balloon statistics, its serial console.
+    """The guest's side: vsock ports it listens on, statistics its balloon driver reports.
 
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
@@ -24,8 +24,6 @@ class SimulatedGuest:
         self._services: dict[int, Serve] = {}
         self.balloon_statistics: Mapping[str, int] = {}
         """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
-        self.console: Callable[[bytes], None] | None = None
-        """Takes what the guest prints on its serial console; None throws it away."""
 
     def listen(self, port: int, serve: Serve = echo) -> None:
         """Accept vsock connections on `port`; `serve` gets each in a thread of its own."""
@@ -38,12 +36,3 @@ class SimulatedGuest:
     def service(self, port: int) -> Serve | None:
         """Who serves `port`; None when nobody listens there."""
         return self._services.get(port)
-
-    def print_line(self, text: str) -> None:
-        """Print a line on the serial console."""
-        self.type(text.encode() + b"\r\n")
-
-    def type(self, content: bytes) -> None:
-        """Somebody types into the serial console, and the guest echoes it."""
-        if self.console is not None:
-            self.console(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
@@ -117,10 +118,26 @@ class Machine:
         if self.phase is Phase.RUNNING:
             self.balloon_actual_mib = (self.config.get("balloon") or {}).get("amount_mib", 0)
             if self.reboot_pending:
-                self.guest.print_line("guest resets")
+                self.print_line("guest resets")
+                self.outlets.metrics.count("i8042", "reset_count")
                 self.exit_code = 0
+
+    def print_line(self, text: str) -> None:
+        """The guest prints a line on its serial console."""
+        self.outlets.print_serial(text.encode() + b"\n")
+
+    def hear(self, content: bytes) -> None:
+        """The guest answers on its serial console to each byte that somebody types there."""
+        if self.phase is Phase.RUNNING:
+            for byte in content:
+                self.outlets.metrics.count("uart", "read_count")
+                self.outlets.print_serial(b"guest hears %c\n" % byte)
 
     def end(self, *, remove_files: bool) -> None:
         """Break what the guest had open; a real process leaves the socket of its vsock behind."""
+        if self.exit_code is not None:
+            self.outlets.log("Vmm is stopping.")
+            self.outlets.flush_metrics()
         if self.vsock_backend is not None:
-            self.vsock_backend.close(remove_file=remove_files)
+            with contextlib.suppress(OSError):
+                self.vsock_backend.close(remove_file=remove_files)

@@ -57,6 +57,7 @@ class SimulatedMonitor:
         version: str = VERSION,
         payload_limit: int = PAYLOAD_LIMIT,
         mmds_size_limit: int | None = None,
+        outlets: Outlets | None = None,
     ) -> None:
         self.socket_path = Path(socket_path)
         self.faults = Faults()
@@ -70,7 +71,8 @@ class SimulatedMonitor:
             check_files=check_files,
             host_devices=host_devices,
         )
-        self._machine = self._fresh_machine()
+        self._outlets = outlets
+        self.machine = self._fresh_machine()
         self._calls: list[ReceivedCall] = []
         self._server: ApiServer | None = None
         self._thread: threading.Thread | None = None
@@ -83,12 +85,12 @@ class SimulatedMonitor:
     @property
     def state(self) -> str:
         """`Not started`, `Running` or `Paused`, as `GET /` tells it."""
-        return self._machine.phase.value
+        return self.machine.phase.value
 
     @property
     def exit_code(self) -> int | None:
         """The exit code of the simulated process; None while it lives."""
-        return self._machine.exit_code
+        return self.machine.exit_code
 
     def start(self) -> None:
         """Listen, and serve from a thread. Raises `OSError` as `listen` does."""
@@ -108,7 +110,7 @@ class SimulatedMonitor:
             self._thread.join()
         self._server.close()
         self._server = self._thread = None
-        self._machine.end(remove_files=True)
+        self._end(remove_files=True)
         self.socket_path.unlink(missing_ok=True)
 
     def exit(self, code: int = 0) -> None:
@@ -116,7 +118,7 @@ class SimulatedMonitor:
 
         The socket file stays, and connecting to it is refused.
         """
-        self._machine.exit_code = code
+        self.machine.exit_code = code
         self.interrupt()
         if self._thread is not None:
             self._thread.join()
@@ -139,7 +141,7 @@ class SimulatedMonitor:
                 f"Check that it is not already used. ({error.strerror or error})",
             ) from error
         listener.listen(128)
-        self._machine = self._fresh_machine()
+        self.machine = self._fresh_machine()
         self._calls.clear()
         limit = self._options.payload_limit
         self._server = ApiServer(listener, self._respond, self.faults, payload_limit=limit)
@@ -153,8 +155,8 @@ class SimulatedMonitor:
         if self._server is None:
             raise RuntimeError(f"the monitor at {self.socket_path} does not listen")
         self._server.serve()
-        self._machine.end(remove_files=False)
-        return self._machine.exit_code
+        self._end(remove_files=False)
+        return self.machine.exit_code
 
     def interrupt(self) -> None:
         """Make `serve` return soon; safe from any thread and from a signal handler."""
@@ -184,10 +186,17 @@ class SimulatedMonitor:
     ) -> None:
         self.stop()
 
+    def _end(self, *, remove_files: bool) -> None:
+        self.machine.end(remove_files=remove_files)
+        if self._outlets is None:
+            self.machine.outlets.close()
+
     def _fresh_machine(self) -> Machine:
-        return Machine(self._options, self.guest, Outlets(self._options.instance_id))
+        outlets = self._outlets or Outlets(self._options.instance_id)
+        return Machine(self._options, self.guest, outlets)
 
     def _respond(self, request: Request) -> Answer:
-        given = self.faults.take_refusal() or answer(self._machine, request)
+        given = self.faults.take_refusal() or answer(self.machine, request)
         self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
+        self.machine.outlets.record(request, given)
         return given

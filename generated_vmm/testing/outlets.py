@@ -1,38 +1,39 @@
-"""What a monitor writes besides its answers: log lines and metrics."""
+"""What a monitor writes besides its answers: log lines, metrics and the guest's console."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import threading
 import time
-from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
+from generated_vmm.testing.metrics import Metrics
+from generated_vmm.testing.wire.http_layer import Answer, Request
+
+BAD_REQUEST: Final = 400
 LEVELS: Final = ("off", "error", "warn", "info", "debug", "trace")
-SECTIONS: Final = (
-    "api_server", "balloon", "block", "deprecated_api", "get_api_requests", "i8042", "uart",
-    "latencies_us", "logger", "mmds", "net", "patch_api_requests", "put_api_requests", "seccomp",
-    "vcpu", "vmm", "signals", "vsock", "entropy", "pmem", "interrupts", "memory_hotplug",
-)  # fmt: skip
 
 
 class Outlets:
-    """The log and the metrics of one monitor; each is written to a file descriptor or nowhere.
+    """The files of one monitor, opened for reading as well, so that a pipe needs no reader.
 
-    A file that cannot be written to (a pipe nobody reads) loses lines and disturbs nothing.
+    What cannot be written (a full pipe) is lost and disturbs nothing.
     """
 
     def __init__(self, instance_id: str, log_to: int | None = None) -> None:
         self._instance_id = instance_id
         self._log = log_to
         self._metrics: int | None = None
+        self._serial: int | None = None
         self._opened: list[int] = []
-        self._counters: Counter[tuple[str, str]] = Counter()
-        self._lock = threading.Lock()
+        self.metrics = Metrics()
+        self.console: Callable[[bytes], None] = lambda content: None
         self.level = "info"
         self.show_level = False
         self.show_origin = False
+        self.module = ""
 
     @property
     def has_metrics(self) -> bool:
@@ -44,36 +45,65 @@ class Outlets:
         self._log = self._open(path)
 
     def open_metrics(self, path: str) -> None:
-        """Write the metrics to this file or pipe. Raises `OSError`, `ValueError`."""
-        self._metrics = self._open(path)
+        """Write the metrics to this file or pipe. Raises `OSError`, `ValueError`.
+
+        Raises `RuntimeError` when they have one already.
+        """
+        opened = self._open(path)
+        if self.has_metrics:
+            raise RuntimeError("Reinitialization of metrics not allowed.")
+        self._metrics = opened
+
+    def open_serial(self, path: str) -> None:
+        """Write the guest's console to this file or pipe. Raises `OSError`, `ValueError`."""
+        self._serial = self._open(path)
 
     def log(self, message: str, *, level: str = "info", thread: str = "main") -> None:
-        """Write one line, as far as the level lets it through."""
+        """Write one line, as far as level and module let it through."""
         if self._log is None or LEVELS.index(level) > LEVELS.index(self.level):
+            return
+        module = "api_server" if thread == "fc_api" else "firecracker"
+        if self.module and not f"{module}::".startswith(self.module):
             return
         nanoseconds = time.time_ns()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9))
         origin = [level.upper()] if self.show_level else []
-        origin += ["generated_vmm/testing"] if self.show_origin else []
+        origin += [f"{module}.rs:1"] if self.show_origin else []
         source = ":".join([self._instance_id, thread, *origin])
-        self._write(self._log, f"{moment}.{nanoseconds % 10**9:09d} [{source}] {message}\n")
+        line = f"{moment}.{nanoseconds % 10**9:09d} [{source}] {message}\n"
+        if not _write(self._log, line.encode()):
+            self.metrics.count("logger", "missed_log_count")
 
-    def count(self, section: str, name: str, by: int = 1) -> None:
-        """Add to a counter of the metrics."""
-        with self._lock:
-            self._counters[section, name] += by
+    def record(self, request: Request, answer: Answer) -> None:
+        """Log and count what was asked and what was answered."""
+        refused = answer.status >= BAD_REQUEST
+        self.metrics.count_request(request.method, request.path, refused=refused)
+        self.metrics.count("deprecated_api", "deprecated_http_api_calls", answer.deprecated)
+        said = (request.body or b"").decode(errors="replace")
+        shown = f" with body {json.dumps(said)}" if said and request.path != "/mmds" else ""
+        method = request.method.capitalize()
+        self.log(
+            f'The API server received a {method} request on "{request.path}"{shown}.',
+            thread="fc_api",
+        )
+        text = f"The request was executed successfully. Status code: {answer.status}."
+        if refused:
+            text = f"Received Error. Status code: {answer.status}. Message: {answer.fault}"
+        self.log(text, level="error" if refused else "info", thread="fc_api")
 
     def flush_metrics(self) -> None:
-        """Write what has been counted since the last time as one line of JSON."""
-        with self._lock:
-            counted, self._counters = self._counters, Counter()
-        if self._metrics is None:
-            return
-        line: dict[str, Any] = {"utc_timestamp_ms": time.time_ns() // 10**6}
-        line |= {section: {} for section in SECTIONS}
-        for (section, name), number in counted.items():
-            line[section][name] = number
-        self._write(self._metrics, json.dumps(line, separators=(",", ":")) + "\n")
+        """Write what has been counted since the last time as one line."""
+        line = self.metrics.line()
+        if self._metrics is not None and not _write(self._metrics, f"{line}\n".encode()):
+            self.metrics.count("logger", "missed_metrics_count")
+
+    def print_serial(self, content: bytes) -> None:
+        """What the guest writes to its serial device."""
+        self.metrics.count("uart", "write_count", len(content))
+        if self._serial is None:
+            self.console(content)
+        elif not _write(self._serial, content):
+            self.metrics.count("uart", "missed_write_count")
 
     def close(self) -> None:
         """Close the files; nothing is written any more."""
@@ -86,8 +116,8 @@ class Outlets:
         self._opened.append(os.open(path, flags, 0o644))
         return self._opened[-1]
 
-    def _write(self, descriptor: int, line: str) -> None:
-        try:
-            os.write(descriptor, line.encode())
-        except OSError:
-            self.count("logger", "missed_log_count")
+
+def _write(descriptor: int, content: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return os.write(descriptor, content) == len(content)
+    return False

@@ -13,6 +13,7 @@ from generated_vmm.testing.rules.host_files import (
     open_fault,
     require_file,
     size_of,
+    system_reason,
 )
 
 MAX_VCPUS: Final = 32
@@ -145,23 +146,24 @@ def start(machine: Machine) -> None:
     if not machine.has_kernel:
         raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
     if machine.options.check_files:
-        _require_serial(machine)
+        _open_serial(machine)
         _require_initrd(machine)
         _require_pmem(machine)
     machine.outlets.flush_metrics()
-    machine.guest.print_line("guest is up")
-    machine.guest.print_line(machine.config["boot-source"].get("boot_args") or "")
+    for line in ("guest is up", machine.config["boot-source"]["boot_args"], "guest serves"):
+        machine.print_line(line or "")
     machine.run_guest(Phase.RUNNING)
 
 
-def _require_serial(machine: Machine) -> None:
-    if machine.serial_path is None:
-        return
-    reason = open_fault(machine.serial_path, os.O_RDWR | os.O_CREAT)
-    if reason:
+def _open_serial(machine: Machine) -> None:
+    try:
+        if machine.serial_path is not None:
+            machine.outlets.open_serial(machine.serial_path)
+    except (OSError, ValueError) as error:
+        reason = system_reason(error)
         raise Fault(
             f"Start microvm error: Failed to create device manager: Error with EventFd: {reason}"
-        )
+        ) from None
 
 
 def _require_initrd(machine: Machine) -> None:

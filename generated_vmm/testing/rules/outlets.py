@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from generated_vmm.testing.machine import Fault, Machine, Members
@@ -21,6 +22,7 @@ NO_BACKEND: Final = (
 def put_logger(machine: Machine, call: Call) -> None:
     """May be repeated; an absent level is Info, other absent settings stay."""
     outlets, body = machine.outlets, call.body
+    outlets.module = outlets.module if body["module"] is None else body["module"]
     outlets.level = (body["level"] or "info").replace("warning", "warn")
     if body["show_level"] is not None:
         outlets.show_level = body["show_level"]
@@ -37,12 +39,11 @@ def put_logger(machine: Machine, call: Call) -> None:
 @rule("PUT /metrics")
 def put_metrics(machine: Machine, call: Call) -> None:
     """Once per process."""
-    if machine.outlets.has_metrics:
-        raise Fault(NO_METRICS.format("Reinitialization of metrics not allowed."))
-    if not machine.options.check_files:
-        return
+    path = call.body["metrics_path"] if machine.options.check_files else os.devnull
     try:
-        machine.outlets.open_metrics(call.body["metrics_path"])
+        machine.outlets.open_metrics(path)
+    except RuntimeError as error:
+        raise Fault(NO_METRICS.format(error)) from None
     except (OSError, ValueError) as error:
         raise Fault(NO_METRICS.format(system_reason(error))) from None
 
@@ -62,11 +63,14 @@ def put_entropy(machine: Machine, call: Call) -> None:
 
 @rule("PUT /vsock")
 def put_vsock(machine: Machine, call: Call) -> None:
-    """Binds the path now; a device there was before is taken away first."""
-    if machine.vsock_backend is not None:
-        machine.vsock_backend.close(remove_file=True)
-    machine.vsock_backend = None
+    """Binds the path now; a device there was before goes first, with its socket's file."""
+    former, machine.vsock_backend = machine.vsock_backend, None
     machine.config["vsock"] = None
+    try:
+        if former is not None:
+            former.close(remove_file=True)
+    except OSError as error:
+        raise Fault(f"Vsock config error: {NO_BACKEND}{system_reason(error)}") from None
     bind_vsock(machine, call.body, "Vsock config error: ")
 
 

@@ -15,7 +15,8 @@ from generated_vmm.testing.rules.host_files import size_of, system_reason
 from generated_vmm.testing.rules.outlets import bind_vsock
 
 BYTES_PER_MIB: Final = 1 << 20
-MAGIC: Final = b"generated_vmm simulated snapshot 2\n"
+SNAPSHOT_VERSION: Final = "v2.0.0"
+MAGIC: Final = f"generated_vmm simulated snapshot {SNAPSHOT_VERSION}\n".encode()
 NOT_SAVED: Final = "Create snapshot error: Cannot perform open on the {} backing file: {}"
 NOT_RESTORED: Final = "Load snapshot error: Failed to restore from snapshot: "
 NO_STATE: Final = f"{NOT_RESTORED}Failed to get snapshot state from file: "
@@ -96,6 +97,12 @@ def _override_taps(config: Members, overrides: list[Members]) -> None:
         if override["iface_id"] not in interfaces:
             raise Fault(f"{NOT_RESTORED}Unknown Network Device.")
         interfaces[override["iface_id"]]["host_dev_name"] = override["host_dev_name"]
+
+
+def is_snapshot(path: str) -> bool:
+    """Whether the file is the state of a simulated machine."""
+    with Path(path).open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _read_state(path: str) -> Members:

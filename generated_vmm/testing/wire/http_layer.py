@@ -7,6 +7,7 @@ is left of a refused request is then taken for the next one; clients see that as
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +48,12 @@ class Answer:
     body: bytes | None = None
     deprecated: bool = False
     exit_code: int | None = None
+
+    @property
+    def fault(self) -> str:
+        """The `fault_message` of a refusal; empty for any other answer."""
+        said = json.loads(self.body or b"{}")
+        return str(said.get("fault_message", "")) if isinstance(said, dict) else ""
 
     def encode(self) -> bytes:
         """The bytes the monitor writes: no reason phrase, no Date, no length without a body."""

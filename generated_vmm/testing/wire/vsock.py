@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
 from generated_vmm.testing.guest import Serve
@@ -78,7 +78,7 @@ class VsockBackend:
             self._thread.start()
 
     def close(self, *, remove_file: bool) -> None:
-        """Break all connections and accept no more; safe to call twice."""
+        """Break all connections and accept no more. Raises `OSError` when there is no file."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -87,5 +87,5 @@ class VsockBackend:
         for connection in tuple(self._server.open_connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        if remove_file and self._path:
-            Path(self._path).unlink(missing_ok=True)
+        if remove_file:
+            os.unlink(self._path)

@@ -34,7 +34,9 @@ def main() -> int:
 
 
 def _print_gap(gap: Gap, walked: list[Drawn]) -> None:
-    print(f"\n{gap.kind}\n  real:      {gap.real:.400}\n  simulated: {gap.simulated:.400}\n  after:")
+    print(
+        f"\n{gap.kind}\n  real:      {gap.real:.400}\n  simulated: {gap.simulated:.400}\n  after:"
+    )
     for call in walked:
         print(f"    {call}")
 

@@ -62,7 +62,7 @@ class Tally:
 
 def walk_at_random(programs: Programs, seed: int, calls: int, tally: Tally) -> None:
     """Compare so many calls, with fresh monitors for each episode."""
-    source = random.Random(seed)  # noqa: S311  # the same walk for the same seed
+    source = random.Random(seed)  # the same walk for the same seed
     done = 0
     while done < calls:
         pci = source.random() < PCI_SHARE
@@ -138,9 +138,9 @@ def _comparable(asked: Asked) -> dict[str, Json]:
     text = text.replace(asked.names["folder"], "{folder}")
     named: dict[str, Json] = json.loads(text)
     if state["state"] != "Not started":
-        for value in named.values():
-            if isinstance(value, list):
-                value.sort(key=str)
+        for shown in named.values():
+            if isinstance(shown, list):
+                shown.sort(key=str)
     return named
 
 
