@@ -47,7 +47,7 @@ def main(given: Sequence[str] | None = None) -> int:
     outlets = Outlets("anonymous-instance", STDOUT)
     try:
         arguments = Arguments(sys.argv[1:] if given is None else given)
-        outlets = Outlets(_instance_id(arguments), STDOUT)
+        outlets = Outlets(_instance_id(arguments), None if arguments.has("--socket") else STDOUT)
         status = _run(arguments, outlets)
     except WrongArguments as wrong:
         outlets.log(f"Arguments parsing error: {wrong} \\n\\nFor more information try --help.")

@@ -82,6 +82,15 @@ FORMATS: Final[Mapping[str, Callable[[str], str]]] = {
 }
 """Strings that the monitor takes apart."""
 
+REQUIRED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "MachineConfiguration": ("vcpu_count", "mem_size_mib"),
+    "MemoryBackend": ("backend_path", "backend_type"),
+    "NetworkInterface": ("iface_id", "host_dev_name"),
+    "SnapshotCreateParams": ("snapshot_path", "mem_file_path"),
+    "TokenBucket": ("size", "refill_time"),
+}
+"""Which of several missing members is named, where that is not the described order."""
+
 PATH_STRINGS: Final = frozenset(
     {
         "backend_path",

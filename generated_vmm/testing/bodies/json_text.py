@@ -16,7 +16,6 @@ MIN_SIGNED: Final = -(2**63)
 WORDS: Final = {
     "Expecting value": ("expected value", "EOF while parsing a value"),
     "Expecting property name": ("key must be a string", "EOF while parsing an object"),
-    "Illegal trailing comma": ("trailing comma", "trailing comma"),
     "Expecting ':'": ("expected `:`", "EOF while parsing an object"),
     "Expecting ','": ("expected `,` or `}`", "EOF while parsing an object"),
     "Extra data": ("trailing characters", "trailing characters"),
@@ -111,8 +110,12 @@ def _require_encodable(value: Raw, depth: int = 0) -> None:
 
 
 def _words(error: json.JSONDecodeError) -> str:
-    at_end = error.pos >= len(error.doc.rstrip())
+    rest = error.doc[error.pos :].lstrip()
+    if rest.startswith(("n", "t", "f")) and error.msg == "Expecting value":
+        return "expected ident"
+    if error.doc[: error.pos].rstrip().endswith(",") and rest.startswith(("}", "]")):
+        return "trailing comma"
     for start, words in WORDS.items():
         if error.msg.startswith(start):
-            return words[at_end]
+            return words[not rest]
     return "invalid escape"

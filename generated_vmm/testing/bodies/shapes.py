@@ -18,6 +18,7 @@ from generated_vmm.testing.bodies.facts import (
     NULLABLE,
     OWN_RANGE,
     PATH_STRINGS,
+    REQUIRED_ORDER,
 )
 from generated_vmm.testing.bodies.json_text import Members, Misread, Raw, plain, read_json
 from generated_vmm.testing.description import SCHEMAS, Json, Spec
@@ -69,7 +70,7 @@ def _object(name: str, value: Raw) -> dict[str, Json]:
             given[key] = _member(name, key, fields[key], one)
         elif name not in IGNORES_UNKNOWN:
             raise Misread(f"unknown field `{key}`, expected {_one_of(list(fields))}")
-    for key in SCHEMAS[name]["required"]:
+    for key in REQUIRED_ORDER.get(name, SCHEMAS[name]["required"]):
         if key not in given:
             raise Misread(f"missing field `{key}`")
     absent = {key: default_of(name, key) for key in fields if key not in given}

@@ -8,7 +8,6 @@ import pytest
 from generated_vmm.testing.api.table import OPERATIONS, Operation
 
 from generated_vmm.testing import SimulatedMonitor
-from generated_vmm.testing.api.routing import resource_of
 from generated_vmm.testing.machine import Fault
 from generated_vmm.testing.wire.http_layer import Request
 from tests.vmm.real import script

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
@@ -49,6 +50,15 @@ def disk(folder: Path) -> str:
     path = folder / "rootfs.ext4"
     path.write_bytes(b"disk")
     return str(path)
+
+
+@pytest.fixture
+def backend(folder: Path) -> Iterator[str]:
+    """The socket of a vhost-user backend that accepts and says nothing."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "vub.sock"))
+        listener.listen()
+        yield str(folder / "vub.sock")
 
 
 @pytest.fixture

@@ -42,10 +42,10 @@ def test_a_drive_shows_its_defaults_and_nulls(call: Caller, disk: str) -> None:
     ]
 
 
-def test_a_vhost_user_drive_shows_no_file(call: Caller) -> None:
-    put(call, "vub", is_root_device=False, socket="/run/vub.sock")
+def test_a_vhost_user_drive_shows_no_file(call: Caller, backend: str) -> None:
+    put(call, "vub", is_root_device=False, socket=backend)
     (drive,) = drives(call)
-    assert drive["socket"] == "/run/vub.sock"
+    assert drive["socket"] == backend
     assert [drive[name] for name in ("path_on_host", "is_read_only", "io_engine")] == [None] * 3
 
 
@@ -113,10 +113,10 @@ class TestPatch:
     """PATCH /drives/{drive_id} of a running guest."""
 
     @pytest.fixture(autouse=True)
-    def _running(self, call: Caller, disk: str, start: Callable[[], None]) -> None:
+    def _running(self, call: Caller, disk: str, backend: str, start: Callable[[], None]) -> None:
         bucket = {"size": 1, "refill_time": 2}
         put(call, "a", is_root_device=False, path_on_host=disk, rate_limiter={"ops": bucket})
-        put(call, "vub", is_root_device=False, socket="/run/vub.sock")
+        put(call, "vub", is_root_device=False, socket=backend)
         start()
 
     def test_another_file_shows_in_the_configuration(self, call: Caller, kernel: str) -> None:

@@ -14,7 +14,12 @@ DEVICES = ["drives", "pmem", "network-interfaces"]
 def body_of(kind: str, device_id: str, *, root: bool = False) -> dict[str, object]:
     bodies: dict[str, dict[str, object]] = {
         "drives": {"drive_id": device_id, "is_root_device": root, "path_on_host": "/dev/null"},
-        "pmem": {"id": device_id, "root_device": root, "path_on_host": "/dev/null"},
+        "pmem": {
+            "id": device_id,
+            "root_device": root,
+            "path_on_host": __file__,
+            "read_only": True,
+        },
         "network-interfaces": {"iface_id": device_id, "host_dev_name": f"tap_{device_id}"},
     }
     return bodies[kind]
@@ -74,7 +79,7 @@ def test_the_root_device_stays(plugged: Caller, kernel: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", DEVICES)
 def test_a_delete_takes_no_body(plugged: Caller, kernel: str, kind: str) -> None:
     boot(plugged, kernel, kind)
-    assert plugged("DELETE", f"/{kind}/first", {}).fault == "Empty DELETE request."
+    assert plugged("DELETE", f"/{kind}/first", {}).fault == "Empty Delete request."
 
 
 def test_a_missing_file_cannot_be_plugged_in(plugged: Caller, kernel: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.simulator.caller import connect, exchange, read_answers
 from tests.vmm.simulator.conftest import MakeMonitor
 
 HEAD = b"Server: Firecracker API\r\nConnection: keep-alive\r\n"
-VERSION = b'{"firecracker_version":"1.16.1"}'
+VERSION = b'{"firecracker_version":"%s"}' % API_VERSION.encode()
 VERSION_ANSWER = (
-    b"HTTP/1.1 200 \r\n" + HEAD + b"Content-Type: application/json\r\nContent-Length: 32\r\n\r\n"
-) + VERSION
+    b"HTTP/1.1 200 \r\n" + HEAD + b"Content-Type: application/json\r\nContent-Length: "
+) + b"%d\r\n\r\n%s" % (len(VERSION), VERSION)
 NO_CONTENT = b"HTTP/1.1 204 \r\n" + HEAD + b"\r\n"
 
 

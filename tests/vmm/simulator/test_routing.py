@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from generated_vmm import API_VERSION
 from tests.vmm.simulator.caller import Caller
 
 
@@ -50,7 +51,7 @@ def test_what_there_is_not(call: Caller, method: str, path: str, body: object, f
     ["/version", "/version/", "//version", "/version/more", "http://localhost/version"],
 )
 def test_more_spellings_than_one_are_understood(call: Caller, path: str) -> None:
-    assert call.get(path) == {"firecracker_version": "1.16.1"}
+    assert call.get(path) == {"firecracker_version": API_VERSION}
 
 
 def test_the_root_has_spellings_too(call: Caller) -> None:

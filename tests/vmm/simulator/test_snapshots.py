@@ -203,7 +203,7 @@ def test_a_snapshot_cut_short_cannot_be_loaded(
     state = Path(saved["snapshot_path"])
     state.write_bytes(state.read_bytes()[:-5])
     fault = Caller(fresh.socket_path)("PUT", "/snapshot/load", load(saved)).fault
-    assert "Failed to load snapshot state from file: EOF while parsing" in fault
+    assert "Failed to load snapshot state from file: " in fault
 
 
 def test_a_vsock_path_that_is_taken_cannot_be_restored(

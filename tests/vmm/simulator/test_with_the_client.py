@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm import (
+    API_VERSION,
     CpuidLeafModifier,
     CpuidRegisterModifier,
     MsrModifier,
@@ -16,8 +17,8 @@ from generated_vmm import (
     VmmDeprecationWarning,
 )
 from generated_vmm.testing import SimulatedMonitor
-from generated_vmm.testing.api.routing import resource_of
-from generated_vmm.testing.api.table import OPERATIONS
+from generated_vmm.testing.api.routing import find_operation
+from generated_vmm.testing.description import OPERATIONS, Operation
 from generated_vmm.testing.wire.http_layer import Request
 from tests.vmm.simulator.conftest import MakeMonitor
 
@@ -88,7 +89,7 @@ def test_every_operation_is_accepted_as_the_client_sends_it(
         configure(vm, folder)
         vm.action("InstanceStart")
         control(vm)
-        assert vm.get_version().firecracker_version == "1.16.1"
+        assert vm.get_version().firecracker_version == API_VERSION
         assert vm.machine_config.get().vcpu_count == 2
         assert vm.mmds.get() == {"a": {}}
         assert vm.balloon.get().amount_mib == 16
@@ -117,11 +118,9 @@ def restore(monitor: SimulatedMonitor, saved: dict[str, str], folder: Path) -> S
     return monitor
 
 
-def reached(monitor: SimulatedMonitor) -> set[tuple[str, str]]:
-    return {
-        (call.method, resource_of(Request(call.method, call.path, call.body))[0])
-        for call in monitor.calls
-    }
+def reached(monitor: SimulatedMonitor) -> set[Operation]:
+    requests = (Request(call.method, call.path, call.body) for call in monitor.calls)
+    return {find_operation(request)[0] for request in requests}
 
 
 def test_a_vsock_is_connected_as_soon_as_the_guest_listens(
