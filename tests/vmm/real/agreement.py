@@ -17,7 +17,7 @@ EPISODE = 25
 PCI_SHARE = 0.25
 SHRINKS = 40
 CONFIG = Drawn("GET", "/vm/config")
-PLACE = re.compile(r" at (line \d+ column \d+|`[^`]*`)\.$|\.$")
+PLACE = re.compile(r" at (line \d+ column \d+|`[^`]*`)\.?$")
 DETAIL = re.compile(r"[`\"'\[({0-9/]")
 
 
@@ -152,4 +152,4 @@ def _fault(reply: Reply) -> str:
 
 def first_words(fault: str) -> str:
     """A fault up to the first detail, which is quoted, bracketed, a number or a path."""
-    return DETAIL.split(PLACE.sub("", fault), maxsplit=1)[0].strip()
+    return DETAIL.split(PLACE.sub("", fault), maxsplit=1)[0].strip(" .")

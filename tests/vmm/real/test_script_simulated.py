@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from generated_vmm.testing.api.table import OPERATIONS, Operation
 
 from generated_vmm.testing import SimulatedMonitor
+from generated_vmm.testing.api.routing import find_operation
+from generated_vmm.testing.description import OPERATIONS, Operation
 from generated_vmm.testing.machine import Fault
 from generated_vmm.testing.wire.http_layer import Request
 from tests.vmm.real import script

@@ -58,8 +58,10 @@ def test_a_vhost_user_drive_shows_no_file(call: Caller, backend: str) -> None:
         {"rate_limiter": {}},
     ],
 )
-def test_a_socket_allows_nothing_that_is_for_files(call: Caller, extra: dict[str, object]) -> None:
-    body = {"drive_id": "a", "is_root_device": False, "socket": "/s"}
+def test_a_socket_allows_nothing_that_is_for_files(
+    call: Caller, backend: str, extra: dict[str, object]
+) -> None:
+    body = {"drive_id": "a", "is_root_device": False, "socket": backend}
     call.accepted("PUT", "/drives/a", body)
     assert call("PUT", "/drives/a", body | extra).fault == NO_DEVICE + "Invalid block config."
 

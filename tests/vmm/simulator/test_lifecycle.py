@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.testing import SimulatedMonitor
-from generated_vmm.testing.__main__ import main
+from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller, connect
 
 pytest_plugins = ["generated_vmm.testing.plugin"]
