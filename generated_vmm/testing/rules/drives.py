@@ -42,7 +42,10 @@ def put_drive(machine: Machine, call: Call) -> None:
 
 
 def _require_one_root(machine: Machine, drive: Members) -> None:
-    root = root_of(machine) if drive["is_root_device"] else None
+    if not drive["is_root_device"]:
+        return
+    # What a running guest has booted from cannot be added any more, whether or not it is here.
+    root = root_of(machine) or (("drives", "") if machine.started else None)
     if root is None or root == ("drives", drive["drive_id"]):
         return
     if root[0] == "pmem":

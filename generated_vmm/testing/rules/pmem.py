@@ -30,7 +30,10 @@ def put_pmem(machine: Machine, call: Call) -> None:
 
 
 def _require_one_root(machine: Machine, device: Members) -> None:
-    root = root_of(machine) if device["root_device"] else None
+    if not device["root_device"]:
+        return
+    # What a running guest has booted from cannot be added any more, whether or not it is here.
+    root = root_of(machine) or (("drives", "") if machine.started else None)
     if root is None or root == ("pmem", device["id"]):
         return
     if root[0] == "drives":

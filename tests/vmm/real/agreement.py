@@ -105,12 +105,12 @@ def shrunk(programs: Programs, episode: list[Drawn], gap: Gap, *, pci: bool) -> 
 
 def _of_statuses(call: Drawn, theirs: Reply, ours: Reply) -> tuple[str, Gap | None]:
     same = theirs.status == ours.status
-    said = [f"{one.status} {_fault(one)}" for one in (theirs, ours)]
+    said = [f"{one.status} {fault_of(one)}" for one in (theirs, ours)]
     return "statuses", None if same else Gap("statuses", call, *said)
 
 
 def _of_words(call: Drawn, theirs: Reply, ours: Reply) -> tuple[str, Gap | None]:
-    said = [first_words(_fault(one)) for one in (theirs, ours)]
+    said = [first_words(fault_of(one)) for one in (theirs, ours)]
     return "first words", None if said[0] == said[1] else Gap("first words", call, *said)
 
 
@@ -144,7 +144,8 @@ def _comparable(asked: Asked) -> dict[str, Json]:
     return named
 
 
-def _fault(reply: Reply) -> str:
+def fault_of(reply: Reply) -> str:
+    """The text of a refusal, by the monitor or its HTTP layer; empty when there is none."""
     if not isinstance(reply.json, dict):
         return ""
     return str(reply.json.get("fault_message", reply.json.get("error", "")))

@@ -4,16 +4,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.vmm.simulator.caller import connect
-
-READY_SECONDS = 10
+from tests.vmm.real.monitors import READY_SECONDS, wait_until_ready
 
 
 @pytest.fixture
@@ -57,18 +54,7 @@ def start_process(folder: Path) -> Iterator[Callable[[str], Path]]:
             )
             stack.callback(process.wait, READY_SECONDS)
             stack.callback(process.kill)
-            _wait_until_ready(socket_path)
+            wait_until_ready(socket_path)
             return socket_path
 
         yield start
-
-
-def _wait_until_ready(socket_path: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while True:
-        try:
-            connect(socket_path).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, f"nobody listens on {socket_path}"
-            time.sleep(0.01)
