@@ -6,15 +6,14 @@ works with any. Which version has what stands in the overlay (`x-since`).
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from codegen.document import Document
 from codegen.overlay import Action, later_than
 from codegen.schemas import plain
+from codegen.usage import defined, used_by
 
 FIELDS = "Fields"
 MODULE = "absent"
@@ -111,7 +110,7 @@ def add_absent(package: Path, version: str, written: Path, actions: list[Action]
     """
     known = Known.by(actions, version)
     models = _missing_models(package / "models" / "__init__.py", known, written)
-    operations = sorted(_used(written, "operations") - defined(package / "operations.py"))
+    operations = sorted(used_by(written, "operations") - defined(package / "operations.py"))
     if models:
         _add_models(package / "models", models, known, version)
     if operations:
@@ -119,13 +118,8 @@ def add_absent(package: Path, version: str, written: Path, actions: list[Action]
     return [f"client: {name} is not in {version}" for name in (*operations, *models)]
 
 
-def defined(module: Path) -> set[str]:
-    """The names that a generated module has."""
-    return set(_names(ast.parse(module.read_text(encoding="utf-8"))))
-
-
 def _missing_models(module: Path, known: Known, written: Path) -> list[str]:
-    names = {*known.models, *known.aliases, *_used(written, "models")}
+    names = {*known.models, *known.aliases, *used_by(written, "models")}
     return sorted(names - defined(module))
 
 
@@ -165,31 +159,3 @@ def _add_operations(module: Path, names: list[str], known: Known, version: str) 
         member, since = known.operations.get(plain(name), (name, None))
         text += OPERATION.format(name=name, member=member, since=since, version=version)
     module.write_text(text, encoding="utf-8")
-
-
-def _used(written: Path, module: str) -> set[str]:
-    """What the modules of a package, but the generated ones, use of a generated module."""
-    paths = [p for p in written.rglob("*.py") if "_generated" not in p.relative_to(written).parts]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
-    return {
-        node.attr
-        for tree in trees
-        if module in _generated_modules(tree)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == module
-    }
-
-
-def _generated_modules(tree: ast.Module) -> Iterator[str]:
-    """The modules that a module imports from the generated package."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "generated_vmm._generated":
-            yield from (alias.name for alias in node.names)
-
-
-def _names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.ImportFrom):
-            yield from (alias.name for alias in node.names)

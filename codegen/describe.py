@@ -142,9 +142,15 @@ def _annotate(field: str, member: Document) -> None:
     member["x-host-path"] = is_host_path(member)
     member["x-limits"] = limits(member)
     name = field.replace("-", "_")
-    if _is_taken(name):
-        member["x-python-name"] = f"{name}_"
+    if python_name(field) != name:
+        member["x-python-name"] = python_name(field)
     member["x-keyword"] = f"{name}_" if keyword.iskeyword(name) else name
+
+
+def python_name(field: str) -> str:
+    """The attribute of a model that holds a described field."""
+    name = field.replace("-", "_")
+    return f"{name}_" if _is_taken(name) else name
 
 
 def is_free_form(schema: Document) -> bool:

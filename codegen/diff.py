@@ -48,7 +48,7 @@ def _operations(document: Document) -> Facts:
 
 
 def _operation_facts(operation: Document) -> dict[str, str]:
-    facts = {"member": str(operation.get("x-member", operation["operationId"]))}
+    facts = {"member": str(operation.get("x-member", "none"))}
     body, answer = body_of(operation), answer_of(operation)
     if body is not None:
         facts["sends"] = _type(body)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codegen.document import Document, answer_of, body_of, operations_of, references_in
+from codegen.report import without_member
 
 HEAD = Path(__file__).with_name("members_head.md")
 COLUMNS = """
@@ -13,17 +14,35 @@ COLUMNS = """
 |---|---|---|---|---|---|
 """
 
+LEFT = """
+## Operations without a member
 
-def members_page(document: Document) -> str:
-    """The page with every operation of the described API, in the order of the description."""
+`vm.send()` sends them; the functions that make them are in `generated_vmm._generated.operations`.
+
+"""
+
+
+def members_page(document: Document, used: set[str]) -> str:
+    """The page of the members for the described API, in the order of the description.
+
+    `used` are the generated functions that members call; operations without one come last.
+    """
     sections: dict[str, list[str]] = {}
+    left = without_member(document, used)
     for path, method, operation in operations_of(document):
-        rows = sections.setdefault(operation["tags"][0], [])
-        rows.append(_row(path, method, operation))
+        if (path, method, operation) not in left:
+            rows = sections.setdefault(operation["tags"][0], [])
+            rows.append(_row(path, method, operation))
     page = HEAD.read_text("utf-8").format(version=document["info"]["version"])
     for tag, rows in sections.items():
         page += f"\n## {tag}\n{COLUMNS}" + "".join(rows)
+    if left:
+        page += LEFT + "".join(_line(*found) for found in left)
     return page
+
+
+def _line(path: str, method: str, operation: Document) -> str:
+    return f"- `{method.upper()} {path}` (`{operation['operationId']}`)\n"
 
 
 def _row(path: str, method: str, operation: Document) -> str:
@@ -39,7 +58,7 @@ def _row(path: str, method: str, operation: Document) -> str:
 
 
 def _members(operation: Document) -> Iterator[str]:
-    yield str(operation.get("x-member", operation["operationId"]))
+    yield str(operation["x-member"])
     if "x-shorthand" in operation:
         yield str(operation["x-shorthand"])
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.absent import add_absent, defined
+from codegen.absent import add_absent
 from codegen.async_facade import derive_folder
 from codegen.describe import describe
 from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
@@ -14,9 +15,12 @@ from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
 from codegen.members import members_page
 from codegen.overlay import Action, read_overlay
+from codegen.report import lines_to_write, report, without_member
 from codegen.requirements import require_unclaimed
+from codegen.schemas import plain
 from codegen.table import write_table
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
+from codegen.usage import defined, used_by
 
 PACKAGE = "_generated"
 ASYNC_FACADE = "async_facade"
@@ -108,7 +112,9 @@ def make(project: Project, spec: Path, folder: Path) -> Run:
     document, notes = describe(facts, actions)
     run = Run(folder, facts, document, notes)
     _make_package(project, run, actions)
-    write_whole(folder / MEMBERS, members_page(document))
+    used = used_by(project.written, "operations")
+    run.notes.extend(_news(project, spec, run, used))
+    write_whole(folder / MEMBERS, members_page(document, used))
     write_whole(folder / run.name, write_yaml(facts))
     return run
 
@@ -121,6 +127,18 @@ def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
     run.notes.extend(add_absent(target, run.version, project.written, actions))
     write_table(run.document, target)
     format_package(target)
+
+
+def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[str]:
+    """What a user of the client has to know of this description."""
+    operations = {plain(name): name for name in defined(run.folder / PACKAGE / "operations.py")}
+    for path, method, operation in without_member(run.document, used):
+        function = operations[plain(operation["operationId"])]
+        yield lines_to_write(path, method, operation, function)
+    before = [described(project, path) for path in project.descriptions()[:1] if path != spec]
+    models = Path("models", "__init__.py")
+    gone = defined(project.package / models) - defined(run.folder / PACKAGE / models)
+    yield from report(before[0] if before else None, run.document, gone)
 
 
 def install(run: Run, project: Project) -> None:

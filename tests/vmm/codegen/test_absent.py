@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codegen.absent import add_absent, defined
+from codegen.absent import add_absent
 from codegen.overlay import Action
+from codegen.usage import defined
 from tests.vmm.codegen.conftest import Workshop
 from tests.vmm.codegen.descriptions import PROJECT
 

@@ -83,6 +83,22 @@ def test_another_release_takes_the_place_of_the_one_before(
     assert main(["--check"], root=project) == 0
 
 
+def test_a_new_operation_is_told_with_the_lines_to_write(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = release_1_17()
+    document["paths"]["/clock"] = {
+        "get": document["paths"]["/machine-config"]["get"] | {"operationId": "getClock"}
+    }
+    assert main(["--spec", str(write(document, tmp_path))], root=project) == 0
+    said = capsys.readouterr().out
+    assert "client: GET /clock (getClock) has no member; `vm.send(operations.get_clock(" in said
+    assert "+ GET /clock: member none, answers MachineConfiguration" in said
+    page = (project / "docs" / "vmm" / "members.md").read_text(encoding="utf-8")
+    assert "- `GET /clock` (`getClock`)" in page
+    assert "| `getClock`" not in page
+
+
 def test_an_older_release_says_what_the_client_loses(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 from codegen.document import operations_of
 from codegen.members import members_page
 from codegen.pipeline import described
+from codegen.report import without_member
+from codegen.usage import used_by
 from generated_vmm import VmmClient
-from tests.vmm.codegen.descriptions import PROJECT
+from tests.vmm.codegen.descriptions import PROJECT, REFERENCE
 
-DOCUMENT = described(PROJECT, PROJECT.description())
-PAGE = members_page(DOCUMENT)
+USED = used_by(PROJECT.written, "operations")
+DOCUMENT = described(PROJECT, REFERENCE)
+PAGE = members_page(DOCUMENT, USED)
 
 
 def test_every_operation_has_one_row() -> None:
@@ -37,3 +42,19 @@ def test_the_client_has_every_member() -> None:
             found = found("a") if step.endswith("(id)") and callable(found) else found
         assert callable(found)
     assert callable(client.action)
+
+
+def test_an_operation_without_a_member_is_not_listed_as_one() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    vsock = document["paths"]["/vsock"]["put"]
+    document["paths"]["/new"] = {"get": copy.deepcopy(vsock) | {"operationId": "getNew"}}
+    del document["paths"]["/entropy"]["put"]["x-member"]
+    assert [path for path, _, _ in without_member(document, USED)] == ["/entropy", "/new"]
+    page = members_page(document, USED)
+    assert "| `vsock.set` | `PUT /vsock`" in page
+    assert "| `GET /new`" not in page
+    assert "entropy.set" not in page
+    assert page.endswith(
+        "in `generated_vmm._generated.operations`.\n\n"
+        "- `PUT /entropy` (`putEntropyDevice`)\n- `GET /new` (`getNew`)\n"
+    )
