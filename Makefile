@@ -73,6 +73,9 @@ codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's d
 codegen-check: setup ## compare the generated code with a fresh generation
 	@$(BIN)/python -m codegen --check
 
+releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
+	@$(BIN)/python -m tests.releases $(SPECS)
+
 bench: setup ## print figures and peers side by side
 	@$(BIN)/python -m benchmarks.vmm
 	@$(BIN)/python -m benchmarks.oidc
@@ -113,4 +116,4 @@ real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=..
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo test test-fast test-pythons test-lowest check constraints audit wheel codegen codegen-check bench docs docs-serve real screenshots
+.PHONY: help setup demo test test-fast test-pythons test-lowest check constraints audit wheel codegen codegen-check releases bench docs docs-serve real screenshots

@@ -20,7 +20,6 @@ from generated_vmm._generated.operations import (
     describe_instance,
     get_mmds,
     put_guest_boot_source,
-    stop_balloon_hinting,
 )
 
 OPERATION = put_guest_boot_source(BootSource(kernel_image_path="/secret"))
@@ -53,7 +52,7 @@ def test_an_error_is_its_message(kind: type[VmmError]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "operation",
-    [None, OPERATION, describe_instance(), get_mmds(), stop_balloon_hinting()],
+    [None, OPERATION, describe_instance(), get_mmds()],
     ids=str,
 )
 def test_an_error_survives_pickle_and_copy(kind: type[VmmError], operation: object) -> None:

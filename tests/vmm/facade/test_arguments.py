@@ -104,9 +104,9 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         "drive_id is 'b', but the path has 'a'",
     ),
     "another id as an argument": (
-        lambda vm: vm.pmem("a").update(id="b"),
+        lambda vm: vm.drive("a").update(drive_id="b"),
         ValueError,
-        "id is 'b', but the path has 'a'",
+        "drive_id is 'b', but the path has 'a'",
     ),
     "both a body and arguments": (
         lambda vm: vm.vm.update({"state": "Paused"}, state="Paused"),

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from generated_vmm import VmmClient
+from generated_vmm import VmmClient, VmmError
+from tests.vmm.described import has
 from tests.vmm.facade.conftest import Run
 from tests.vmm.scripted import ScriptedServer
 
@@ -121,9 +122,11 @@ SETTERS: dict[str, Sent] = {
         {"network_interfaces": ["eth0"], "version": "V2"},
     ),
     "network_interface.set": (
-        lambda vm: vm.network_interface("eth0").set(host_dev_name="tap0", mtu=1500),
+        lambda vm: vm.network_interface("eth0").set(
+            host_dev_name="tap0", guest_mac="02:00:00:00:00:01"
+        ),
         "PUT /network-interfaces/eth0",
-        {"iface_id": "eth0", "host_dev_name": "tap0", "mtu": 1500},
+        {"iface_id": "eth0", "host_dev_name": "tap0", "guest_mac": "a"},
     ),
     "network_interface.update": (
         lambda vm: vm.network_interface("eth0").update(
@@ -183,5 +186,10 @@ def test_a_setter_sends_what_was_set_and_nothing_else(
     line: str,
     body: object,
 ) -> None:
-    assert run(call) is None
-    assert accepting.sent() == [(line, body)]
+    if has(line):
+        assert run(call) is None
+        assert accepting.sent() == [(line, body)]
+    else:
+        with pytest.raises(VmmError, match="needs monitor"):
+            run(call)
+        assert accepting.sent() == []

@@ -10,14 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from codegen.document import Document, answer_of, body_of, operations_of, references_in, schemas_of
-from codegen.pipeline import described
+from codegen.document import Document, answer_of, body_of, operations_of, references_in
 from generated_vmm._generated import models
 from generated_vmm.model import ApiDocument, ApiModel
-from tests.vmm.codegen.descriptions import PROJECT
+from tests.vmm.described import DOCUMENT, SCHEMAS
 
-DOCUMENT: Document = described(PROJECT, PROJECT.description())
-SCHEMAS: Document = schemas_of(DOCUMENT)
 # Bounded in number, not in time: a busy machine is no fault of a model.
 FEW = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(FEW, max_examples=25)
@@ -69,8 +66,13 @@ def least(name: str) -> dict[str, Any]:
 
 def _sample(schema: Document) -> Any:
     schema = resolved(schema)
-    samples = {"string": "a", "integer": 7, "boolean": True, "array": [], "object": {}}
-    return schema["enum"][0] if "enum" in schema else samples[schema["type"]]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "required" in schema:
+        return {name: _sample(schema["properties"][name]) for name in schema["required"]}
+    number = max(7, schema.get("minimum", 7))
+    samples = {"string": "a", "boolean": True, "array": [], "object": {}}
+    return samples.get(schema["type"], min(number, schema.get("maximum", number)))
 
 
 @functools.cache
@@ -88,8 +90,9 @@ def _json_schema(schema: Document) -> Document:
     if "allOf" in schema or "$ref" in schema:
         return {"$ref": f"#/definitions/{next(references_in(schema))}"}
     made = {key: value for key, value in schema.items() if key != "description"}
-    if "items" in schema:
-        made["items"] = _json_schema(schema["items"])
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            made[inner] = _json_schema(schema[inner])
     if "properties" in schema:
         required = schema.get("required", [])
         made["additionalProperties"] = False
@@ -121,6 +124,9 @@ def _suiting(schema: Document) -> SearchStrategy[Any]:
             return TEXT
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
+        case "number":
+            bounds = schema.get("minimum"), schema.get("maximum")
+            return st.floats(*bounds, allow_nan=False, allow_infinity=False)
         case "boolean":
             return st.booleans()
         case "array":
@@ -130,7 +136,9 @@ def _suiting(schema: Document) -> SearchStrategy[Any]:
 
 def _object(schema: Document) -> SearchStrategy[Any]:
     if "properties" not in schema:
-        return st.dictionaries(TEXT, ANY_JSON, max_size=3)
+        values = schema.get("additionalProperties")
+        held = _suiting(values) if isinstance(values, dict) else ANY_JSON
+        return st.dictionaries(TEXT, held, max_size=0 if values is False else 3)
     required = schema.get("required", [])
     members = schema["properties"].items()
     return st.fixed_dictionaries(

@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError
 
 from generated_vmm.accepted import DEEPEST, JsonObject
 from generated_vmm.model import ApiDocument, ApiModel
-from tests.vmm.models.schemas import SCHEMAS, SENT, least, model_named
+from tests.vmm.described import SCHEMAS
+from tests.vmm.models.schemas import SENT, least, model_named
 
 # Every text of the described API that is a path on the host, as far as a release has it.
 PATHS = {

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from codegen.document import Document
+from tests.vmm.described import SCHEMAS
 from tests.vmm.models.schemas import (
     FEW,
     MANY,
-    SCHEMAS,
     SENT,
     least,
     model_named,
     nearly_valid,
+    resolved,
     valid,
     validator,
 )
@@ -104,11 +106,18 @@ def test_json_is_checked_as_python_values_are(name: str, values: st.DataObject) 
 
 
 def without_nulls(name: str, value: Any) -> Any:
-    """A member of a model that is null is not sent; in free-form metadata null is a value."""
-    if name == "MmdsContentsObject":
+    """A member of a model that is null is not sent; in free-form JSON null is a value."""
+    return _without_nulls(SCHEMAS[name], value)
+
+
+def _without_nulls(schema: Document, value: Any) -> Any:
+    schema = resolved(schema)
+    if isinstance(value, list):
+        return [_without_nulls(schema["items"], element) for element in value]
+    if not isinstance(value, dict) or "properties" not in schema:
         return value
-    if isinstance(value, dict):
-        return {
-            key: without_nulls(name, member) for key, member in value.items() if member is not None
-        }
-    return [without_nulls(name, element) for element in value] if isinstance(value, list) else value
+    return {
+        key: _without_nulls(schema["properties"][key], member)
+        for key, member in value.items()
+        if member is not None
+    }
