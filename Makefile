@@ -14,8 +14,8 @@ EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) --ignore tests/console --ignore tests/packaging --ignore tests/release --ignore tests/typing \
-	--ignore tests/vmm/codegen --ignore tests/oidc/property --ignore-glob 'tests/*_processes.py' \
-	--ignore-glob 'tests/*test_documentation.py'
+	--ignore tests/vmm/codegen --ignore tests/vmm/process --ignore tests/vmm/real --ignore tests/oidc/property \
+	--ignore-glob 'tests/*_processes.py' --ignore-glob 'tests/*_sockets.py' --ignore-glob 'tests/*test_documentation.py'
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16

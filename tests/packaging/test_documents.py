@@ -15,6 +15,8 @@ from fastapi_oidc.errors import ANSWERS
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
+OPERATORS_PAGES = [page for page in PAGES if page.parent.name == "providers"]
+OPERATORS_PAGES += [REPOSITORY / "docs/deployment.md"]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -97,3 +99,13 @@ def test_every_event_is_documented() -> None:
 
 def test_every_option_is_documented() -> None:
     assert set(table("docs/configuration.md", "Options")) == set(OIDCSettings.model_fields)
+
+
+@pytest.mark.parametrize("page", OPERATORS_PAGES, ids=name)
+def test_every_code_and_event_that_an_operator_reads_of_exists(page: Path) -> None:
+    known = {str(code) for code in ANSWERS} | {str(event) for event in EventName}
+    rooms = {each.partition(".")[0] for each in known}
+    named = dict(re.findall(r"`((\w+)\.\w+)`", page.read_text()))
+    assert [each for each, room in named.items() if room in rooms - {"provider"}] == [
+        each for each in named if each in known
+    ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import IdentityContext, OIDCSettings
+from fastapi_oidc import Code, ConfigurationError, IdentityContext, OIDCSettings
 from tests.packaging.built import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "providers"
@@ -77,13 +77,16 @@ def test_each_setting_that_a_page_mentions_is_accepted(
         OIDCSettings()
 
 
-def test_the_settings_that_are_the_same_everywhere_are_accepted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shared = settings_of(FOLDER / "index.md")
-    for name, value in (settings_of(FOLDER / "keycloak.md") | shared).items():
+@pytest.mark.parametrize("page", ["providers/index.md", "deployment.md"])
+def test_nobody_can_paste_a_cookie_secret(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pasted = settings_of(FOLDER / "keycloak.md") | settings_of(REPOSITORY / "docs" / page)
+    for name, value in pasted.items():
         monkeypatch.setenv(name, value)
-    assert OIDCSettings().base_url == shared["OIDC_BASE_URL"]
+    with pytest.raises(ConfigurationError) as refused:
+        OIDCSettings()
+    assert refused.value.code is Code.CONFIGURATION_SECRET_TOO_SHORT
+    monkeypatch.setenv("OIDC_COOKIE_SECRET", SAME_EVERYWHERE["OIDC_COOKIE_SECRET"])
+    assert OIDCSettings().base_url == pasted["OIDC_BASE_URL"]
 
 
 @pytest.mark.parametrize(
