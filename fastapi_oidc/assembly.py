@@ -95,6 +95,7 @@ def assembled(
     codec = SessionCodec(_identity_type(parts))
     revocations = _revocations(parts)
     keeper = _keeper(parts, codec, keys, names, revocations)
+    _require_use_kept(settings, keeper)
     # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
@@ -135,6 +136,15 @@ def _require_stores(parts: Parts[Identity]) -> None:
             "back_channel_logout_store", parts.back_channel_logout_store, REVOCATION_STORE
         )
     require_store("refresh_lock", parts.refresh_lock, REFRESH_LOCK)
+
+
+def _require_use_kept(settings: OIDCSettings, keeper: Keeper[Identity]) -> None:
+    if settings.idle_timeout is not None and not keeper.keeps_use:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            "idle_timeout needs a session store that remembers use: give yours a method "
+            "touch(id, at), as docs/sessions.md says, or keep sessions in cookies",
+        )
 
 
 def _provider(parts: Parts[Identity]) -> Provider:

@@ -95,8 +95,10 @@ async def resume(
         case Decision.END:
             return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
         case Decision.RENEW:
-            return await _after(party, await refresher.renew(kept), kept)
-    return await _kept(party, found.kept, kept, active=active)
+            return await _after(party, await refresher.renew(kept), kept, active=active)
+    used = await _used(party, kept, active=active)
+    is_news = used is not found.kept and used.reference is None
+    return Resumed(used.session, Goes(used) if is_news else None)
 
 
 async def refresh_now(
@@ -136,15 +138,15 @@ def _why_over(party: RelyingParty[Identity], found: Found[Identity]) -> EndReaso
     return found.ended or party.register.ended(found.kept.session)
 
 
-async def _kept(
-    party: RelyingParty[Identity], came: Kept[Identity], kept: Kept[Identity], *, active: bool
-) -> Resumed[Identity]:
-    """The session goes on as it is; its cookie changes when the browser has not the newest."""
-    if active and _is_write_due(kept.session, party.policy, now=party.clock.now()):
-        kept = await party.keeper.touch(kept, party.clock.now())
-        party.register.keep(kept)
-    is_news = kept is not came and kept.reference is None
-    return Resumed(kept.session, Goes(kept) if is_news else None)
+async def _used(
+    party: RelyingParty[Identity], kept: Kept[Identity], *, active: bool
+) -> Kept[Identity]:
+    """The session, last seen now when that is worth a write."""
+    if not active or not _is_write_due(kept.session, party.policy, now=party.clock.now()):
+        return kept
+    used = await party.keeper.touch(kept, party.clock.now())
+    party.register.keep(used)
+    return used
 
 
 def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -> bool:
@@ -155,11 +157,16 @@ def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -
 
 
 async def _after(
-    party: RelyingParty[Identity], outcome: Outcome[Identity], kept: Kept[Identity]
+    party: RelyingParty[Identity],
+    outcome: Outcome[Identity],
+    kept: Kept[Identity],
+    *,
+    active: bool = True,
 ) -> Resumed[Identity]:
     match outcome:
         case Renewed(successor):
-            return Resumed(successor.session, Goes(successor))
+            used = await _used(party, successor, active=active)
+            return Resumed(used.session, Goes(used))
         case Refused(code):
             reason = party.register.ended(kept.session)
             return await _ended(party, kept, code, reason or _reason(code))

@@ -11,7 +11,7 @@ from typing import Final, Generic
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.protocol.json import parse_json
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.abilities import KeepsAnswers
+from fastapi_oidc.session.abilities import Closes, KeepsAnswers
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -94,6 +94,11 @@ class Shared(Generic[Identity]):
         """The newest successor that any process left lately."""
         encoded = await self._kept(f"newest.{session_id}")
         return None if encoded is None else self._codec.decode(encoded)
+
+    async def aclose(self) -> None:
+        """Closes the connections that the lock made for itself."""
+        if isinstance(self._lock, Closes):
+            await self._lock.aclose()
 
     async def _keep(self, name: str, content: bytes) -> None:
         if self._memory is not None:

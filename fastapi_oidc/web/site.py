@@ -67,6 +67,8 @@ class Site(Generic[Identity, RequestData]):
         """Close the connections to the provider, and those that stores made for themselves."""
         await self.party.provider.aclose()
         await self.party.keeper.aclose()
+        if self.party.shared is not None:
+            await self.party.shared.aclose()
 
 
 class Instance(Protocol[Identity, RequestData]):
