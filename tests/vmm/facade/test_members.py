@@ -126,7 +126,7 @@ SETTERS: dict[str, Sent] = {
             host_dev_name="tap0", guest_mac="02:00:00:00:00:01"
         ),
         "PUT /network-interfaces/eth0",
-        {"iface_id": "eth0", "host_dev_name": "tap0", "guest_mac": "a"},
+        {"iface_id": "eth0", "host_dev_name": "tap0", "guest_mac": "02:00:00:00:00:01"},
     ),
     "network_interface.update": (
         lambda vm: vm.network_interface("eth0").update(
