@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Spec: TypeAlias = Mapping[str, Any]
 
 TABLE: Final[dict[str, Any]] = json.loads(
-    files("generated_vmm._generated").joinpath("api.json").read_bytes()
+    Path(__file__).parents[1].joinpath("_generated", "api.json").read_bytes()
 )
 VERSION: Final[str] = TABLE["version"]
 SCHEMAS: Final[Mapping[str, Spec]] = TABLE["schemas"]

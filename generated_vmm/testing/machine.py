@@ -103,8 +103,8 @@ class Machine:
 
     def devices(self, kind: str) -> list[Members]:
         """The devices of one kind, to read and to change; none in a version without that kind."""
-        found: list[Members] = self.config.setdefault(kind, [])
-        return found
+        found: list[Members] | None = self.config.get(kind)
+        return [] if found is None else found
 
     def run_guest(self, phase: Phase) -> None:
         """The guest exists from now on, and its vsock answers."""

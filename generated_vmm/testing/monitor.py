@@ -14,10 +14,10 @@ from typing import Self, cast
 
 from generated_vmm.testing.api.operations import answer
 from generated_vmm.testing.description import VERSION, Json
-from generated_vmm.testing.faults import Faults
 from generated_vmm.testing.guest import SimulatedGuest
 from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
 from generated_vmm.testing.outlets import Outlets
+from generated_vmm.testing.wire.faults import Faults
 from generated_vmm.testing.wire.http_layer import Answer, Request
 from generated_vmm.testing.wire.server import ApiServer
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from typing import Final
 
 from generated_vmm.testing.machine import Fault, Machine, Members
@@ -18,7 +16,7 @@ from generated_vmm.testing.rules.devices import (
     root_of,
     unplug,
 )
-from generated_vmm.testing.rules.host_files import require_file, system_reason
+from generated_vmm.testing.rules.host_files import connect_fault, require_file
 
 NO_DEVICE: Final = "Drive config error: Unable to create the virtio block device: "
 NO_PATCH: Final = "Drive config error: Unable to patch the block device: "
@@ -86,7 +84,10 @@ def _usable(machine: Machine, body: Members) -> Members:
     if any(given) if backend is not None else path is None:
         raise Fault(NO_DEVICE + "Invalid block config.")
     if backend is not None:
-        _require_backend(machine, backend)
+        reason = connect_fault(backend) if machine.options.check_files else ""
+        if reason:
+            unreachable = f"Vhost-user error: Failed to connect to UDS Unix stream: {reason}"
+            raise Fault(f"{NO_DEVICE}Vhost user backend error: {unreachable}")
         return body
     refusal = f"{NO_DEVICE}{BACKING_FILE}{path}"
     require_file(machine.options, path, refusal, writable=not body["is_read_only"])
@@ -95,16 +96,3 @@ def _usable(machine: Machine, body: Members) -> Members:
         "io_engine": body["io_engine"] or "Sync",
         "rate_limiter": effective(body["rate_limiter"]),
     }
-
-
-def _require_backend(machine: Machine, path: str) -> None:
-    if not machine.options.check_files:
-        return
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as backend:
-        try:
-            backend.connect(path)
-        except (OSError, ValueError) as error:
-            raise Fault(
-                f"{NO_DEVICE}Vhost user backend error: Vhost-user error: "
-                f"Failed to connect to UDS Unix stream: {system_reason(error)}"
-            ) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import socket
 from typing import Final
 
 from generated_vmm.testing.machine import Fault, MonitorOptions
@@ -17,6 +19,16 @@ def open_fault(path: str, flags: int = os.O_RDONLY) -> str:
         os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
     except (OSError, ValueError) as error:
         return system_reason(error)
+    return ""
+
+
+def connect_fault(path: str) -> str:
+    """Why nobody can be reached at the unix socket, in the system's words; empty when one can."""
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as backend:
+        try:
+            backend.connect(path)
+        except (OSError, ValueError) as error:
+            return system_reason(error)
     return ""
 
 

@@ -34,7 +34,7 @@ def put_network_interface(machine: Machine, call: Call) -> None:
     others = interfaces[:at] + interfaces[at + 1 :]
     _require_own_mac(others, body)
     interfaces[:] = others
-    name = _tap(machine, others, body["host_dev_name"])
+    name = require_tap(machine, others, body["host_dev_name"], NO_DEVICE)
     mtu = body.get("mtu")
     if mtu is not None and mtu < LOWEST_MTU:
         raise Fault(f"{NO_DEVICE}MTU {mtu} is out of range [{LOWEST_MTU}, 65535]")
@@ -63,15 +63,18 @@ def _require_own_mac(others: list[Members], body: Members) -> None:
         raise Fault(f"Network config error: The MAC address is already in use: {mac}")
 
 
-def _tap(machine: Machine, others: list[Members], name: str) -> str:
-    """The name of the tap device: the one asked for, or for an empty one what the host gives."""
+def require_tap(machine: Machine, others: list[Members], name: str, refusal: str) -> str:
+    """The name of the tap device: the one asked for, or for an empty one what the host gives.
+
+    Raises `Fault` that begins with the refusal.
+    """
     taken = [other["host_dev_name"] for other in others]
     if len(name.encode()) > LONGEST_NAME:
-        raise Fault(f"{NO_DEVICE}Open tap device failed: Invalid interface name")
+        raise Fault(f"{refusal}Open tap device failed: Invalid interface name")
     reason = "Device or resource busy (os error 16)" if name in taken else _unusable(machine, name)
     if reason:
         raise Fault(
-            f"{NO_DEVICE}Open tap device failed: Error while creating ifreq structure: {reason}. "
+            f"{refusal}Open tap device failed: Error while creating ifreq structure: {reason}. "
             f"Invalid TUN/TAP Backend provided by {name}. "
             "Check our documentation on setting up the network devices."
         )

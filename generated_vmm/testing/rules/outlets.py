@@ -13,9 +13,8 @@ from generated_vmm.testing.wire.vsock import VsockBackend
 
 LONGEST_SOCKET_PATH: Final = 107
 NO_METRICS: Final = "Metrics error: Cannot initialize the metrics system due to bad user input: {}"
-NO_BACKEND: Final = (
-    "Cannot create backend for vsock device: Error binding to the host-side Unix socket: "
-)
+NO_VSOCK: Final = "Vsock config error: Cannot create backend for vsock device: "
+NOT_BOUND: Final = "Error binding to the host-side Unix socket: "
 
 
 @rule("PUT /logger")
@@ -70,8 +69,8 @@ def put_vsock(machine: Machine, call: Call) -> None:
         if former is not None:
             former.close(remove_file=True)
     except OSError as error:
-        raise Fault(f"Vsock config error: {NO_BACKEND}{system_reason(error)}") from None
-    bind_vsock(machine, call.body, "Vsock config error: ")
+        raise Fault(f"{NO_VSOCK}{NOT_BOUND}{system_reason(error)}") from None
+    bind_vsock(machine, call.body, NO_VSOCK)
 
 
 def bind_vsock(machine: Machine, vsock: Members, refusal: str) -> None:
@@ -81,9 +80,9 @@ def bind_vsock(machine: Machine, vsock: Members, refusal: str) -> None:
     if "\0" in path:
         reason = "paths must not contain interior null bytes"
     if reason:
-        raise Fault(f"{refusal}{NO_BACKEND}{reason}")
+        raise Fault(f"{refusal}{NOT_BOUND}{reason}")
     try:
         machine.vsock_backend = VsockBackend(path, machine.guest.service)
     except OSError as error:
-        raise Fault(f"{refusal}{NO_BACKEND}{system_reason(error)}") from None
+        raise Fault(f"{refusal}{NOT_BOUND}{system_reason(error)}") from None
     machine.config["vsock"] = {key: vsock[key] for key in vsock if key != "vsock_id"}

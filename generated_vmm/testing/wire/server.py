@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from generated_vmm.testing.faults import Delivery, Faults
+from generated_vmm.testing.wire.faults import Delivery, Faults
 from generated_vmm.testing.wire.http_headers import HttpRefusal
 from generated_vmm.testing.wire.http_layer import (
     CONTINUE,

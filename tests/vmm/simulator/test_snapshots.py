@@ -11,6 +11,7 @@ from tests.vmm.simulator.caller import Caller
 from tests.vmm.simulator.conftest import MakeMonitor
 
 NOT_RESTORED = "Load snapshot error: Failed to restore from snapshot: "
+NO_STATE = f"{NOT_RESTORED}Failed to get snapshot state from file: "
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_what_is_no_boot_configuration_does_not_stand_in_the_way(
         ),
         (
             {"network_overrides": [{"iface_id": "eth9", "host_dev_name": "tap9"}]},
-            f"{NOT_RESTORED}Unknown Network Device.",
+            f"{NO_STATE}Unknown Network Device.",
         ),
     ],
 )
@@ -193,7 +194,7 @@ def test_a_snapshot_without_a_vsock_has_none_to_move(
     call.accepted("PUT", "/snapshot/create", files)
     body = load(files, vsock_override={"uds_path": "v"})
     assert Caller(fresh.socket_path)("PUT", "/snapshot/load", body).fault == (
-        f"{NOT_RESTORED}Unknown Vsock Device."
+        f"{NO_STATE}Unknown Vsock Device."
     )
 
 

@@ -101,7 +101,7 @@ def test_every_operation_is_accepted_as_the_client_sends_it(
         vm.vm.update(state="Paused")
         vm.snapshot.create(saved)
         assert vm.get_instance_info().state == "Paused"
-    restored = restore(make_monitor("restored.socket"), saved, folder)
+    restored = restore(make_monitor("restored.socket", check_files=False), saved, folder)
     assert reached(monitor) | reached(restored) == set(OPERATIONS)
     assert {call.status for call in monitor.calls + restored.calls} == {200, 204}
 
