@@ -1,0 +1,162 @@
+"""What an application does with sessions: refresh, UserInfo, sign out everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+
+from fastapi_oidc import OIDC, Code, ConfigurationError, ProtocolViolation, ProviderMetadata
+from fastapi_oidc.testing import ServerError
+from tests.oidc.world import World, make_world
+
+NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.get("/refresh")
+    async def refresh(request: Request) -> int:
+        return (await oidc.refresh(request)).generation
+
+    @app.get("/info")
+    async def info(request: Request) -> object:
+        session = await oidc.require_auth(request)
+        return await oidc.user_info(session)
+
+    @app.get("/mine")
+    async def mine(request: Request) -> list[str]:
+        session = await oidc.require_auth(request)
+        return [each.id for each in await oidc.sessions_of(session.sub)]
+
+
+async def test_tokens_are_refreshed_when_the_application_says_so() -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    assert (await browser.get("/refresh")).json() == 1
+    assert (await browser.get("/me")).json()["generation"] == 1, "the browser has it"
+    assert (await browser.get("/refresh")).json() == 2
+
+
+async def test_without_a_session_there_is_nothing_to_refresh() -> None:
+    async with make_world(mount=mount).browser() as browser:
+        assert (await browser.get("/refresh")).status_code == 401
+        page = await browser.get("/refresh", headers=NAVIGATION, follow_redirects=False)
+        assert page.headers["location"].startswith("/auth/login?return_to=%2Frefresh")
+
+
+async def test_a_session_that_was_revoked_is_not_refreshed() -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    await world.oidc.revoke(sub="alice")
+    answer = await browser.get("/refresh")
+    assert (answer.status_code, answer.json()["code"]) == (401, "session.required")
+
+
+async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    world.op.faults.put("token", ServerError(), times=1)
+    answer = await browser.get("/refresh")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await browser.get("/me")).status_code == 200, "the session goes on"
+
+
+async def test_user_info_is_asked_and_checked() -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    assert (await browser.get("/info")).json()["sub"] == "alice"
+
+
+async def test_user_info_of_somebody_else_is_refused() -> None:
+    world = make_world(mount=mount, session_store="memory")
+    await world.signed_in()
+    (session,) = await world.oidc.sessions_of("alice")
+    with pytest.raises(ProtocolViolation) as caught:
+        await world.oidc.user_info(session.model_copy(update={"sub": "bob"}))
+    assert caught.value.code is Code.USERINFO_SUBJECT
+
+
+async def test_the_providers_metadata() -> None:
+    world = make_world()
+    metadata = await world.oidc.provider_metadata()
+    assert isinstance(metadata, ProviderMetadata)
+    assert metadata.issuer == world.op.issuer
+
+
+async def ids(browser: Any) -> list[str]:
+    answer = await browser.get("/mine")
+    listed: list[str] = answer.json()
+    return listed
+
+
+async def test_a_user_sees_and_ends_sessions_one_by_one() -> None:
+    world = make_world(mount=mount, session_store="memory")
+    phone = await world.signed_in()
+    world.time.advance(1)
+    laptop = await world.signed_in()
+    newest, oldest = await ids(laptop)
+    await world.oidc.revoke(session_id=oldest)
+    assert (await phone.get("/me")).status_code == 401
+    assert await ids(laptop) == [newest]
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_user_is_signed_out_everywhere(store: Any) -> None:
+    world = make_world(mount=mount, session_store=store)
+    phone, laptop = await world.signed_in(), await world.signed_in()
+    bob = await world.signed_in("bob")
+    await world.oidc.revoke(sub="alice")
+    for browser in (phone, laptop):
+        answer = await browser.get("/me")
+        assert (answer.status_code, answer.json()["ended"]) == (401, "revoked")
+    assert (await bob.get("/me")).status_code == 200
+    world.time.advance(1)
+    assert (await (await world.signed_in()).get("/me")).status_code == 200, "a later login"
+
+
+async def test_what_no_store_can_do_is_said() -> None:
+    world = make_world(back_channel_logout_store=None)
+    for call in (world.oidc.revoke(sub="alice"), world.oidc.sessions_of("alice")):
+        with pytest.raises(ConfigurationError) as caught:
+            await call
+        assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+
+
+async def ended(world: World, browser: Any) -> tuple[object, object]:
+    document = (await browser.get("/auth/session")).json()
+    return document["is_authenticated"], document.get("ended")
+
+
+async def test_the_page_is_told_why_the_session_is_over() -> None:
+    world = make_world(session_store="memory")
+    browser = await world.signed_in()
+    assert await ended(world, browser) == (True, None)
+    await world.oidc.revoke(sub="alice")
+    assert await ended(world, browser) == (False, "revoked")
+    assert await ended(world, browser) == (False, None), "the cookie is gone"
+
+
+async def test_asking_for_the_session_is_no_activity_unless_somebody_is_there() -> None:
+    world = make_world(settings={"idle_timeout": 600})
+    browser = await world.signed_in()
+    first = (await browser.get("/auth/session")).json()["idle_expires_at"]
+    assert first == world.time.now + 600
+    world.time.advance(300)
+    assert (await browser.get("/auth/session")).json()["idle_expires_at"] == first
+    moved = (await browser.get("/auth/session?active=1")).json()["idle_expires_at"]
+    assert moved == first + 300
+    world.time.advance(599)
+    assert await ended(world, browser) == (True, None)
+    world.time.advance(1)
+    assert await ended(world, browser) == (False, "expired")
+
+
+async def test_an_outage_does_not_look_like_a_sign_out_to_the_page() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(3600)
+    world.op.faults.put("token", ServerError(), times=1)
+    answer = await browser.get("/auth/session")
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)

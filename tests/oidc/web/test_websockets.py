@@ -1,0 +1,119 @@
+"""Websockets: who may open one, and whether its session still holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Annotated, Any
+
+import pytest
+from fastapi import Depends, FastAPI, Request, WebSocket, WebSocketDisconnect
+from fastapi.responses import StreamingResponse
+from starlette.types import Message
+
+from fastapi_oidc import OIDC, OIDCSession, require_auth
+from tests.oidc.world import BASE_URL, World, make_world
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.websocket("/ws")
+    async def ws(
+        socket: WebSocket, session: Annotated[OIDCSession[Any], Depends(require_auth)]
+    ) -> None:
+        await socket.accept()
+        with suppress(WebSocketDisconnect):
+            while await oidc.is_still_signed_in(socket):
+                await socket.send_text(session.sub)
+                await socket.receive_text()
+            await socket.close(1008)
+
+    @app.get("/events")
+    async def events(request: Request) -> StreamingResponse:
+        async def stream() -> AsyncIterator[str]:
+            for _ in range(2):
+                yield f"{await oidc.is_still_signed_in(request)} "
+                await oidc.revoke(sub="alice")
+
+        return StreamingResponse(stream())
+
+
+async def opened(
+    world: World,
+    cookies: dict[str, str],
+    *headers: tuple[bytes, bytes],
+    between: Any = None,
+) -> list[Message]:
+    """What the application sends to a websocket; `between` happens while it is open."""
+    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    scope = {
+        "type": "websocket",
+        "asgi": {"version": "3.0"},
+        "path": "/ws",
+        "query_string": b"",
+        "headers": [(b"host", b"app.test"), (b"cookie", header.encode()), *headers],
+        "subprotocols": [],
+    }
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        if not sent:
+            return {"type": "websocket.connect"}
+        if between is not None and len(sent) > 3:
+            await between()
+        gone = len(sent) > 6 or between is None
+        if gone:
+            return {"type": "websocket.disconnect", "code": 1001}
+        return {"type": "websocket.receive", "text": "go on"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await world.app(scope, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("origin", [BASE_URL, "https://chat.example.com", None])
+async def test_the_applications_own_pages_and_trusted_ones_open_it(origin: str | None) -> None:
+    world = make_world(mount=mount, settings={"trusted_origins": ["https://chat.example.com"]})
+    browser = await world.signed_in()
+    headers = [] if origin is None else [(b"origin", origin.encode())]
+    accept, *_ = await opened(world, dict(browser.cookies), *headers)
+    assert accept["type"] == "websocket.accept"
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.test", "null", "", "http://app.test", "https://app.test.evil.test"]
+)
+async def test_a_page_of_another_origin_does_not(origin: str) -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    (close,) = await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
+    assert (close["type"], close["code"]) == ("websocket.close", 1008)
+    assert world.events[-1].code == "session.cross_site"
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+@pytest.mark.parametrize("how", ["logout", "revoke", "time"])
+async def test_a_socket_hears_that_its_session_is_over(store: Any, how: str) -> None:
+    world = make_world(mount=mount, session_store=store)
+    browser = await world.signed_in()
+    cookies = dict(browser.cookies)
+
+    async def end() -> None:
+        if how == "logout":
+            await browser.post("/auth/logout", data={"local": "1"})
+        elif how == "revoke":
+            await world.oidc.revoke(sub="alice")
+        else:
+            world.time.advance(8 * 3600)
+
+    *messages, last = await opened(world, cookies, between=end)
+    assert [message.get("text") for message in messages[1:]] == ["alice"] * (len(messages) - 1)
+    assert len(messages) >= 3, "it went on while the session did"
+    assert (last["type"], last["code"]) == ("websocket.close", 1008)
+
+
+async def test_an_event_stream_can_ask_too() -> None:
+    world = make_world(mount=mount, session_store="memory")
+    browser = await world.signed_in()
+    assert (await browser.get("/events")).text.split() == ["True", "False"]
