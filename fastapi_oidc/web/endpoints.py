@@ -25,6 +25,7 @@ from fastapi_oidc.web.requests import (
     form_parameters,
     query_parameters,
     require_own_iframe,
+    url_at_base,
 )
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.site import RequestData
@@ -44,6 +45,11 @@ class Endpoints(Generic[Identity, RequestData]):
         self._actions, self._site = actions, actions.site
 
     @property
+    def instance(self) -> str:
+        """The instance's name."""
+        return self._site.name
+
+    @property
     def has_back_channel_logout(self) -> bool:
         """Whether logout tokens can be remembered."""
         return self._site.party.keeper.keeps_endings
@@ -60,6 +66,8 @@ class Endpoints(Generic[Identity, RequestData]):
         ) -> Response:
             if silent:
                 return await self._begin_silent_login(request)
+            if elsewhere := url_at_base(exchange_of(request, self._site.name)):
+                return answers.redirect(elsewhere)
             options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
             return await self._actions.begin_login(request, options)
 

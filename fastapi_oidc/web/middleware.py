@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from fastapi.exception_handlers import http_exception_handler
@@ -17,6 +18,7 @@ from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import SCOPE_KEY, Exchanges, Served, Table
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.site import Instance
+from fastapi_oidc.web.startup import report_missing_routes, when_started
 
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
@@ -93,10 +95,14 @@ class OIDCMiddleware:
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The app's life; at its end the connections to providers and stores are closed."""
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, when_started(send, partial(self._look, scope)))
         finally:
             for served in self._table.by_name.values():
                 await served.site.aclose()
+
+    def _look(self, scope: Scope) -> None:
+        for name in self._table.by_name:
+            report_missing_routes(name, scope)
 
 
 class _Answer:

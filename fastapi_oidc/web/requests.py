@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import HTTPConnection, Request
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.web.exchange import Exchange
+
+MOVED = "moved"
+"""The parameter of a login that was begun at another host."""
+
+_DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 
 MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
@@ -72,6 +78,22 @@ def require_same_origin(exchange: Exchange[Any, Any]) -> None:
     allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
     if origin in allowed and site not in allowed[origin]:
         raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
+
+
+def url_at_base(exchange: Exchange[Any, Any]) -> str | None:
+    """This request at the host of `base_url`, when the browser asked for it at another.
+
+    The cookie of a login belongs to the host that the provider sends the browser back to. Behind a
+    proxy that gives the application a host of its own this leads back here: once.
+    """
+    base_url, connection = exchange.site.origin, exchange.connection
+    host = connection.headers.get("host", "").lower()
+    if base_url is None or not host or MOVED in connection.query_params:
+        return None
+    base = urlsplit(base_url)
+    if host.removesuffix(_DEFAULT_PORTS[base.scheme]) == base.netloc:
+        return None
+    return with_query(base_url + requested_path(connection), {MOVED: "1"})
 
 
 def require_known_origin(exchange: Exchange[Any, Any]) -> None:

@@ -10,13 +10,15 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.startup import reporting_missing_middleware
 
 
 def conventional_router(
     endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
 ) -> APIRouter:
     """A router to include with a prefix; its routes are not part of the app's API document."""
-    router = APIRouter(include_in_schema=False)
+    lifespan = reporting_missing_middleware(endpoints.instance)
+    router = APIRouter(include_in_schema=False, lifespan=lifespan)
     callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
     routes = [
         (Role.LOGIN, endpoints.login(), ["GET"]),

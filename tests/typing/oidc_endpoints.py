@@ -69,6 +69,15 @@ async def ws(socket: WebSocket, session: OIDCSession[User] = Depends(require_aut
     assert_type(session.identity, User)
 
 
+CurrentUser = Annotated[OIDCSession[User], Depends(require_auth)]
+
+
+@app.get("/current")
+async def current(session: CurrentUser, other: CurrentUser) -> None:
+    assert_type(session, OIDCSession[User])
+    assert_type(other.identity.sub, str)
+
+
 class AsyncStore:
     async def get(self, id: str, /) -> OIDCSession[User] | None: ...
     async def set(self, id: str, session: OIDCSession[User], /) -> None: ...

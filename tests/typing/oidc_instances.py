@@ -6,11 +6,12 @@ the ignore is unused, which is an error too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_type
 
 from pydantic import BaseModel, SecretStr
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from fastapi_oidc import (
     OIDC,
@@ -21,7 +22,9 @@ from fastapi_oidc import (
     OIDCLocals,
     OIDCSession,
     OIDCSettings,
+    Page,
     PersistContext,
+    ProviderMetadata,
     PublicSessionContext,
     RequestDataContext,
     SignedIn,
@@ -89,8 +92,13 @@ def instances() -> None:
         create_public_session=show,
         session_store=MemorySessionStore[User](),
         back_channel_logout_store="memory",
+        render_page=page,
     )
     OIDC(settings(), resolve_identity=find_user, before_session_persist=enrol)
+
+
+def page(request: Request, page: Page) -> Response:
+    return HTMLResponse(page.heading, page.status)
 
 
 def wrong_instances() -> None:
@@ -115,6 +123,11 @@ async def methods(oidc: OIDC[User, Permissions], request: Request, socket: HTTPC
     assert_type((await oidc.require_auth(request)).identity.roles, list[str])
     assert_type(await oidc.handle_callback(request), SignedIn[User])
     assert_type(await oidc.login(request, LoginOptions(prompt="login")), Response)
+    assert_type(await oidc.refresh(request), OIDCSession[User])
+    assert_type(await oidc.sessions_of("alice"), Sequence[OIDCSession[User]])
+    assert_type(await oidc.is_still_signed_in(socket), bool)
+    assert_type(await oidc.provider_metadata(), ProviderMetadata)
+    await oidc.revoke(session_id=(await oidc.require_auth(request)).id)
     assert_type(oidc.csrf_token(await oidc.require_auth(request)), str)
     oidc.callback_handler(on_success=greet)
     oidc.require(lambda user: "admin" in user.roles)

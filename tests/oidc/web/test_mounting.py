@@ -31,7 +31,8 @@ def redirect_uri(answer: httpx.Response) -> str:
 async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:
     transport = httpx.ASGITransport(app, **scope)
     async with httpx.AsyncClient(transport=transport, base_url="https://other.test") as browser:
-        return await browser.get(path, headers={"x-forwarded-host": "evil.test"})
+        headers = {"x-forwarded-host": "evil.test"}
+        return await browser.get(path, params={"moved": "1"}, headers=headers)
 
 
 class Breakable(MemorySessionStore[Any]):
@@ -46,6 +47,40 @@ class Breakable(MemorySessionStore[Any]):
 async def test_the_redirect_uri_never_comes_from_headers() -> None:
     answer = await begin(make_world().app, "/auth/login")
     assert redirect_uri(answer) == f"{BASE_URL}/auth/callback"
+
+
+@pytest.mark.parametrize(
+    ("host", "location"),
+    [
+        ("other.test", f"{BASE_URL}/auth/login?return_to=%2Fme%3Fa%3Db&moved=1"),
+        ("app.test:8443", f"{BASE_URL}/auth/login?return_to=%2Fme%3Fa%3Db&moved=1"),
+        ("app.test", None),
+        ("APP.test:443", None),
+    ],
+)
+async def test_a_login_at_another_host_is_sent_to_the_hosts_own(
+    host: str, location: str | None
+) -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        answer = await browser.get(
+            "/auth/login?return_to=%2Fme%3Fa%3Db", headers={"host": host}, follow_redirects=False
+        )
+    if location is None:
+        assert answer.headers["location"].startswith(world.op.issuer)
+    else:
+        assert answer.headers["location"] == location
+        assert "set-cookie" not in answer.headers
+
+
+async def test_behind_a_proxy_with_a_host_of_its_own_a_login_is_sent_once() -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        browser.headers["host"] = "app:8000"
+        once = await browser.get("/auth/login?return_to=/me", follow_redirects=False)
+        path = once.headers["location"].removeprefix(BASE_URL)
+        answer = await browser.get(path, follow_redirects=False)
+    assert answer.headers["location"].startswith(world.op.issuer)
 
 
 async def test_a_mounted_app_finds_its_own_routes() -> None:

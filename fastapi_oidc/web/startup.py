@@ -1,0 +1,72 @@
+"""What is looked at when the application starts: that the routes and the middleware are there.
+
+Both are logged and neither keeps the application from starting: the routes may be another
+application's, and a middleware may be inside of another one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from starlette.types import Message, Scope, Send
+
+from fastapi_oidc.web.routes import Role, mounted_paths
+
+_log = logging.getLogger("fastapi_oidc.configuration")
+
+_NEEDED = (Role.LOGIN, Role.CALLBACK)
+
+
+def report_missing_routes(instance: str, scope: Scope) -> None:
+    """Three lines about an instance at which nobody can sign in."""
+    if "app" not in scope:
+        return
+    paths = mounted_paths(scope["app"], instance)
+    missing = [str(role) for role in _NEEDED if role not in paths]
+    if missing:
+        _log.error(
+            "OIDC instance %r has no route for: %s.\n"
+            "Nobody who opens a page without a session can be sent to sign in.\n"
+            "Add the line: app.include_router(oidc.router, prefix='/auth')",
+            instance,
+            ", ".join(missing),
+        )
+
+
+def when_started(send: Send, look: Callable[[], None]) -> Send:
+    """A `send` that looks once the application has started, when all routes are mounted."""
+
+    async def watched(message: Message) -> None:
+        if message["type"] == "lifespan.startup.complete":
+            look()
+        await send(message)
+
+    return watched
+
+
+def reporting_missing_middleware(
+    instance: str,
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """A router's lifespan: three lines about an application whose middleware is missing."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        if not _has_middleware(app, instance):
+            _log.error(
+                "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
+                "Every request that asks for a session will fail.\n"
+                "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
+                instance,
+            )
+        yield
+
+    return lifespan
+
+
+def _has_middleware(app: Any, instance: str) -> bool:
+    added = getattr(app, "user_middleware", ())
+    given = [value for each in added for value in (*each.args, *each.kwargs.values())]
+    return any(instance == getattr(getattr(one, "site", None), "name", None) for one in given)
