@@ -20,6 +20,7 @@ from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
     CallSettings,
+    Channel,
     VsockConnection,
     channel_to,
     connect_vsock,
@@ -37,8 +38,9 @@ class VmmClient(MonitorApi):
     Nothing is connected until the first call; one connection is then kept. `timeout` is for a
     whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
     sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests or a proxy. Calls raise `VmmError`. Threads may share a client; their calls
-    take turns. A forked child that uses the client has a connection of its own.
+    monitor, for tests or a proxy: a transport of httpx's, or a channel. Calls raise `VmmError`.
+    Threads may share a client; their calls take turns. A forked child that uses the client has a
+    connection of its own.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class VmmClient(MonitorApi):
         timeout: float | None = DEFAULT_TIMEOUT,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.BaseTransport | Channel | None = None,
     ) -> None:
         path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)

@@ -18,6 +18,7 @@ from generated_vmm.process.base import (
     Ending,
     MonitorBase,
 )
+from generated_vmm.process.channels import AsyncMonitorChannel
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.growing import AsyncRecent
 from generated_vmm.process.log_line import LogLine
@@ -28,7 +29,6 @@ from generated_vmm.process.process import Process
 from generated_vmm.process.serial import AsyncSerial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
 from generated_vmm.process.state import State, read_state
-from generated_vmm.process.transports import AsyncMonitorTransport
 
 Result = TypeVar("Result")
 
@@ -117,7 +117,7 @@ class AsyncMonitor(MonitorBase):
         self._client = AsyncVmmClient(
             self.socket_path,
             max_body_bytes=self._process.place.settings.max_body_bytes,
-            transport=AsyncMonitorTransport(self._process),
+            transport=AsyncMonitorChannel(self._process),
         )
 
     async def wait(self, timeout: float | None = None) -> int | None:  # noqa: ASYNC109  # as Monitor

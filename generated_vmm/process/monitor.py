@@ -18,6 +18,7 @@ from generated_vmm.process.base import (
     Ending,
     MonitorBase,
 )
+from generated_vmm.process.channels import MonitorChannel
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.growing import Recent
 from generated_vmm.process.log_line import LogLine
@@ -28,7 +29,6 @@ from generated_vmm.process.process import Process
 from generated_vmm.process.serial import Serial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
 from generated_vmm.process.state import State, read_state
-from generated_vmm.process.transports import MonitorTransport
 
 
 class Monitor(MonitorBase):
@@ -121,7 +121,7 @@ class Monitor(MonitorBase):
         self._client = VmmClient(
             self.socket_path,
             max_body_bytes=self._process.place.settings.max_body_bytes,
-            transport=MonitorTransport(self._process),
+            transport=MonitorChannel(self._process),
         )
 
     def wait(self, timeout: float | None = None) -> int | None:

@@ -10,7 +10,12 @@ from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, Lin
 from generated_vmm.transport.failure import closed, late, lost
 from generated_vmm.transport.forks import start_over_in_children
 from generated_vmm.transport.parser import AnswerParser
-from generated_vmm.transport.wire import DEFAULT_MAX_ANSWER_BYTES, RECEIVE_BYTES, request_bytes
+from generated_vmm.transport.wire import (
+    DEFAULT_MAX_ANSWER_BYTES,
+    RECEIVE_BYTES,
+    HttpAnswer,
+    request_bytes,
+)
 
 
 class AsyncUnixChannel:
@@ -28,7 +33,7 @@ class AsyncUnixChannel:
         self._closed = False
         start_over_in_children(self)
 
-    async def exchange(self, operation: Operation[object], seconds: float | None) -> AnswerParser:
+    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The answer to the operation within so many seconds, waiting for other tasks included.
 
         Raises `CallFailed`, ValueError for an operation that cannot be asked for.

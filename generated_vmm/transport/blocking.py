@@ -18,6 +18,7 @@ from generated_vmm.transport.parser import AnswerParser
 from generated_vmm.transport.wire import (
     DEFAULT_MAX_ANSWER_BYTES,
     RECEIVE_BYTES,
+    HttpAnswer,
     deadline_after,
     request_bytes,
 )
@@ -39,7 +40,7 @@ class UnixChannel:
         self._closed = False
         start_over_in_children(self)
 
-    def exchange(self, operation: Operation[object], seconds: float | None) -> AnswerParser:
+    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The answer to the operation within so many seconds, waiting for other threads included.
 
         Raises `CallFailed`, ValueError for an operation that cannot be asked for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from generated_vmm.operation import Operation
 from generated_vmm.transport.blocking import UnixChannel
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import httpx
 
 
+@runtime_checkable
 class Channel(Protocol):
     """One way to one monitor."""
 
@@ -22,6 +23,7 @@ class Channel(Protocol):
         """Ends the way; later calls are refused."""
 
 
+@runtime_checkable
 class AsyncChannel(Protocol):
     """One way to one monitor, awaited."""
 
@@ -33,28 +35,34 @@ class AsyncChannel(Protocol):
 
 
 def channel_to(
-    socket_path: str, max_answer_bytes: int, transport: httpx.BaseTransport | None
+    socket_path: str, max_answer_bytes: int, transport: httpx.BaseTransport | Channel | None
 ) -> Channel:
-    """The way through the transport, else straight to the socket.
+    """The way that was given, as it is or through httpx's transport, else straight to the socket.
 
     httpx takes longer to import than everything here, and only a program that gives one of its
     transports needs it.
     """
     if transport is None:
         return UnixChannel(socket_path, max_answer_bytes)
+    if isinstance(transport, Channel):
+        return transport
     from generated_vmm.transport.httpx_channels import HttpxChannel
 
     return HttpxChannel(transport, max_answer_bytes)
 
 
 def async_channel_to(
-    socket_path: str, max_answer_bytes: int, transport: httpx.AsyncBaseTransport | None
+    socket_path: str,
+    max_answer_bytes: int,
+    transport: httpx.AsyncBaseTransport | AsyncChannel | None,
 ) -> AsyncChannel:
-    """The way through the transport, else straight to the socket; see `channel_to`."""
+    """The way that was given, else straight to the socket; see `channel_to`."""
     if transport is None:
         from generated_vmm.transport.asynchronous import AsyncUnixChannel
 
         return AsyncUnixChannel(socket_path, max_answer_bytes)
+    if isinstance(transport, AsyncChannel):
+        return transport
     from generated_vmm.transport.httpx_channels import AsyncHttpxChannel
 
     return AsyncHttpxChannel(transport, max_answer_bytes)

@@ -23,6 +23,7 @@ from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
+    AsyncChannel,
     AsyncVsockConnection,
     CallSettings,
     async_channel_to,
@@ -40,8 +41,9 @@ class AsyncVmmClient(AsyncMonitorApi):
     Nothing is connected until the first call; one connection is then kept. `timeout` is for a
     whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
     sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests or a proxy. Calls raise `VmmError`. Tasks of one event loop may share a client; their calls
-    take turns. A forked child that uses the client has a connection of its own.
+    monitor, for tests or a proxy: a transport of httpx's, or a channel. Calls raise `VmmError`.
+    Tasks of one event loop may share a client; their calls take turns. A forked child that uses the client has a
+    connection of its own.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class AsyncVmmClient(AsyncMonitorApi):
         timeout: float | None = DEFAULT_TIMEOUT,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | AsyncChannel | None = None,
     ) -> None:
         path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)

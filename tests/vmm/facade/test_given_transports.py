@@ -19,6 +19,7 @@ import pytest
 
 from generated_vmm import (
     AsyncVmmClient,
+    Operation,
     VmmApiError,
     VmmClient,
     VmmConnectionError,
@@ -26,6 +27,7 @@ from generated_vmm import (
     VmmProtocolError,
     VmmTimeoutError,
 )
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
 from generated_vmm.transport.httpx_transports import UnixTransport
 from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
@@ -327,6 +329,38 @@ def test_a_transport_may_wrap_ours(serve: Serve, socket_path: Path) -> None:
         vm.resume()
     assert seen == [204, 204]
     assert len(server.connections) == 1
+
+
+class RefusingChannel(UnixChannel):
+    """Lets nothing through but what looks."""
+
+    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        if operation.method != "GET":
+            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
+        return super().exchange(operation, seconds)
+
+
+class AsyncRefusingChannel(AsyncUnixChannel):
+    """The same for the async client."""
+
+    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        if operation.method != "GET":
+            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
+        return await super().exchange(operation, seconds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "channel"),
+    [(VmmClient, RefusingChannel), (AsyncVmmClient, AsyncRefusingChannel)],
+)
+def test_a_channel_may_be_given(kind: Any, channel: Any, serve: Serve, socket_path: Path) -> None:
+    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
+    vm = kind(socket_path, transport=channel(str(socket_path)))
+    assert result_of(lambda: vm.get_version()).firecracker_version == "9"
+    with pytest.raises(VmmConnectionError, match="no connection: it may only be looked at; noth"):
+        result_of(lambda: vm.pause())
+    result_of(lambda: vm.close())
+    assert len(server.requests) == 1
 
 
 def silent(wire: Wire) -> None:
