@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
+PYTHONS ?= 3.11 3.12 3.13 3.14
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
@@ -51,7 +52,7 @@ test-fast: setup ## run in a minute what breaks first, without programs, process
 	@$(BIN)/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
 
 test-pythons: setup ## run the tests that need Python alone with every Python found
-	@release/pythons.sh --quiet $(PYTHON_TESTS) $(ARGS)
+	@release/pythons.sh "$(PYTHONS)" --quiet $(PYTHON_TESTS) $(ARGS)
 
 test-lowest: setup ## run them with the lowest versions that pyproject.toml allows
 	@mkdir -p build && $(PYTHON) -m venv build/lowest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the given pytest arguments with every Python of pyproject.toml's classifiers, and newer, that is found here:
-# `python3.x` on the path and pyenv's versions. Each has an environment of its own in build/pythons.
+# pythons.sh "3.11 3.12 ..." PYTEST_ARGUMENT...: runs pytest with each of these Pythons that is found here, as `python3.x` on the
+# path or among pyenv's versions. Each has an environment of its own in build/pythons. Fails when one of them fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,10 +27,12 @@ run() {
     "$python" --version
 }
 
+versions="$1"
+shift
 arguments=("$@")
 status=0
 results=()
-for version in 3.11 3.12 3.13 3.14; do
+for version in $versions; do
     result="$(run "$version")"
     case $? in
     0) results+=("$version passed ($result)") ;;
