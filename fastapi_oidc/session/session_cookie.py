@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Generic
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.opened_tokens import closed, opened
 from fastapi_oidc.session.sealing import Sealer, sealed_length
 
 DEFAULT_MAX_COOKIE_SIZE = 3800
 MAXIMUM_PLAINTEXT_BYTES = 65_536
-_DEFLATED = b"d"  # begins what is deflated; what is not begins as JSON does, with a brace
+# These begin what is deflated; what is not begins as the codec has it.
+_DEFLATED = b"d"
+_DEFLATED_OPENED = b"j"
 _RAW_DEFLATE = -zlib.MAX_WBITS
 
 
@@ -53,26 +56,30 @@ class SessionCookie(Generic[Identity]):
 
     def seal(self, session: OIDCSession[Identity]) -> str:
         """The cookie's value; raises CookieTooLarge."""
-        encoded = plaintext = self._codec.encode(session)
-        if self._size(plaintext) > self._limit:
-            plaintext = self._shortened(session, encoded)
-        size = self._size(plaintext)
-        if size > self._limit or len(encoded) > MAXIMUM_PLAINTEXT_BYTES:
-            raise CookieTooLarge(size, self._limit, _parts(encoded))
-        return self._sealer.seal(plaintext, name=self._name)
+        encoded = self._codec.encode(session)
+        size = 0
+        for plaintext in self._forms(session, encoded):
+            size = self._size(plaintext)
+            if size <= self._limit and len(encoded) <= MAXIMUM_PLAINTEXT_BYTES:
+                return self._sealer.seal(plaintext, name=self._name)
+        raise CookieTooLarge(size, self._limit, _parts(encoded))
 
     def open(self, value: str) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
+        elif plaintext.startswith(_DEFLATED_OPENED):
+            plaintext = closed(_inflated(plaintext[len(_DEFLATED_OPENED) :]))
         return self._codec.decode(plaintext)
 
-    def _shortened(self, session: OIDCSession[Identity], encoded: bytes) -> bytes:
-        """Without what is in it twice, and deflated only if it must be: both take time to undo."""
-        shorter = self._codec.encode_short(session) or encoded
-        fits = self._size(shorter) <= self._limit
-        return shorter if fits else _DEFLATED + _deflated(shorter)
+    def _forms(self, session: OIDCSession[Identity], encoded: bytes) -> Iterator[bytes]:
+        """Ways to write the session, the fastest to read first, the shortest last."""
+        yield encoded
+        short = self._codec.encode_short(session) or encoded
+        yield short
+        yield _DEFLATED + _deflated(short)
+        yield _DEFLATED_OPENED + _deflated(opened(encoded))
 
     def _size(self, plaintext: bytes) -> int:
         return len(self._name) + sealed_length(len(plaintext))

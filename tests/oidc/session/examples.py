@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from fastapi_oidc.session.endings import Maker, RevocationRecord
-from fastapi_oidc.session.model import LoginTransaction, OIDCSession, Tokens
+from fastapi_oidc.session.model import LoginTransaction, OIDCSession, PreviousSession, Tokens
 
 SECRET = "0123456789abcdef0123456789abcdef"
 OLD_SECRET = "fedcba9876543210fedcba9876543210"
@@ -60,15 +60,22 @@ def a_session(
     )
 
 
-def a_transaction(*, state: str = "state-1", created_at: int = NOW) -> LoginTransaction:
+def a_transaction(
+    *,
+    state: str = "state-1",
+    created_at: int = NOW,
+    return_to: str = "/reports?year=2026",
+    previous: PreviousSession | None = None,
+) -> LoginTransaction:
     return LoginTransaction(
         state=state,
         nonce="nonce-1",
         code_verifier="verifier-1",
         redirect_uri="https://app.example.com/auth/callback",
-        return_to="/reports?year=2026",
+        return_to=return_to,
         issuer="https://op.example.com",
         created_at=created_at,
+        previous=previous,
     )
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.endings import digests_of
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
 from fastapi_oidc.session.sealing import KeyRing
-from tests.oidc.session.examples import SECRET
+from tests.oidc.session.examples import SECRET, a_session
 
 NAMES = CookieNames("oidc", secure=True)
 RING = KeyRing([SECRET])
@@ -36,6 +37,27 @@ def test_a_reference_comes_back_from_its_cookie() -> None:
     cookie = ReferenceCookie(RING.sealer("reference"), NAMES)
     reference = SessionReference.new()
     assert cookie.open(cookie.seal(reference)) == reference
+
+
+def test_a_cookie_remembers_the_keys_of_its_session() -> None:
+    cookie = ReferenceCookie(RING.sealer("reference"), NAMES)
+    for session in (a_session(), a_session(sid=None)):
+        reference = SessionReference(b"x" * 32, digests_of(session))
+        assert cookie.open(cookie.seal(reference)).digests == reference.digests
+
+
+def test_a_reference_of_0_1_0_remembers_none() -> None:
+    sealer = RING.sealer("reference")
+    reference = ReferenceCookie(sealer, NAMES).open(sealer.seal(b"x" * 32, name=NAMES.session))
+    assert (reference, reference.digests) == (SessionReference(b"x" * 32), ())
+
+
+@pytest.mark.parametrize("length", [0, 31, 33, 63])
+def test_a_reference_of_another_length_is_refused(length: int) -> None:
+    sealer = RING.sealer("reference")
+    with pytest.raises(SessionError) as caught:
+        ReferenceCookie(sealer, NAMES).open(sealer.seal(bytes(length), name=NAMES.session))
+    assert caught.value.code is Code.SESSION_MALFORMED
 
 
 def test_a_reference_that_was_not_sealed_here_is_refused() -> None:

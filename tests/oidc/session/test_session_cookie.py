@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 import secrets
 import zlib
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import (
@@ -18,6 +23,7 @@ from fastapi_oidc.session.session_cookie import (
     session_cookie_change,
 )
 from tests.oidc.session.examples import SECRET, User, a_session, keycloak_like_session
+from tests.oidc.session.keycloak import TWENTY_LONG_ROLES, keycloak_session
 
 SEALER = KeyRing([SECRET]).sealer("session")
 NAMES = CookieNames("oidc", secure=True)
@@ -53,6 +59,48 @@ def test_the_three_tokens_of_a_default_keycloak_realm_fit() -> None:
     value = a_cookie().seal(session)
     assert len(NAMES.session) + len(value) <= DEFAULT_MAX_COOKIE_SIZE
     assert a_cookie().open(value) == session
+
+
+def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
+    claims: dict[str, JsonValue] = {"sub": "alice", "text": secrets.token_hex(length // 2)}
+    payload = base64url.encode(json.dumps(claims).encode())
+    tokens = Tokens(id_token=f"e30.{payload}.c2ln", access_token="a")
+    return a_session(claims=claims, tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("session", "beginning"),
+    [
+        (a_session(), b"{"),
+        (an_id_token_and_its_claims(1400), b"i"),
+        (an_id_token_and_its_claims(2200), b"d"),
+        (keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True), b"j"),
+    ],
+    ids=["whole", "claims once", "deflated", "tokens opened"],
+)
+def test_a_session_is_shortened_no_further_than_it_must_be(
+    session: OIDCSession[Any], beginning: bytes
+) -> None:
+    cookie = SessionCookie(SessionCodec(type(session.identity)), SEALER, NAMES)
+    value = cookie.seal(session)
+    assert SEALER.open(value, name=NAMES.session).startswith(beginning)
+    assert cookie.open(value) == session
+
+
+def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
+    """Twenty long roles, also in the ID token, and an offline token: too large for 0.1.0."""
+    session = keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True)
+    encoded = SessionCodec(StandardIdentity).encode(session)
+    assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
+    value = SessionCookie(SessionCodec(StandardIdentity), SEALER, NAMES).seal(session)
+    assert len(NAMES.session) + len(value) < 2600
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+def test_cookies_of_0_1_0_are_read(deflate: bool) -> None:
+    encoded = SessionCodec(User).encode(keycloak_like_session())
+    value = sealed(b"d" + deflated(encoded) if deflate else encoded)
+    assert SessionCodec(User).encode(a_cookie().open(value)) == encoded
 
 
 def test_name_and_value_count_against_the_limit() -> None:
@@ -123,7 +171,9 @@ def test_a_deflate_stream_with_something_behind_it_is_refused() -> None:
     assert refused(sealed(b"d" + stream + b"rest")) is Code.SESSION_MALFORMED
 
 
-@pytest.mark.parametrize("plaintext", [b"", b"d", b"x{}", b"{}", b"dnot deflate"])
+@pytest.mark.parametrize(
+    "plaintext", [b"", b"d", b"x{}", b"{}", b"dnot deflate", b"i", b"j", b"jnot deflate"]
+)
 def test_a_malformed_plaintext_is_refused(plaintext: bytes) -> None:
     assert refused(sealed(plaintext)) is Code.SESSION_MALFORMED
 

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from fastapi_oidc.protocol.return_path import MAX_RETURN_PATH_LENGTH
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.transaction_cookies import LIFETIME, MAXIMUM_PENDING, TransactionCookies
-from tests.oidc.session.examples import NOW, SECRET, a_transaction
+from tests.oidc.session.examples import NOW, SECRET, a_session, a_transaction
 
 NAMES = CookieNames("oidc", secure=True)
 TRANSACTIONS = TransactionCookies(KeyRing([SECRET]).sealer("transaction"), NAMES)
@@ -19,8 +25,11 @@ class Browser(dict[str, str]):
             else:
                 self[change.name] = change.value
 
-    def begin(self, state: str, *, created_at: int = NOW) -> tuple[CookieChange, ...]:
-        changes = TRANSACTIONS.begun(a_transaction(state=state, created_at=created_at), self)
+    def begin(
+        self, state: str, *, created_at: int = NOW, return_to: str = "/"
+    ) -> tuple[CookieChange, ...]:
+        transaction = a_transaction(state=state, created_at=created_at, return_to=return_to)
+        changes = TRANSACTIONS.begun(transaction, self)
         self.apply(*changes)
         return changes
 
@@ -29,8 +38,8 @@ def test_logins_in_two_tabs_do_not_meet() -> None:
     browser = Browser()
     browser.begin("one")
     browser.begin("two")
-    assert TRANSACTIONS.find("one", browser, now=NOW) == a_transaction(state="one")
-    assert TRANSACTIONS.find("two", browser, now=NOW) == a_transaction(state="two")
+    assert TRANSACTIONS.find("one", browser, now=NOW) == a_transaction(state="one", return_to="/")
+    assert TRANSACTIONS.find("two", browser, now=NOW) == a_transaction(state="two", return_to="/")
 
 
 def test_a_login_lives_ten_minutes() -> None:
@@ -76,6 +85,33 @@ def test_the_oldest_of_eight_makes_room() -> None:
     alive = [state for state in "01234567" if TRANSACTIONS.find(state, browser, now=NOW)]
     assert alive == list("0123467")
     assert len(browser) == MAXIMUM_PENDING
+
+
+@pytest.mark.parametrize("length", [1, 300, MAX_RETURN_PATH_LENGTH])
+def test_pending_logins_have_a_budget_in_bytes(length: int) -> None:
+    browser = Browser()
+    for number in range(12):
+        browser.begin(str(number), created_at=NOW + number, return_to="/" + "a" * (length - 1))
+        assert sum(len(name) + len(value) for name, value in browser.items()) <= 6144
+    alive = [n for n in range(12) if TRANSACTIONS.find(str(n), browser, now=NOW + 12)]
+    assert alive == list(range(12 - len(browser), 12))
+    assert len(alive) >= 2
+
+
+def test_a_login_remembers_the_session_that_it_replaces() -> None:
+    previous = PreviousSession.of(a_session(), "reference")
+    (change,) = TRANSACTIONS.begun(a_transaction(previous=previous), {})
+    found = TRANSACTIONS.find("state-1", {change.name: change.value or ""}, now=NOW)
+    assert found is not None
+    assert found.previous == previous
+    assert "reference" not in repr(previous).replace("reference=", "")
+
+
+def test_a_login_that_0_1_0_began_is_found() -> None:
+    members = a_transaction().model_dump(exclude={"previous"})
+    name = NAMES.transaction("state-1")
+    value = KeyRing([SECRET]).sealer("transaction").seal(json.dumps(members).encode(), name=name)
+    assert TRANSACTIONS.find("state-1", {name: value}, now=NOW) == a_transaction()
 
 
 def test_broken_and_old_ones_leave_first() -> None:

@@ -1,0 +1,126 @@
+"""Sessions as a Keycloak 26 realm makes them: its claims and lengths, random where it is random."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+
+from pydantic import JsonValue
+
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.session.model import OIDCSession, Tokens
+from tests.oidc.session.examples import LIFETIME, NOW
+
+ISSUER = "https://sso.example.com/realms/example"
+NO_ROLES: tuple[str, ...] = ()
+TWENTY_LONG_ROLES = tuple(
+    f"{department}-{application}-{right}"
+    for department in ("finance", "logistics", "purchasing", "engineering", "administration")
+    for application in ("reporting", "documents")
+    for right in ("viewer", "administrator")
+)
+
+
+def keycloak_session(
+    *,
+    roles: tuple[str, ...] = NO_ROLES,
+    mapper: bool = False,
+    offline: bool = False,
+) -> OIDCSession[StandardIdentity]:
+    """`mapper` puts the roles into the ID token too; `offline` asks for offline_access."""
+    scope = "openid profile email" + (" offline_access" if offline else "")
+    common: dict[str, JsonValue] = {
+        "exp": NOW + 300,
+        "iat": NOW,
+        "auth_time": NOW - 1,
+        "jti": f"onrtac:{_uuid()}",
+        "iss": ISSUER,
+        "sub": _uuid(),
+        "azp": "console",
+        "sid": _uuid(),
+        "acr": "1",
+    }
+    profile: dict[str, JsonValue] = {
+        "email_verified": True,
+        "name": "Alice Example",
+        "preferred_username": "alice",
+        "given_name": "Alice",
+        "family_name": "Example",
+        "email": "alice@example.com",
+    }
+    usual = ["offline_access", "default-roles-example", "uma_authorization"]
+    granted: dict[str, JsonValue] = {
+        "realm_access": {"roles": [*usual, *roles]},
+        "resource_access": {
+            "account": {"roles": ["manage-account", "manage-account-links", "view-profile"]}
+        },
+    }
+    id_claims = common | {
+        "jti": _uuid(),
+        "aud": "console",
+        "typ": "ID",
+        "nonce": _random(32),
+        "at_hash": _random(16),
+        **(granted if mapper else {}),
+        **profile,
+    }
+    access_claims = common | {
+        "aud": "account",
+        "typ": "Bearer",
+        "allowed-origins": ["https://app.example.com"],
+        **granted,
+        "scope": scope,
+        **profile,
+    }
+    refresh_claims = common | {
+        "jti": _uuid(),
+        "aud": ISSUER,
+        "typ": "Offline" if offline else "Refresh",
+        "scope": f"{scope} web-origins acr roles basic",
+        "nonce": id_claims["nonce"],
+    }
+    tokens = Tokens(
+        id_token=_jwt("RS256", id_claims, signature_bytes=256),
+        access_token=_jwt("RS256", access_claims, signature_bytes=256),
+        refresh_token=_jwt("HS512", refresh_claims, signature_bytes=64),
+        expires_at=NOW + 300,
+        scope=tuple(scope.split()),
+    )
+    return OIDCSession(
+        id=_random(16),
+        issuer=ISSUER,
+        client_id="console",
+        sub=str(common["sub"]),
+        identity=StandardIdentity.from_claims(str(common["sub"]), profile),
+        claims=id_claims,
+        tokens=tokens,
+        sid=str(common["sid"]),
+        session_state=str(common["sid"]),
+        auth_time=NOW - 1,
+        nonce=str(id_claims["nonce"]),
+        audiences=("console",),
+        azp="console",
+        created_at=NOW,
+        authenticated_at=NOW,
+        expires_at=NOW + LIFETIME,
+    )
+
+
+def _jwt(algorithm: str, claims: dict[str, JsonValue], *, signature_bytes: int) -> str:
+    header = {"alg": algorithm, "typ": "JWT", "kid": _random(32)}
+    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (header, claims)]
+    return ".".join(map(_base64url, [*parts, secrets.token_bytes(signature_bytes)]))
+
+
+def _base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _random(byte_count: int) -> str:
+    return _base64url(secrets.token_bytes(byte_count))
+
+
+def _uuid() -> str:
+    digits = secrets.token_hex(16)
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
