@@ -1,0 +1,125 @@
+"""Monitors for tests: the real one that FIRECRACKER_BIN names, else the simulated one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+import pytest
+
+from generated_vmm.process import AsyncMonitor, Monitor
+from generated_vmm.process.child import Child
+
+T = TypeVar("T")
+SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
+PATIENCE = 30.0  # seconds, for a busy machine
+
+
+class Do(Protocol):
+    """Gives the result of a call on a monitor of either kind, awaited if need be.
+
+    Tests are written against `Monitor`; `AsyncMonitor` has the same members.
+    """
+
+    def __call__(self, result: T | Awaitable[T]) -> T: ...
+
+
+class Make(Protocol):
+    """Makes a monitor that is not yet started and that ends with the test at the latest."""
+
+    def __call__(self, *binary: Any, **options: Any) -> Monitor: ...
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, as sockets need."""
+    with tempfile.TemporaryDirectory(prefix="process-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def binary() -> list[str]:
+    """The command of a monitor."""
+    real = os.environ.get("FIRECRACKER_BIN")
+    if not real:
+        return SIMULATED
+    found = shutil.which(real)
+    if found is None:
+        pytest.fail(f"FIRECRACKER_BIN names no program: {real}")
+    return [os.path.abspath(found)]
+
+
+@pytest.fixture
+def guest(folder: Path) -> dict[str, Any]:
+    """The arguments of `boot` for a guest that says `guest is up` on its console."""
+    disk = folder / "disk"
+    disk.write_bytes(bytes(1 << 20))
+    kernel = str(disk)
+    if os.environ.get("FIRECRACKER_BIN"):
+        kernel = os.environ.get("KERNEL", "")
+        if not kernel or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+            pytest.skip("not run: a guest of the real monitor needs KERNEL and /dev/kvm")
+    return {
+        "boot_source": {"kernel_image_path": os.path.abspath(kernel), "boot_args": "console=ttyS0"},
+        "root_drive": str(disk),
+        "machine_config": {"vcpu_count": 1, "mem_size_mib": 128},
+    }
+
+
+@pytest.fixture
+def do() -> Iterator[Do]:
+    async def awaited(result: Awaitable[T]) -> T:
+        return await result
+
+    with asyncio.Runner() as runner:
+
+        def do(result: T | Awaitable[T]) -> T:
+            if inspect.isawaitable(result):
+                return runner.run(awaited(result))
+            return cast(T, result)
+
+        yield do
+
+
+@pytest.fixture(params=[Monitor, AsyncMonitor], ids=["sync", "async"])
+def make(request: pytest.FixtureRequest, do: Do, binary: list[str]) -> Iterator[Make]:
+    made: list[Monitor] = []
+
+    def make(*words: Any, **options: Any) -> Monitor:
+        options = {"timeout": PATIENCE, **options}
+        monitor = request.param(*(words or [binary]), **options)
+        made.append(monitor)
+        return cast(Monitor, monitor)
+
+    yield make
+    for monitor in made:
+        do(monitor.kill())
+
+
+@pytest.fixture
+def start(make: Make, do: Do) -> Make:
+    def start(*words: Any, **options: Any) -> Monitor:
+        return do(make(*words, **options).start())
+
+    return start
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[[int], Child]]:
+    """Holds on to a process, so that its end can be waited for whoever's child it is."""
+    watched: list[Child] = []
+
+    def watch(pid: int) -> Child:
+        watched.append(Child(pid))
+        return watched[-1]
+
+    yield watch
+    for child in watched:
+        child.close()

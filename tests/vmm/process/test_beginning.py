@@ -1,0 +1,270 @@
+"""Each way in which a monitor can begin, or fail to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorStartError
+from tests.vmm.process.conftest import PATIENCE, Do, Make
+
+MANY = 50
+
+
+def script(folder: Path, *lines: str, mode: int = 0o755) -> str:
+    """A program of one's own in place of the monitor."""
+    path = folder / "program"
+    path.write_text("\n".join(["#!/bin/sh", *lines]))
+    path.chmod(mode)
+    return str(path)
+
+
+def test_a_started_monitor_answers(start: Make, do: Do) -> None:
+    monitor = start(id="vm-1")
+    assert do(monitor.client.get_instance_info()).id == monitor.id == "vm-1"
+    assert monitor.running
+    assert monitor.returncode is None
+    assert monitor.socket_path == monitor.directory / "api.socket"
+    assert monitor.usage().memory_bytes > 0
+    assert f"{monitor.pid} running" in repr(monitor)
+
+
+def test_the_monitor_gets_its_options(start: Make, folder: Path) -> None:
+    monitor = start(
+        id="vm-1",
+        socket_path=folder / "a.socket",
+        log_path=folder / "a.log",
+        enable_pci=True,
+        boot_timer=True,
+        http_api_max_payload_size=60_000,
+        level="Debug",
+        show_level=True,
+    )
+    given = Path(f"/proc/{monitor.pid}/cmdline").read_text().split("\0")
+    for words in (
+        ["--id", "vm-1"],
+        ["--api-sock", str(folder / "a.socket")],
+        ["--log-path", str(folder / "a.log")],
+        ["--http-api-max-payload-size", "60000"],
+        ["--level", "Debug"],
+        ["--enable-pci"],
+        ["--boot-timer"],
+        ["--show-level"],
+    ):
+        begin = given.index(words[0])
+        assert given[begin : begin + len(words)] == words
+    assert "DEBUG" in (folder / "a.log").read_text()
+
+
+def test_the_monitor_is_out_of_reach_of_the_callers_terminal(start: Make) -> None:
+    pid = start().pid
+    assert os.getsid(pid) == os.getpgid(pid) == pid
+
+
+def test_the_monitor_has_no_descriptor_of_the_caller(start: Make) -> None:
+    with socket.socket() as ours:
+        os.set_inheritable(ours.fileno(), False)
+        inode = os.fstat(ours.fileno()).st_ino
+        folder = Path(f"/proc/{start().pid}/fd")
+        targets = [os.readlink(each) for each in folder.iterdir()]
+    assert f"socket:[{inode}]" not in targets
+    assert [os.path.basename(os.readlink(folder / str(n))) for n in (0, 1, 2)] == [
+        "console.in",
+        "console.out",
+        "log",
+    ]
+
+
+def test_environment_and_folder_are_the_ones_given(make: Make, do: Do, folder: Path) -> None:
+    work = folder / "work"
+    work.mkdir()
+    program = script(folder, 'echo "$TOKEN in $PWD; $OTHER" >out; exit 3')
+    with pytest.raises(MonitorStartError) as failure:
+        do(make(program, env={"TOKEN": "t"}, cwd=work).start())
+    assert failure.value.returncode == 3
+    assert (work / "out").read_text() == f"t in {work}; \n"
+
+
+@pytest.mark.parametrize("name", ["no-such-monitor", "/no/such/monitor", "./no-such-monitor"])
+def test_a_missing_program_is_an_error(make: Make, do: Do, name: str) -> None:
+    with pytest.raises(MonitorStartError, match="is not there"):
+        do(make(name).start())
+
+
+def test_a_program_that_may_not_be_executed_is_an_error(make: Make, do: Do, folder: Path) -> None:
+    with pytest.raises(MonitorStartError, match="may not be executed"):
+        do(make(script(folder, mode=0o644)).start())
+    with pytest.raises(MonitorStartError, match="is not there"):
+        do(make(folder).start())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"echo a script without its first line", b"\x7fELF\x01\x01\x01" + bytes(40)]
+)
+def test_a_file_that_is_no_program_is_not_run(
+    make: Make, do: Do, folder: Path, content: bytes
+) -> None:
+    path = folder / "firecracker"
+    path.write_bytes(content)
+    path.chmod(0o755)
+    with pytest.raises(MonitorStartError, match="no program for this machine"):
+        do(make(path).start())
+
+
+@pytest.mark.parametrize(("name", "status"), [("/bin/true", 0), ("/bin/false", 1)])
+def test_a_program_that_is_no_monitor_and_ends_is_an_error(
+    make: Make, do: Do, name: str, status: int
+) -> None:
+    with pytest.raises(MonitorStartError, match=f"ended with exit status {status}") as failure:
+        do(make(name).start())
+    assert failure.value.returncode == status
+
+
+def test_a_program_that_is_no_monitor_and_goes_on_is_an_error(
+    make: Make, do: Do, folder: Path
+) -> None:
+    program = script(folder, "exec sleep 1000")
+    monitor = make(program, timeout=0.2)
+    with pytest.raises(MonitorStartError, match=r"did not answer within 0\.2 s"):
+        do(monitor.start())
+    assert monitor.returncode == -signal.SIGKILL
+
+
+def test_a_program_that_reads_its_input_does_not_hang(make: Make, do: Do, folder: Path) -> None:
+    with pytest.raises(MonitorStartError, match="did not answer"):
+        do(make(script(folder, "exec cat"), timeout=0.2).start())
+
+
+def test_an_end_at_the_start_says_the_status_and_the_last_words(
+    make: Make, do: Do, folder: Path
+) -> None:
+    monitor = make(config_file=folder / "missing.json")
+    with pytest.raises(MonitorStartError, match="by signal SIGABRT") as failure:
+        do(monitor.start())
+    assert failure.value.returncode == -signal.SIGABRT
+    assert any("onfiguration file" in line for line in failure.value.log)
+    assert failure.value.log[-1] in str(failure.value)
+
+
+def test_a_refused_argument_is_shown(make: Make, do: Do, binary: list[str]) -> None:
+    with pytest.raises(MonitorStartError, match="bogus") as failure:
+        do(make([*binary, "--bogus"]).start())
+    assert failure.value.returncode == 153
+
+
+def test_what_was_written_to_a_log_of_ones_own_is_shown(
+    make: Make, do: Do, folder: Path, binary: list[str]
+) -> None:
+    log = folder / "own.log"
+    with pytest.raises(MonitorStartError, match="onfiguration file"):
+        do(make(log_path=log, config_file=folder / "missing.json").start())
+    assert "Running Firecracker" in log.read_text()
+
+
+def test_a_socket_path_that_is_served_is_taken(make: Make, start: Make, do: Do) -> None:
+    first = start()
+    second = make(socket_path=first.socket_path)
+    with pytest.raises(MonitorStartError, match="somebody listens there"):
+        do(second.start())
+    assert do(first.client.get_instance_info()).state == "Not started"
+
+
+@pytest.mark.parametrize("content", ["socket", "file"])
+def test_a_path_at_which_something_is_left_is_not_touched(
+    make: Make, do: Do, folder: Path, content: str
+) -> None:
+    path = folder / "a.socket"
+    if content == "socket":
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    else:
+        path.write_text("somebody's")
+    with pytest.raises(MonitorStartError, match="remove it if nobody needs it"):
+        do(make(socket_path=path).start())
+    assert path.exists()
+
+
+def test_a_folder_of_ones_own_may_have_a_dead_monitors_files(
+    start: Make, do: Do, folder: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "api.socket"))
+    os.mkfifo(folder / "log")
+    assert do(start(directory=folder).client.get_instance_info()).state == "Not started"
+
+
+def test_a_folder_with_a_running_monitor_is_taken(
+    make: Make, start: Make, do: Do, folder: Path
+) -> None:
+    first = start(directory=folder)
+    with pytest.raises(MonitorStartError, match="somebody listens there"):
+        do(make(directory=folder).start())
+    assert do(first.client.get_instance_info()).state == "Not started"
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(make: Make, do: Do, folder: Path) -> None:
+    with pytest.raises(MonitorStartError, match="No such file"):
+        do(make(directory=folder / "missing" / "folder").start())
+
+
+@pytest.mark.parametrize("kind", [Monitor, AsyncMonitor])
+def test_a_socket_path_that_no_socket_can_have_is_refused(kind: Any) -> None:
+    for options in ({"socket_path": "/tmp/" + "a" * 110}, {"directory": "/tmp/" + "a" * 100}):
+        with pytest.raises(ValueError, match="at most 107"):
+            kind(**options)
+
+
+def test_a_failed_start_leaves_nothing(make: Make, do: Do, folder: Path) -> None:
+    for words, options in (
+        ("/bin/true", {}),
+        ("/no/such/monitor", {}),
+        (script(folder, "exec cat"), {"timeout": 0.1}),
+    ):
+        own = folder / "own"
+        monitor = make(words, directory=own, **options)
+        with pytest.raises(MonitorStartError):
+            do(monitor.start())
+        assert not own.exists()
+        assert not monitor.running
+
+
+def test_a_monitor_is_started_once(start: Make, do: Do) -> None:
+    monitor = start()
+    with pytest.raises(MonitorError, match="started once"):
+        do(monitor.start())
+    assert do(monitor.client.get_instance_info()).state == "Not started"
+    do(monitor.stop())
+    with pytest.raises(MonitorError, match="started once"):
+        do(monitor.start())
+
+
+def test_before_the_start_there_is_nothing_to_ask(make: Make, do: Do) -> None:
+    monitor = make()
+    assert not monitor.running
+    assert monitor.returncode is None
+    assert "not started" in repr(monitor)
+    for ask in ("client", "pid", "directory"):
+        with pytest.raises(MonitorError, match="start"):
+            getattr(monitor, ask)
+    assert do(monitor.stop()) is None
+
+
+def test_a_binary_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="binary is an empty sequence"):
+        Monitor([])
+
+
+def test_many_begin_and_end_at_once(binary: list[str]) -> None:
+    def run(number: int) -> str:
+        with Monitor(binary, id=f"vm-{number}", timeout=PATIENCE) as monitor:
+            return monitor.client.get_instance_info().id
+
+    with ThreadPoolExecutor(MANY) as threads:
+        ids = list(threads.map(run, range(MANY)))
+    assert ids == [f"vm-{number}" for number in range(MANY)]
