@@ -162,8 +162,10 @@ class AsyncMonitor(MonitorBase):
                 pass
 
     async def _end(self, ending: Ending) -> int | None:
+        if not self._process.is_to_end:
+            return self.returncode
         for number, seconds in ending:
-            if self._process.is_to_end and self.running:
+            if self.running:
                 self._process.child.send_signal(number)
                 await self._process.child.async_wait(seconds)
         await _to_the_end(asyncio.to_thread(self._process.finish))

@@ -160,8 +160,10 @@ class Monitor(MonitorBase):
                 pass
 
     def _end(self, ending: Ending) -> int | None:
+        if not self._process.is_to_end:
+            return self.returncode
         for number, seconds in ending:
-            if self._process.is_to_end and self.running:
+            if self.running:
                 self._process.child.send_signal(number)
                 self._process.child.wait(seconds)
         self._process.finish()

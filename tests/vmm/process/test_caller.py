@@ -1,0 +1,221 @@
+"""What becomes of monitors when their caller dies, forks, or starts them in a thread that ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm.process import Monitor
+from generated_vmm.process.child import Child
+from tests.vmm.process.conftest import PATIENCE, Do, Make
+
+BEGINNING = """\
+import json, os, signal, sys, threading, time
+from generated_vmm.process import Monitor, guard
+binary, folder = json.loads(sys.argv[1]), sys.argv[2]
+def tell(**what):
+    print(json.dumps(what), flush=True)
+"""
+STARTS_TWO = """\
+first = Monitor(binary, directory=folder + "/1", timeout=30).start()
+first.client.vsock.set(guest_cid=3, uds_path=folder + "/v.sock")
+second = Monitor(binary, directory=folder + "/2", timeout=30).start()
+tell(pids=[first.pid, second.pid])
+"""
+WAITS = "sys.stdin.read()\n"
+
+
+class Caller:
+    """A program of its own that starts monitors."""
+
+    def __init__(self, code: str, binary: list[str], folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", BEGINNING + code, json.dumps(binary), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def told(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
+    callers: list[Caller] = []
+
+    def call(code: str) -> Caller:
+        callers.append(Caller(code, binary, folder))
+        return callers[-1]
+
+    yield call
+    for caller in callers:
+        caller.close()
+
+
+def wardens_of(pid: int) -> list[int]:
+    """The processes that look after what a caller leaves."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in children if b"warden.py" in _command(int(each))]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
+    call: Callable[[str], Caller],
+    watch: Callable[[int], Child],
+    folder: Path,
+    number: signal.Signals,
+) -> None:
+    caller = call(STARTS_TWO + WAITS)
+    monitors = [watch(pid) for pid in caller.told()["pids"]]
+    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
+    caller.process.send_signal(number)
+    assert all(monitor.wait(PATIENCE) for monitor in monitors)
+    assert warden.wait(PATIENCE)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
+    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+) -> None:
+    caller = call(STARTS_TWO + WAITS)
+    monitors = [watch(pid) for pid in caller.told()["pids"]]
+    os.killpg(caller.process.pid, signal.SIGKILL)
+    assert all(monitor.wait(PATIENCE) for monitor in monitors)
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "raise ValueError('on purpose')", "os._exit(3)"])
+def test_a_caller_that_forgets_its_monitors_leaves_none(
+    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path, end: str
+) -> None:
+    caller = call(
+        "sys.excepthook = lambda *_: None\n" + STARTS_TWO + "sys.stdin.readline()\n" + end
+    )
+    monitors = [watch(pid) for pid in caller.told()["pids"]]
+    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
+    caller.process.communicate(b"\n")
+    assert all(monitor.wait(PATIENCE) for monitor in monitors)
+    assert warden.wait(PATIENCE)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["keep", "release_of_gate"])
+def test_a_caller_that_is_killed_while_it_starts_a_monitor_leaves_none(
+    call: Callable[[str], Caller], watch: Callable[[int], Child], moment: str
+) -> None:
+    """Before and after the warden knows of the process, which is not yet the monitor."""
+    before = "" if moment == "keep" else "keep(self, pidfd, *rest);"
+    caller = call(f"""\
+keep = guard.Guard.keep
+def die(self, pidfd, *rest):
+    {before}
+    fields = open(f"/proc/self/fdinfo/{{pidfd}}").read().split()
+    tell(pid=int(fields[fields.index("Pid:") + 1]))
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+guard.Guard.keep = die
+Monitor(binary).start()
+""")
+    monitor = watch(caller.told()["pid"])
+    caller.process.communicate(b"\n")
+    assert monitor.wait(PATIENCE)
+
+
+def test_monitors_outlive_a_warden_and_get_another(
+    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
+) -> None:
+    caller = call(
+        STARTS_TWO
+        + "sys.stdin.readline(); third = Monitor(binary, timeout=30).start(); tell(pid=third.pid)\n"
+        + WAITS
+    )
+    pids = caller.told()["pids"]
+    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
+    warden.send_signal(signal.SIGKILL)
+    assert warden.wait(PATIENCE)
+    assert caller.process.stdin is not None
+    caller.process.stdin.write(b"\n")
+    caller.process.stdin.flush()
+    monitors = [watch(pid) for pid in (*pids, caller.told()["pid"])]
+    assert all(monitor.running for monitor in monitors)
+    caller.process.kill()
+    assert all(monitor.wait(PATIENCE) for monitor in monitors)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_fork_does_not_keep_monitors_alive(
+    call: Callable[[str], Caller], watch: Callable[[int], Child]
+) -> None:
+    caller = call(STARTS_TWO + "fork = os.fork() or time.sleep(1000)\ntell(pid=fork)\n" + WAITS)
+    monitors = [watch(pid) for pid in caller.told()["pids"]]
+    fork = watch(caller.told()["pid"])
+    caller.process.kill()
+    assert all(monitor.wait(PATIENCE) for monitor in monitors)
+    assert fork.running
+    fork.send_signal(signal.SIGKILL)
+
+
+def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> None:
+    monitor = start()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(int(PATIENCE))
+            do(monitor.stop())
+            do(monitor.kill())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert do(monitor.client.get_instance_info()).state == "Not started"
+
+
+def test_a_fork_has_monitors_and_a_warden_of_its_own(
+    call: Callable[[str], Caller], watch: Callable[[int], Child]
+) -> None:
+    caller = call(
+        STARTS_TWO
+        + "if os.fork() == 0:\n"
+        + "    third = Monitor(binary, timeout=30).start()\n"
+        + "    tell(pid=third.pid, fork=os.getpid())\n"
+        + "    time.sleep(1000)\n"
+        + WAITS
+    )
+    parents = [watch(pid) for pid in caller.told()["pids"]]
+    told = caller.told()
+    third, fork = watch(told["pid"]), watch(told["fork"])
+    fork.send_signal(signal.SIGKILL)
+    assert third.wait(PATIENCE)
+    assert all(monitor.running for monitor in parents)
+
+
+def test_a_monitor_outlives_the_thread_that_started_it(binary: list[str]) -> None:
+    started: list[Monitor] = []
+    monitor = Monitor(binary, timeout=PATIENCE)
+    thread = threading.Thread(target=lambda: started.append(monitor.start()))
+    thread.start()
+    thread.join()
+    with started[0].client as client:
+        assert client.get_instance_info().state == "Not started"
+    assert monitor.stop() == -signal.SIGTERM

@@ -1,0 +1,181 @@
+"""Monitors that survive their caller, and are taken up by another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm.process import (
+    AsyncMonitor,
+    Monitor,
+    MonitorError,
+    MonitorExited,
+    MonitorStartError,
+)
+from generated_vmm.process.child import Child
+from tests.vmm.process.conftest import PATIENCE, Do, Make
+
+STARTS_ONE = """\
+import json, sys
+from generated_vmm.process import Monitor
+binary, folder = json.loads(sys.argv[1]), sys.argv[2]
+monitor = Monitor(binary, id="vm-1", directory=folder, detached=True, timeout=30).start()
+print(monitor.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def attach(make: Make, do: Do, request: pytest.FixtureRequest) -> Any:
+    """Takes a monitor up, and ends it with the test."""
+    taken: list[Monitor] = []
+    kind = type(make())
+
+    def attach(folder: Path) -> Monitor:
+        taken.append(do(kind.attach(folder)))
+        return taken[-1]
+
+    yield attach
+    for monitor in taken:
+        do(monitor.kill())
+
+
+def start_elsewhere(binary: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", STARTS_ONE, json.dumps(binary), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_a_detached_monitor_outlives_its_caller_and_is_taken_up(
+    attach: Callable[[Path], Monitor], do: Do, binary: list[str], folder: Path, watch: Any
+) -> None:
+    with start_elsewhere(binary, folder / "vm") as caller:
+        assert caller.stdout is not None
+        child: Child = watch(int(caller.stdout.readline()))
+        caller.kill()
+    monitor = attach(folder / "vm")
+    assert monitor.pid == child.pid
+    assert monitor.id == "vm-1"
+    assert do(monitor.client.get_instance_info()).id == "vm-1"
+    assert do(monitor.stop()) is None
+    assert child.wait(0)
+    assert not (folder / "vm").exists()
+
+
+def test_a_monitor_that_was_let_go_is_taken_up(
+    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    first = start(directory=folder, detached=True)
+    do(first.client.boot(**guest))
+    do(first.serial.read_until(b"guest is up", timeout=PATIENCE))
+    do(first.detach())
+    second = attach(folder)
+    assert second.pid == first.pid
+    do(second.serial.write(b"a\n"))
+    assert do(second.serial.read_until(b"guest hears a", timeout=PATIENCE))
+    assert do(second.stop(grace=PATIENCE)) == 0
+
+
+def test_leaving_the_block_lets_go_of_a_detached_monitor(
+    attach: Callable[[Path], Monitor], do: Do, binary: list[str], folder: Path
+) -> None:
+    with Monitor(binary, directory=folder, detached=True, timeout=PATIENCE) as monitor:
+        pass
+    assert attach(folder).pid == monitor.pid
+
+
+async def test_leaving_the_async_block_lets_go_of_a_detached_monitor(
+    binary: list[str], folder: Path
+) -> None:
+    options: Any = {"directory": folder, "detached": True, "timeout": PATIENCE}
+    async with AsyncMonitor(binary, **options) as monitor:
+        pass
+    taken = await AsyncMonitor.attach(folder)
+    assert taken.pid == monitor.pid
+    await taken.kill()
+
+
+def test_one_that_has_ended_is_not_taken_up(
+    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
+) -> None:
+    monitor = start(directory=folder, detached=True)
+    os.kill(monitor.pid, signal.SIGKILL)
+    do(monitor.wait(PATIENCE))
+    with pytest.raises(MonitorExited, match="has ended"):
+        attach(folder)
+
+
+@pytest.mark.parametrize("written", [{"start_time": 1}, {"boot_id": "another"}])
+def test_another_process_of_the_same_number_is_not_taken_up(
+    start: Make,
+    attach: Callable[[Path], Monitor],
+    do: Do,
+    folder: Path,
+    written: dict[str, object],
+) -> None:
+    monitor = start(directory=folder, detached=True)
+    path = folder / "monitor.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **written}))
+    with pytest.raises(MonitorExited, match="has ended"):
+        attach(folder)
+    assert monitor.running
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800"])
+def test_a_folder_of_no_monitor_is_refused(
+    attach: Callable[[Path], Monitor], folder: Path, content: str
+) -> None:
+    with pytest.raises(MonitorError, match="not the folder of a detached monitor"):
+        attach(folder)
+    (folder / "monitor.json").write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(MonitorError, match="cannot be read"):
+        attach(folder)
+
+
+def test_what_is_written_down_is_for_its_owner_and_has_no_environment(
+    start: Make, folder: Path
+) -> None:
+    start(directory=folder, detached=True, env={**os.environ, "TOKEN": "not-for-files"})
+    path = folder / "monitor.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "not-for-files" not in path.read_text()
+
+
+def test_a_folder_in_which_one_runs_is_taken(make: Make, start: Make, do: Do, folder: Path) -> None:
+    first = start(directory=folder, detached=True)
+    with pytest.raises(MonitorStartError, match="attach to it"):
+        do(make(directory=folder, detached=True).start())
+    assert do(first.client.get_instance_info()).state == "Not started"
+    assert (folder / "monitor.json").exists()
+
+
+def test_a_folder_of_one_that_has_ended_is_used_again(start: Make, do: Do, folder: Path) -> None:
+    first = start(directory=folder, detached=True)
+    do(first.detach())
+    os.kill(first.pid, signal.SIGKILL)
+    os.waitpid(first.pid, 0)
+    second = start(directory=folder, detached=True)
+    assert do(second.client.get_instance_info()).state == "Not started"
+
+
+def test_only_a_detached_monitor_is_let_go(start: Make, do: Do) -> None:
+    monitor = start()
+    with pytest.raises(MonitorError, match="only a detached"):
+        do(monitor.detach())
+    assert monitor.running
+
+
+def test_a_detached_monitor_needs_a_folder(make: Make) -> None:
+    with pytest.raises(ValueError, match="needs a directory"):
+        make(detached=True)
