@@ -116,7 +116,9 @@ class Recent(Kept[Item]):
 
         A follower that is slower than the stream misses the items that are no longer kept.
         """
-        position = self.position if since is None else since
+        return self._follow(self.position if since is None else since)
+
+    def _follow(self, position: int) -> Iterator[Item]:
         while self.wait(position):
             items, position = self.piece(position)
             yield from items
@@ -125,12 +127,14 @@ class Recent(Kept[Item]):
 class AsyncRecent(Kept[Item]):
     """`Recent` for the tasks of an event loop: iterate over it, or `async for` those to come."""
 
-    async def follow(self, since: int | None = None) -> AsyncIterator[Item]:
+    def follow(self, since: int | None = None) -> AsyncIterator[Item]:
         """The items from a position on (None: those to come), until the stream ends.
 
         A follower that is slower than the stream misses the items that are no longer kept.
         """
-        position = self.position if since is None else since
+        return self._follow(self.position if since is None else since)
+
+    async def _follow(self, position: int) -> AsyncIterator[Item]:
         while await self.async_wait(position):
             items, position = self.piece(position)
             for item in items:

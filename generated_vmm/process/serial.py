@@ -72,7 +72,9 @@ class Serial(Console):
 
     def follow(self, since: int | None = None) -> Iterator[Piece]:
         """What comes from a position on (None: from here on), until the monitor ends."""
-        position = self.position if since is None else since
+        return self._follow(self.position if since is None else since)
+
+    def _follow(self, position: int) -> Iterator[Piece]:
         while self.wait(position):
             piece = self.read(position)
             position = piece.end
@@ -105,9 +107,11 @@ class Serial(Console):
 class AsyncSerial(Console):
     """`Serial` for the tasks of an event loop."""
 
-    async def follow(self, since: int | None = None) -> AsyncIterator[Piece]:
+    def follow(self, since: int | None = None) -> AsyncIterator[Piece]:
         """What comes from a position on (None: from here on), until the monitor ends."""
-        position = self.position if since is None else since
+        return self._follow(self.position if since is None else since)
+
+    async def _follow(self, position: int) -> AsyncIterator[Piece]:
         while await self.async_wait(position):
             piece = self.read(position)
             position = piece.end

@@ -82,8 +82,8 @@ def do() -> Iterator[Do]:
 
         def do(result: T | Awaitable[T]) -> T:
             if inspect.isawaitable(result):
-                return runner.run(awaited(result))
-            return cast(T, result)
+                return cast(T, runner.run(awaited(result)))
+            return result
 
         yield do
 

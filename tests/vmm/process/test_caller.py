@@ -1,3 +1,5 @@
+# mypy: disable-error-code="func-returns-value"
+
 """What becomes of monitors when their caller dies, forks, or starts them in a thread that ends."""
 
 from __future__ import annotations

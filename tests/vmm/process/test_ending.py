@@ -1,3 +1,5 @@
+# mypy: disable-error-code="func-returns-value"
+
 """Each way in which a monitor can end."""
 
 from __future__ import annotations

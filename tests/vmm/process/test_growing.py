@@ -1,0 +1,156 @@
+"""What grows while others read it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generated_vmm import VmmTimeoutError
+from generated_vmm.process import AsyncRecent, AsyncSerial, MonitorError, Piece, Recent, Serial
+
+
+def recent(*items: int, kept: int = 3) -> Recent[int]:
+    made: Recent[int] = Recent(kept)
+    for item in items:
+        made.put(item)
+    return made
+
+
+def serial(*received: bytes, kept: int = 100) -> Serial:
+    made = Serial(kept, lambda: "/no/such/fifo")
+    for each in received:
+        made.feed(each)
+    return made
+
+
+def test_the_last_items_are_kept() -> None:
+    numbers = recent(1, 2, 3, 4)
+    assert (list(numbers), len(numbers), numbers.last, numbers.position) == ([2, 3, 4], 3, 4, 4)
+    assert recent().last is None
+
+
+def test_a_follower_sees_what_comes_and_then_the_end() -> None:
+    numbers = recent(1)
+    follower = numbers.follow()
+    numbers.put(2)
+    assert next(follower) == 2
+    waiting = threading.Thread(target=lambda: seen.extend(follower))
+    seen: list[int] = []
+    waiting.start()
+    for number in (3, 4):
+        numbers.put(number)
+    numbers.end()
+    waiting.join()
+    assert seen == [3, 4]
+
+
+def test_a_follower_may_begin_with_what_is_kept() -> None:
+    numbers = recent(1, 2, 3, 4)
+    numbers.end()
+    assert list(numbers.follow(since=0)) == [2, 3, 4]
+    assert list(numbers.follow(since=3)) == [4]
+    assert list(numbers.follow()) == []
+
+
+async def test_a_task_follows_what_another_thread_adds() -> None:
+    numbers: AsyncRecent[int] = AsyncRecent(3)
+    seen: list[int] = []
+
+    async def follow() -> None:
+        seen.extend([number async for number in numbers.follow()])
+
+    task = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    for number in (1, 2):
+        await asyncio.to_thread(numbers.put, number)
+    await asyncio.to_thread(numbers.end)
+    await task
+    assert seen == [1, 2]
+
+
+async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
+    numbers: AsyncRecent[int] = AsyncRecent(3)
+    task = asyncio.ensure_future(anext(numbers.follow()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not numbers._listeners
+
+
+def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
+    numbers: AsyncRecent[int] = AsyncRecent(3)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(numbers.async_wait(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    numbers.put(1)
+    assert list(numbers) == [1]
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # on purpose
+
+
+@given(st.lists(st.binary(max_size=20)), st.integers(1, 30), st.integers(0, 200))
+def test_a_piece_is_what_is_left_from_a_position_on(
+    received: list[bytes], kept: int, since: int
+) -> None:
+    console, everything = serial(*received, kept=kept), b"".join(received)
+    piece = console.read(since)
+    assert piece.end == console.position == len(everything)
+    assert piece.data == everything[piece.start :]
+    assert len(piece.data) <= kept
+    oldest = max(0, len(everything) - kept)
+    assert piece.start == min(max(since, oldest), len(everything))
+
+
+def test_reading_on_from_the_end_of_a_piece_misses_nothing() -> None:
+    console = serial(b"one ")
+    first = console.read()
+    console.feed(b"two")
+    assert (first, console.read(first.end)) == (Piece(0, b"one "), Piece(4, b"two"))
+
+
+def test_what_is_expected_may_come_in_pieces() -> None:
+    console = serial(b"log")
+    threading.Thread(target=console.feed, args=(b"in: ",)).start()
+    assert console.read_until(b"login:") == Piece(0, b"login: ")
+
+
+def test_what_is_not_written_in_time_is_an_error() -> None:
+    with pytest.raises(VmmTimeoutError, match=r"did not write b'login:' after b'boot' within 0.01"):
+        serial(b"boot").read_until(b"login:", timeout=0.01)
+
+
+def test_what_can_no_longer_be_written_is_an_error() -> None:
+    console = serial(b"panic")
+    console.end()
+    with pytest.raises(MonitorError, match="ended before its guest wrote b'login:'; last: b'panic"):
+        console.read_until(b"login:")
+
+
+async def test_tasks_expect_in_the_same_way() -> None:
+    console = AsyncSerial(100, lambda: "/no/such/fifo")
+    console.feed(b"log")
+    task = asyncio.create_task(console.read_until(b"login:"))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(console.feed, b"in:")
+    assert await task == Piece(0, b"login:")
+    with pytest.raises(VmmTimeoutError, match="did not write"):
+        await console.read_until(b"$", timeout=0.01)
+    console.end()
+    with pytest.raises(MonitorError, match="ended before"):
+        await console.read_until(b"$")
+    assert [piece.data async for piece in console.follow(since=3)] == [b"in:"]
+
+
+def test_there_is_no_input_without_a_monitor(folder: Path) -> None:
+    with pytest.raises(MonitorError, match="takes no input"):
+        serial().write(b"x")
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(MonitorError, match="takes no input"):
+        Serial(1, lambda: str(folder / "fifo")).write(b"x")

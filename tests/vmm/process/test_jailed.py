@@ -1,0 +1,178 @@
+# mypy: disable-error-code="func-returns-value"
+
+"""The real jailer and the real monitor, for which one has to be root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
+from tests.vmm.process.conftest import PATIENCE, Do, Make
+
+USER = 54_321
+
+
+@pytest.fixture
+def programs() -> list[str]:
+    """The jailer and the monitor."""
+    names = [os.environ.get(name) for name in ("JAILER_BIN", "FIRECRACKER_BIN")]
+    if not all(names) or os.geteuid() != 0:
+        pytest.skip("not run: a jail needs root, JAILER_BIN and FIRECRACKER_BIN")
+    found = [shutil.which(name or "") for name in names]
+    assert all(found), names
+    return [os.path.abspath(name or "") for name in found]
+
+
+@pytest.fixture(params=[JailedMonitor, AsyncJailedMonitor], ids=["sync", "async"])
+def make(
+    request: pytest.FixtureRequest, do: Do, programs: list[str], folder: Path
+) -> Iterator[Make]:
+    made: list[JailedMonitor] = []
+
+    def make(*words: Any, **options: Any) -> JailedMonitor:
+        usual = {"id": "vm-1", "uid": USER, "gid": USER, "chroot_base_dir": folder / "jails"}
+        monitor = request.param(*(words or programs), **{**usual, "timeout": PATIENCE, **options})
+        made.append(monitor)
+        return cast(JailedMonitor, monitor)
+
+    yield make
+    for monitor in made:
+        do(monitor.kill())
+
+
+@pytest.fixture
+def start(make: Make, do: Do) -> Any:
+    def start(*words: Any, **options: Any) -> JailedMonitor:
+        return cast(JailedMonitor, do(make(*words, **options).start()))
+
+    return start
+
+
+def boot(monitor: JailedMonitor, do: Do, guest: dict[str, Any]) -> None:
+    kernel = guest["boot_source"]["kernel_image_path"]
+    source = {**guest["boot_source"], "kernel_image_path": monitor.copy_in(kernel, "/vm/kernel")}
+    disk = monitor.copy_in(guest["root_drive"])
+    do(monitor.client.boot(source, disk, guest["machine_config"]))
+    do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
+
+
+def test_a_guest_runs_in_a_jail(start: Any, do: Do, guest: dict[str, Any]) -> None:
+    monitor = start()
+    boot(monitor, do, guest)
+    status = Path(f"/proc/{monitor.pid}/status").read_text().split("\n")
+    assert f"Uid:\t{USER}\t{USER}\t{USER}\t{USER}" in status
+    assert os.path.samefile(f"/proc/{monitor.pid}/root", monitor.root)
+    do(monitor.serial.write(b"a"))
+    do(monitor.serial.read_until(b"guest hears a", timeout=PATIENCE))
+    do(monitor.client.action("FlushMetrics"))
+    assert monitor.metrics.wait(0, PATIENCE)
+    assert do(monitor.stop(grace=PATIENCE)) == 0
+    assert not monitor.directory.exists()
+
+
+def test_the_sockets_of_a_jail_are_seen_from_outside(start: Any, do: Do) -> None:
+    monitor = start(socket_path="/run/firecracker.socket")
+    assert monitor.socket_path == monitor.root / "run/firecracker.socket"
+    do(monitor.client.vsock.set(guest_cid=3, uds_path="/run/v.sock"))
+    assert monitor.outside("/run/v.sock").is_socket()
+
+
+def test_control_groups_are_made_and_removed(start: Any, do: Do) -> None:
+    mounts = Path("/proc/self/mounts").read_text()
+    version, limit = (1, "pids") if " cgroup rw" in mounts and ",pids" in mounts else (2, "pids")
+    try:
+        monitor = start(cgroups={f"{limit}.max": "99"}, cgroup_version=version)
+    except MonitorStartError as refused:
+        pytest.skip(f"not run: no control group with {limit} here: {refused}")
+    folders = [Path(name) for name in monitor._jail.leftovers().folders]
+    assert [each.joinpath("pids.max").read_text().strip() for each in folders] == ["99"]
+    do(monitor.stop())
+    assert not any(each.exists() for each in folders)
+
+
+def test_a_monitor_in_a_pid_namespace_of_its_own_is_found_and_ended(
+    start: Any, do: Do, guest: dict[str, Any]
+) -> None:
+    monitor = start(new_pid_ns=True)
+    boot(monitor, do, guest)
+    status = Path(f"/proc/{monitor.pid}/status").read_text()
+    assert f"NSpid:\t{monitor.pid}\t1" in status
+    assert do(monitor.stop(grace=PATIENCE)) is None
+    assert not monitor.running
+    assert not monitor.directory.exists()
+
+
+def test_the_files_read_at_the_start_are_copied_in(
+    start: Any, do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    (folder / "metadata").write_text('{"a": "b"}')
+    monitor = start(metadata=folder / "metadata")
+    assert do(monitor.client.mmds.get()) == {"a": "b"}
+
+
+def test_a_refusal_of_the_jailer_is_shown(make: Make, do: Do, programs: list[str]) -> None:
+    monitor = make(programs[0], "/bin/true")
+    with pytest.raises(MonitorStartError, match="Failed to exec"):
+        do(monitor.start())
+    assert not monitor.directory.exists()
+
+
+def test_a_jail_in_which_something_is_mounted_is_left(start: Any, do: Do, folder: Path) -> None:
+    """What is mounted there is not the jail's; removing the jail would remove it."""
+    (folder / "precious").mkdir()
+    (folder / "precious" / "file").touch()
+    monitor = start()
+    target = monitor.root / "mounted"
+    target.mkdir()
+    subprocess.run(["mount", "--bind", folder / "precious", target], check=True)
+    try:
+        do(monitor.stop())
+        assert (folder / "precious" / "file").exists()
+    finally:
+        subprocess.run(["umount", target], check=True)
+    shutil.rmtree(monitor.directory)
+
+
+def test_a_detached_jail_is_taken_up(start: Any, do: Do) -> None:
+    first = start(detached=True)
+    do(first.detach())
+    second = do(type(first).attach(first.directory))
+    assert second.pid == first.pid
+    assert second.root == first.root
+    assert do(second.kill()) in (None, -signal.SIGKILL)
+    assert not first.directory.exists()
+    with pytest.raises(MonitorError, match="not the folder"):
+        do(type(first).attach(first.directory))
+
+
+def test_a_caller_that_is_killed_leaves_no_jail(
+    programs: list[str], folder: Path, watch: Any
+) -> None:
+    """The jailer changes the user, which would take a parent-death signal away."""
+    code = (
+        "import sys; from generated_vmm.process import JailedMonitor\n"
+        "monitor = JailedMonitor(*sys.argv[1:3], id='vm-1', uid=54321, gid=54321,"
+        " chroot_base_dir=sys.argv[3], timeout=30).start()\n"
+        "print(monitor.pid, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, *programs, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        child = watch(int(caller.stdout.readline()))
+        caller.kill()
+    assert child.wait(PATIENCE)
+    jail = folder / "firecracker" / "vm-1"
+    for _ in range(1000):
+        if not jail.exists():
+            break
+        os.sched_yield()
+    assert not jail.exists()

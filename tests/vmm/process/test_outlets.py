@@ -1,0 +1,125 @@
+# mypy: disable-error-code="func-returns-value"
+
+"""What comes out of a running monitor, and goes into it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm import VmmTimeoutError
+from generated_vmm.process import Metrics, Monitor, log, metrics
+from tests.vmm.process.conftest import PATIENCE, Do, Make
+
+FLUSHES = 60  # more than a fifo holds
+
+
+def flush(monitor: Monitor, do: Do) -> Metrics:
+    """The metrics that the monitor writes when it is asked to."""
+    position = monitor.metrics.position
+    do(monitor.client.action("FlushMetrics"))
+    assert monitor.metrics.wait(position, PATIENCE)
+    assert monitor.metrics.last is not None
+    return monitor.metrics.last
+
+
+def test_the_log_is_kept(start: Make, do: Do) -> None:
+    monitor = start(id="vm-1", show_level=True, level="Info")
+    do(monitor.client.get_version())
+    do(monitor.kill())
+    first = next(iter(monitor.log))
+    assert first.message.startswith("Running Firecracker v")
+    assert (first.instance_id, first.thread, first.level) == ("vm-1", "main", "INFO")
+    assert any("/version" in line.message for line in monitor.log)
+
+
+def test_counters_are_those_since_the_line_before(
+    start: Make, do: Do, guest: dict[str, Any]
+) -> None:
+    monitor = start()
+    do(monitor.client.boot(**guest))
+    flush(monitor, do)
+    for asked in (3, 1):
+        for _ in range(asked):
+            do(monitor.client.get_instance_info())
+        counted = flush(monitor, do)
+        assert counted.count("get_api_requests", "instance_info_count") == asked
+        assert counted.count("put_api_requests", "actions_count") == 1
+
+
+def test_metrics_never_fill_up(start: Make, do: Do, guest: dict[str, Any]) -> None:
+    monitor = start()
+    do(monitor.client.boot(**guest))
+    flushed = [flush(monitor, do) for _ in range(FLUSHES)]
+    assert all(each.groups for each in flushed)
+
+
+def test_the_console_is_read_and_written(start: Make, do: Do, guest: dict[str, Any]) -> None:
+    monitor = start()
+    do(monitor.client.boot(**guest))
+    seen = do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
+    do(monitor.serial.write(b"a\n"))
+    heard = do(monitor.serial.read_until(b"guest hears a", since=seen.end, timeout=PATIENCE))
+    assert heard.start == seen.end
+
+
+def test_the_console_is_bounded(start: Make, do: Do, guest: dict[str, Any]) -> None:
+    monitor = start(serial_bytes=16)
+    do(monitor.client.boot(**guest))
+    monitor.serial.wait(32, PATIENCE)
+    piece = monitor.serial.read()
+    assert len(piece.data) == 16
+    assert piece.start == piece.end - 16 > 0
+
+
+def test_followers_end_with_the_monitor(binary: list[str]) -> None:
+    with Monitor(binary, timeout=PATIENCE) as monitor:
+        seen: list[object] = []
+
+        def follow(outlet: Any) -> None:
+            seen.extend(outlet.follow(since=0))
+
+        outlets = (monitor.serial, monitor.log, monitor.metrics)
+        threads = [threading.Thread(target=follow, args=(outlet,)) for outlet in outlets]
+        for thread in threads:
+            thread.start()
+        monitor.kill()
+        for thread in threads:
+            thread.join()
+    assert seen
+
+
+def test_input_that_no_guest_takes_has_its_time(start: Make, do: Do) -> None:
+    monitor = start()
+    os.kill(monitor.pid, signal.SIGSTOP)
+    with pytest.raises(VmmTimeoutError, match="did not take all of 200000 bytes"):
+        do(monitor.serial.write(bytes(200_000), timeout=0.05))
+
+
+def test_outlets_of_ones_own_never_block_the_monitor(
+    start: Make, do: Do, folder: Path, guest: dict[str, Any]
+) -> None:
+    """Nobody reads these fifos while the monitor fills them."""
+    paths = folder / "own.log", folder / "own.metrics"
+    for path in paths:
+        os.mkfifo(path)
+    monitor = start(log_path=paths[0], metrics_path=paths[1])
+    do(monitor.client.boot(**guest))
+    for _ in range(1000):
+        do(monitor.client.get_instance_info())
+    assert do(monitor.client.get_instance_info()).state == "Running"
+    assert "Running Firecracker" in next(log(paths[0], follow=False)).message
+    assert next(metrics(paths[1], follow=False)).groups
+
+
+def test_a_log_file_of_ones_own_is_read(start: Make, do: Do, folder: Path) -> None:
+    monitor = start(log_path=folder / "own.log")
+    do(monitor.kill())
+    lines = list(log(folder / "own.log", follow=False))
+    assert lines[0].message.startswith("Running Firecracker")
+    assert list(monitor.log) == []

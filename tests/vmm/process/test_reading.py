@@ -1,0 +1,111 @@
+"""Following a file or a fifo that the monitor writes to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.process import async_log, async_metrics, log, metrics
+
+LINES = [json.dumps({"utc_timestamp_ms": number * 1000}) + "\n" for number in range(3)]
+
+
+@pytest.fixture
+def fifo(folder: Path) -> Path:
+    os.mkfifo(folder / "fifo")
+    return folder / "fifo"
+
+
+@pytest.fixture
+def writer(fifo: Path) -> int:
+    """What the monitor holds: the fifo open for reading and writing."""
+    descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    return descriptor
+
+
+def test_a_file_is_read_to_its_end(folder: Path) -> None:
+    path = folder / "metrics"
+    path.write_text("".join(LINES) + "half a li")
+    assert [each.seconds for each in metrics(path, follow=False)] == [None, 1.0, 1.0]
+    path.write_text("first\nsecond\n")
+    assert [each.message for each in log(path, follow=False)] == ["first", "second"]
+
+
+def test_a_file_is_followed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "log"
+    path.write_text("first\n")
+    lines = log(path)
+    assert next(lines).message == "first"
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_text("first\nsecond\n"))
+    assert next(lines).message == "second"
+
+
+async def test_a_file_is_followed_by_a_task(folder: Path) -> None:
+    path = folder / "log"
+    path.touch()
+    task = asyncio.ensure_future(anext(async_log(path)))
+    await asyncio.sleep(0)
+    path.write_text("first\n")
+    assert (await task).message == "first"
+
+
+def test_a_fifo_is_followed_until_its_writers_are_gone(fifo: Path, writer: int) -> None:
+    lines = metrics(fifo)
+    os.write(writer, LINES[0].encode())
+    assert next(lines).seconds is None
+    os.write(writer, LINES[1].encode()[:5])
+    os.write(writer, LINES[1].encode()[5:])
+    assert next(lines).seconds == 1.0
+    os.write(writer, LINES[2].encode())
+    os.close(writer)
+    assert [each.seconds for each in lines] == [1.0]
+
+
+async def test_a_fifo_is_followed_by_a_task_until_its_writers_are_gone(
+    fifo: Path, writer: int
+) -> None:
+    async def read() -> list[float | None]:
+        return [each.seconds async for each in async_metrics(fifo)]
+
+    task = asyncio.create_task(read())
+    for line in LINES:
+        os.write(writer, line.encode())
+        await asyncio.sleep(0)
+    os.close(writer)
+    assert await task == [None, 1.0, 1.0]
+
+
+async def test_a_fifo_may_be_followed_before_it_has_a_writer(fifo: Path) -> None:
+    async def read() -> list[str]:
+        return [each.message async for each in async_log(fifo)]
+
+    task = asyncio.create_task(read())
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    descriptor = os.open(fifo, os.O_WRONLY)
+    os.write(descriptor, b"first\n")
+    os.close(descriptor)
+    assert await task == ["first"]
+
+
+def test_what_a_fifo_has_is_read_without_waiting(fifo: Path, writer: int) -> None:
+    os.write(writer, b"first\nsecond\n")
+    assert [each.message for each in log(fifo, follow=False)] == ["first", "second"]
+    assert list(log(fifo, follow=False)) == []
+    os.close(writer)
+
+
+async def test_what_a_fifo_has_is_read_by_a_task_without_waiting(fifo: Path, writer: int) -> None:
+    os.write(writer, b"first\n")
+    assert [each.message async for each in async_log(fifo, follow=False)] == ["first"]
+    os.close(writer)
+
+
+def test_a_path_with_nothing_is_an_error(folder: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        next(log(folder / "missing"))
