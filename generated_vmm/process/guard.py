@@ -26,12 +26,13 @@ class Guard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._orders: socket.socket | None = None
-        self._kept: dict[str, tuple[int, Leftovers]] = {}
+        self._kept: dict[str, tuple[int | None, Leftovers]] = {}
 
-    def keep(self, pidfd: int, leftovers: Leftovers, key: str | None = None) -> str:
-        """Entrusts a process to the warden until `release` with the key that is returned.
+    def keep(self, pidfd: int | None, leftovers: Leftovers, key: str | None = None) -> str:
+        """Entrusts a process and its files to the warden until `release` with the key returned.
 
-        With a key it takes the place of what was entrusted with it. Raises `MonitorStartError`
+        Before there is a process, its files alone. With a key it takes the place of what was
+        entrusted with it. Raises `MonitorStartError`
         when there is no warden to be had.
         """
         key = key or secrets.token_hex(8)
@@ -64,7 +65,8 @@ class Guard:
 
     def _tell(self, orders: socket.socket, key: str) -> None:
         pidfd, leftovers = self._kept[key]
-        socket.send_fds(orders, [warden.order(key, leftovers)], [pidfd])
+        pidfds = [] if pidfd is None else [pidfd]
+        socket.send_fds(orders, [warden.order(key, leftovers)], pidfds)
 
     def forget(self) -> None:
         """Lets go of the warden in a forked process: it and its monitors are the parent's."""

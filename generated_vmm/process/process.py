@@ -71,6 +71,7 @@ class Process:
         """Starts the process. `MonitorStartError`; what was made until then is for `finish`."""
         LET_GO[:] = [each for each in LET_GO if each.running]
         self.place.prepare()
+        self._guard()
         words = self.place.words()
         console = str(self.place.directory / CONSOLE_OUTPUT)
         with _opened(console) as output, _opened(self.place.outlet(LOG)) as errors:
@@ -97,7 +98,8 @@ class Process:
 
     def _guard(self) -> None:
         if not self.place.settings.detached:
-            self._key = GUARD.keep(self.child.pidfd, self.place.leftovers(), self._key)
+            pidfd = None if self._child is None else self._child.pidfd
+            self._key = GUARD.keep(pidfd, self.place.leftovers(), self._key)
 
     def _listen(self) -> None:
         feeds = self.outlets.open(self.place)

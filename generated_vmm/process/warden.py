@@ -80,16 +80,17 @@ def order(key: str, leftovers: Leftovers | None) -> bytes:
 
 @dataclass(frozen=True)
 class Ward:
-    """A monitor's process and what goes with it."""
+    """A monitor's process, None before there is one, and what goes with it."""
 
-    pidfd: int
+    pidfd: int | None
     leftovers: Leftovers
 
     def end(self) -> None:
         """Kills the process, waits until it is gone, and removes what it leaves."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        is_ready(self.pidfd, LONGEST_END)
+        if self.pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            is_ready(self.pidfd, LONGEST_END)
         self.leftovers.remove()
 
 
@@ -143,10 +144,11 @@ def _take_order(orders: socket.socket, wards: dict[str, Ward]) -> bool:
         return False
     value = json.loads(message)
     taken_away = wards.pop(value["key"], None)
-    if taken_away is not None:
+    if taken_away is not None and taken_away.pidfd is not None:
         os.close(taken_away.pidfd)
     if value["leftovers"] is not None:
-        wards[value["key"]] = Ward(pidfds[0], Leftovers(**value["leftovers"]))
+        pidfd = pidfds[0] if pidfds else None
+        wards[value["key"]] = Ward(pidfd, Leftovers(**value["leftovers"]))
     return True
 
 

@@ -123,26 +123,31 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("moment", ["keep", "release_of_gate"])
-def test_a_caller_that_is_killed_while_it_starts_a_monitor_leaves_none(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], moment: str
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_caller_that_is_killed_while_it_starts_a_monitor_leaves_nothing(
+    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path, is_known: bool
 ) -> None:
     """Before and after the warden knows of the process, which is not yet the monitor."""
-    before = "" if moment == "keep" else "keep(self, pidfd, *rest);"
     caller = call(f"""\
 keep = guard.Guard.keep
 def die(self, pidfd, *rest):
-    {before}
+    if pidfd is None or {is_known}:
+        key = keep(self, pidfd, *rest)
+    if pidfd is None:
+        return key
     fields = open(f"/proc/self/fdinfo/{{pidfd}}").read().split()
     tell(pid=int(fields[fields.index("Pid:") + 1]))
     sys.stdin.readline()
     os.kill(os.getpid(), signal.SIGKILL)
 guard.Guard.keep = die
-Monitor(binary).start()
+Monitor(binary, directory=folder + "/vm").start()
 """)
     monitor = watch(caller.told()["pid"])
+    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
     caller.process.communicate(b"\n")
     assert monitor.wait(PATIENCE)
+    assert warden.wait(PATIENCE)
+    assert list(folder.iterdir()) == []
 
 
 def test_monitors_outlive_a_warden_and_get_another(

@@ -98,17 +98,17 @@ def test_the_control_groups_of_a_jail_are_known(
     assert cgroup_folders(settings(**options), "firecracker", mounts) == folders
 
 
-def test_a_jail_is_named_for_the_program_that_a_link_leads_to(tmp_path: Path) -> None:
-    (tmp_path / "firecracker-1.16.1").touch()
-    link = tmp_path / "firecracker"
+def test_a_jail_is_named_for_the_program_that_a_link_leads_to(folder: Path) -> None:
+    (folder / "firecracker-1.16.1").touch()
+    link = folder / "firecracker"
     link.symlink_to("firecracker-1.16.1")
-    made = JailedMonitor(binary=link, id="a", uid=1, gid=1, chroot_base_dir=tmp_path)
-    assert made.directory == tmp_path / "firecracker-1.16.1" / "a"
+    made = JailedMonitor(binary=link, id="a", uid=1, gid=1, chroot_base_dir=folder)
+    assert made.directory == folder / "firecracker-1.16.1" / "a"
     assert made.root == made.directory / "root"
 
 
-def test_a_path_has_two_sides(tmp_path: Path) -> None:
-    made = jail(tmp_path)
+def test_a_path_has_two_sides(folder: Path) -> None:
+    made = jail(folder)
     assert made.inside(made.root / "disks" / "a.ext4") == "/disks/a.ext4"
     assert made.inside(made.root) == "/"
     assert made.outside("/disks/a.ext4") == made.root / "disks/a.ext4"
@@ -117,27 +117,27 @@ def test_a_path_has_two_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["..", "../../etc", "/../..", "/a/../../..", "//.."])
-def test_no_path_inside_leads_outside(tmp_path: Path, path: str) -> None:
-    made = jail(tmp_path)
+def test_no_path_inside_leads_outside(folder: Path, path: str) -> None:
+    made = jail(folder)
     assert made.outside(path).is_relative_to(made.root)
 
 
 @pytest.mark.parametrize("path", ["..", "../vm-1", "../../../vmlinux", "../root-2/disk"])
-def test_a_path_outside_has_no_inside(tmp_path: Path, path: str) -> None:
-    made = jail(tmp_path)
+def test_a_path_outside_has_no_inside(folder: Path, path: str) -> None:
+    made = jail(folder)
     with pytest.raises(ValueError, match="not in the jail"):
         made.inside(made.root / path)
 
 
-def test_a_socket_path_that_is_too_long_outside_is_refused(tmp_path: Path) -> None:
+def test_a_socket_path_that_is_too_long_outside_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at most 107"):
-        jail(tmp_path / ("long" * 25))
+        jail(folder / ("long" * 25))
 
 
-def test_a_file_is_copied_in_for_the_jailed_user_alone(tmp_path: Path) -> None:
-    source = tmp_path / "vmlinux"
+def test_a_file_is_copied_in_for_the_jailed_user_alone(folder: Path) -> None:
+    source = folder / "vmlinux"
     source.write_bytes(b"kernel")
-    made = jail(tmp_path / "jails")
+    made = jail(folder / "jails")
     assert made.copy_in(source) == "/vmlinux"
     assert made.copy_in(source, "/a/b/kernel") == "/a/b/kernel"
     assert made.copy_in(source, "relative") == "/relative"
@@ -148,10 +148,10 @@ def test_a_file_is_copied_in_for_the_jailed_user_alone(tmp_path: Path) -> None:
         assert copy.stat().st_ino != source.stat().st_ino
 
 
-def test_nothing_in_a_jail_is_overwritten(tmp_path: Path) -> None:
-    source = tmp_path / "disk"
+def test_nothing_in_a_jail_is_overwritten(folder: Path) -> None:
+    source = folder / "disk"
     source.write_bytes(b"new")
-    made = jail(tmp_path / "jails")
+    made = jail(folder / "jails")
     made.copy_in(source)
     with pytest.raises(FileExistsError):
         made.copy_in(source)
@@ -159,22 +159,22 @@ def test_nothing_in_a_jail_is_overwritten(tmp_path: Path) -> None:
         made.link_in(source)
 
 
-def test_a_link_in_a_jail_is_the_same_file(tmp_path: Path) -> None:
-    source = tmp_path / "disk"
+def test_a_link_in_a_jail_is_the_same_file(folder: Path) -> None:
+    source = folder / "disk"
     source.write_bytes(b"disk")
     source.chmod(0o640)
-    made = jail(tmp_path / "jails")
+    made = jail(folder / "jails")
     assert made.link_in(source, "/disks/root") == "/disks/root"
     assert made.outside("/disks/root").stat().st_ino == source.stat().st_ino
     assert source.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_link_that_the_jailed_user_made_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_that_the_jailed_user_made_is_not_followed(folder: Path) -> None:
     """The monitor owns its root: a link of its making must not let root write elsewhere."""
-    source, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
+    source, elsewhere = folder / "disk", folder / "elsewhere"
     source.write_bytes(b"disk")
     elsewhere.mkdir()
-    made = jail(tmp_path / "jails")
+    made = jail(folder / "jails")
     made.copy_in(source, "/first")
     (made.root / "folder").symlink_to(elsewhere)
     (made.root / "file").symlink_to(elsewhere / "file")
@@ -186,10 +186,10 @@ def test_a_link_that_the_jailed_user_made_is_not_followed(tmp_path: Path) -> Non
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_jail_of_another_monitor_is_left_alone(tmp_path: Path) -> None:
-    source = tmp_path / "disk"
+def test_a_jail_of_another_monitor_is_left_alone(folder: Path) -> None:
+    source = folder / "disk"
     source.write_bytes(b"disk")
-    first, second = jail(tmp_path / "jails"), jail(tmp_path / "jails")
+    first, second = jail(folder / "jails"), jail(folder / "jails")
     first.copy_in(source)
     with pytest.raises(MonitorStartError, match="another's jail"):
         second.copy_in(source)
@@ -198,10 +198,10 @@ def test_a_jail_of_another_monitor_is_left_alone(tmp_path: Path) -> None:
     assert first.outside("/disk").read_bytes() == b"disk"
 
 
-def test_a_jail_that_cannot_be_started_is_removed(tmp_path: Path) -> None:
-    source = tmp_path / "disk"
+def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:
+    source = folder / "disk"
     source.write_bytes(b"disk")
-    made = jail(tmp_path / "jails", jailer=tmp_path / "no-jailer", binary="/bin/true")
+    made = jail(folder / "jails", jailer=folder / "no-jailer", binary="/bin/true")
     made.copy_in(source)
     with pytest.raises(MonitorStartError, match="is not there"):
         made.start()
