@@ -52,10 +52,11 @@ class OAuthError:
 
     error: str
     status: HTTPStatus = HTTPStatus.BAD_REQUEST
+    description: str = "refused on demand"
 
     async def happen(self, answer: Answer) -> Response:
         """The error as JSON."""
-        return Refusal(self.error, "refused on demand", status=self.status).answer()
+        return Refusal(self.error, self.description, status=self.status).answer()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from fastapi_oidc.testing.state import ProviderState
+
+if TYPE_CHECKING:
+    import uvicorn
 
 START_TIMEOUT = 10.0
 _logger = logging.getLogger(__name__)
@@ -22,10 +25,10 @@ _logger = logging.getLogger(__name__)
 @contextmanager
 def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
     """Serves `app` on 127.0.0.1 and makes that address the issuer."""
+    server = _server(app)
     listener = socket.create_server(("127.0.0.1", port))
     path = urlsplit(op.issuer).path.rstrip("/")
     op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}{path}"
-    server = _server(app)
     thread = Thread(target=server.run, args=([listener],), name="DevProvider", daemon=True)
     thread.start()
     try:
@@ -40,6 +43,11 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
 
 def _server(app: ASGIApp) -> uvicorn.Server:
     """A server that leaves the logging of its process alone."""
+    try:
+        import uvicorn
+    except ModuleNotFoundError as missing:
+        explanation = "DevProvider on a socket needs: pip install 'fastapi-oidc-vmm[testing]'"
+        raise ModuleNotFoundError(explanation, name="uvicorn") from missing
     return uvicorn.Server(
         uvicorn.Config(
             app,

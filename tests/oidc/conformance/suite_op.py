@@ -50,7 +50,10 @@ SignToken: TypeAlias = Callable[[Members], str]
 
 @dataclass
 class SuiteOP:
-    """One run of one module; `calls` are the requests in order, `faults` what the RP did wrong."""
+    """One run of one module; `calls` are the requests in order, `faults` what the RP did wrong.
+
+    The suite itself never sends `expires_in`: None does the same.
+    """
 
     client: Registration
     now: Callable[[], float]
@@ -61,6 +64,7 @@ class SuiteOP:
     sign_id_token: SignToken | None = None
     sign_logout_token: SignToken | None = None
     signs_userinfo: bool = False
+    expires_in: int | None = 300
     relying_party: httpx.AsyncBaseTransport | None = None
     backchannel_answer: httpx.Response | None = None
 
@@ -166,10 +170,11 @@ class SuiteOP:
         answer: Members = {
             "access_token": self.access_token,
             "token_type": "Bearer",
-            "expires_in": 300,
             "refresh_token": self.refresh_token,
             "id_token": self.id_tokens[-1],
         }
+        if self.expires_in is not None:
+            answer["expires_in"] = self.expires_in
         return httpx.Response(200, json=self._edited("token_response", answer))
 
     def _signed(self, claims: Members) -> str:

@@ -35,6 +35,21 @@ async def test_oidcc_client_test_refresh_token_invalid_sub(rp: RelyingParty) -> 
     await must_end(rp, Code.ID_TOKEN_SUBJECT)
 
 
+async def test_a_token_without_expires_in_is_refreshed_after_the_default_lifetime() -> None:
+    """RFC 6749 5.1: the lifetime may be left out, as the suite does."""
+    rp = relying_party()
+    rp.op.expires_in = None
+    await rp.must_accept()
+    first = rp.op.access_token
+    rp.time.advance(3500)
+    assert await rp.is_signed_in()
+    assert rp.op.access_token == first
+    rp.time.advance(100)
+    assert await rp.is_signed_in()
+    assert rp.op.access_token != first
+    assert rp.op.faults == []
+
+
 async def must_end(rp: RelyingParty, code: Code) -> None:
     """The session is over, and UserInfo was not asked after the first login."""
     assert not await rp.is_signed_in()

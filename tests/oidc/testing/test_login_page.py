@@ -28,6 +28,15 @@ async def test_a_page_works_once(rp: BareClient) -> None:
     assert (await rp.http.post("/log-in", data=form)).status_code == 400
 
 
+async def test_an_unknown_user_is_told_as_such_and_the_page_stays_good(rp: BareClient) -> None:
+    login = login_name((await rp.authorize(login_hint="")).text)
+    refused = await rp.http.post("/log-in", data={"login": login, "user": "nobody"})
+    assert refused.status_code == 400
+    assert "there is no user &#x27;nobody&#x27; here; there are: alice, bob" in refused.text
+    answer = await rp.http.post("/log-in", data={"login": login, "user": "bob"})
+    assert "code" in returned(answer)
+
+
 async def test_a_page_works_for_ten_minutes(rp: BareClient) -> None:
     form = {"login": login_name((await rp.authorize(login_hint="")).text), "user": "bob"}
     rp.time.now += 600

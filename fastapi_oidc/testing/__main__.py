@@ -1,0 +1,122 @@
+"""`python -m fastapi_oidc.testing`: a DevProvider on a port until Ctrl-C, for one application."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from threading import Event
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from fastapi_oidc.testing.provider import DevProvider
+from fastapi_oidc.testing.registration import DevClient, DevUser
+
+DEFAULT_PORT = 9400
+DEFAULT_APP = "http://127.0.0.1:8000"
+DEFAULT_USERS = (
+    DevUser("alice", "Alice Example", "alice@example.com", {"roles": ["admin"]}),
+    DevUser("bob", "Bob Example", "bob@example.com", {"roles": ["viewer"]}),
+)
+
+
+def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -> int:
+    """Serves until a signal or `stop` (0), or not at all because the port is taken (1)."""
+    options = _parser().parse_args(arguments)
+    client = _client(options)
+    op = DevProvider(users=options.user or DEFAULT_USERS, clients=[client])
+    stopped = stop or Event()
+    if stop is None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+    try:
+        with op.serve(port=options.port) as issuer:
+            print(_told(issuer, client, options), flush=True)
+            stopped.wait()
+    except OSError as error:
+        print(f"port {options.port}: {os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _client(options: argparse.Namespace) -> DevClient:
+    routes = options.app + options.prefix
+    return DevClient(
+        client_id=options.client_id,
+        client_secret=options.client_secret or secrets.token_urlsafe(32),
+        redirect_uris=[f"{routes}/callback"],
+        post_logout_redirect_uris=[f"{routes}/logged-out"],
+        backchannel_logout_uri=f"{routes}/backchannel-logout",
+    )
+
+
+def _told(issuer: str, client: DevClient, options: argparse.Namespace) -> str:
+    """What to paste into the terminal of the application, and who can sign in."""
+    variables = {
+        "OIDC_ISSUER": issuer,
+        "OIDC_CLIENT_ID": client.client_id,
+        "OIDC_CLIENT_SECRET": client.client_secret,
+        "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
+        "OIDC_BASE_URL": options.app,
+        "OIDC_ALLOW_INSECURE_HTTP": "true",
+    }
+    users = ", ".join(user.sub for user in options.user or DEFAULT_USERS)
+    lines = [f"export {name}={value}" for name, value in variables.items()]
+    return "\n".join(
+        [
+            f"# DevProvider at {issuer}, for development only: nobody is asked for a password.",
+            f"# Users: {users}. Paste these lines where {options.app} is started:",
+            *lines,
+        ]
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m fastapi_oidc.testing",
+        description="An OpenID Provider for development on 127.0.0.1, until Ctrl-C.",
+    )
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0: any free one")
+    parser.add_argument(
+        "--app",
+        type=_origin,
+        default=DEFAULT_APP,
+        metavar="URL",
+        help="where browsers find it",
+    )
+    parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
+    parser.add_argument("--client-id", default="app")
+    parser.add_argument("--client-secret", help="default: a new one each time")
+    parser.add_argument(
+        "--user",
+        action="append",
+        type=_user,
+        metavar="SUB[:NAME[:EMAIL[:ROLE,ROLE]]]",
+        help="may be repeated; default: alice, an admin, and bob, a viewer",
+    )
+    return parser
+
+
+def _origin(text: str) -> str:
+    address = urlsplit(text)
+    if address.scheme not in ("http", "https") or not address.netloc or address.path.strip("/"):
+        raise argparse.ArgumentTypeError("scheme and host, as in http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
+def _user(text: str) -> DevUser:
+    sub, name, email, roles = [*text.split(":", 3), "", "", ""][:4]
+    if not sub:
+        raise argparse.ArgumentTypeError("a user has at least a sub")
+    claims: dict[str, JsonValue] = {}
+    if roles:
+        claims["roles"] = [role for role in roles.split(",") if role]
+    return DevUser(sub, name, email or None, claims)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
