@@ -17,6 +17,7 @@ from fastapi_oidc import (
     Clock,
     Code,
     Event,
+    HTTPOptions,
     OIDCMiddleware,
     OIDCSession,
     OIDCSettings,
@@ -92,6 +93,7 @@ def relying_party(
     *,
     token_endpoint_auth_method: str = "client_secret_basic",
     id_token_signed_response_alg: str = "RS256",
+    http: HTTPOptions | None = None,
     **settings: Any,
 ) -> RelyingParty:
     """A client that is registered so, and configured accordingly."""
@@ -111,6 +113,7 @@ def relying_party(
         _settings(registration, settings),
         back_channel_logout_store="memory",
         on_event=events.append,
+        http=http,
         transport=httpx.MockTransport(op.answer),
         clock=Clock(read=time),
     )

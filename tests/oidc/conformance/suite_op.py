@@ -59,6 +59,7 @@ class SuiteOP:
     now: Callable[[], float]
     edits: dict[Message, Edit] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     before_token: Callable[[], None] | None = None
     sign_id_token: SignToken | None = None
@@ -82,6 +83,9 @@ class SuiteOP:
     async def answer(self, request: httpx.Request) -> httpx.Response:
         """The answer to any request, of the RP or of the browser."""
         path = request.url.path.removeprefix("/test/a/rp/")
+        if path.startswith("mtls/"):
+            self.aliases.append(path)
+            path = path.removeprefix("mtls/")
         if request.url.path == self.jwks_path:
             return self._called("jwks", self._edited("jwks", self.keys.document()))
         match path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc import Code
+from fastapi_oidc import Code, HTTPOptions
 from tests.oidc.conformance.relying_party import RelyingParty, relying_party
 from tests.oidc.conformance.suite_keys import Members
 from tests.oidc.conformance.suite_messages import without
-from tests.oidc.conformance.suite_op import SUB
+from tests.oidc.conformance.suite_op import ISSUER, SUB
 from tests.oidc.protocol.jose.keypairs import compact
 
 
@@ -66,6 +66,16 @@ async def test_oidcc_client_test_distributed_claims(rp: RelyingParty) -> None:
     }
     await rp.must_accept()
     assert rp.op.calls[-1] == "userinfo"
+
+
+async def test_oidcc_client_test_mtls_endpoint_aliases() -> None:
+    """RFC 8705 5: a client with a certificate asks the aliases."""
+    rp = relying_party(http=HTTPOptions(mutual_tls=True))
+    names = ("token", "userinfo")
+    aliases: Members = {f"{name}_endpoint": f"{ISSUER}mtls/{name}" for name in names}
+    rp.op.edits["metadata"] = lambda members: {**members, "mtls_endpoint_aliases": aliases}
+    await rp.must_accept()
+    assert rp.op.aliases == ["mtls/token", "mtls/userinfo"]
 
 
 async def test_oidcc_client_test_form_post_error() -> None:
