@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, shown
@@ -127,6 +127,14 @@ def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
     return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
 
 
+_ADVICE: Final = {
+    # Spring Authorization Server and django-oauth-toolkit know no such scope.
+    "invalid_scope": "; leave offline_access out of `scope` where it is unknown",
+    "unauthorized_client": "; is this client allowed the authorization code flow?",
+}
+"""What lets the operator put a refusal right (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
+
+
 class AuthorizationRefused(ProtocolViolation):
     """The OP answered with an error (Core 3.1.2.6); both texts are cleaned and at most 200 long."""
 
@@ -135,7 +143,8 @@ class AuthorizationRefused(ProtocolViolation):
         self.error_description = cleaned(error_description)
         super().__init__(
             Code.AUTHORIZATION_REFUSED,
-            f"the provider answered {self.error} ({self.error_description or 'nothing more'})",
+            f"the provider answered {self.error} ({self.error_description or 'nothing more'})"
+            + _ADVICE.get(self.error, ""),
             error=self.error,
         )
 

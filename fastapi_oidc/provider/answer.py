@@ -71,9 +71,13 @@ class Answer:
     def require_status(self, *expected: int) -> None:
         """Refuse any other status with provider.status."""
         if self.status not in expected:
-            said = self._words_of_refusal()
-            explanation = f"HTTP {self.status}{said and ': '}{said}"
-            raise ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
+            raise self.refused_status()
+
+    def refused_status(self, advice: str = "") -> ProviderError:
+        """The error that the status stands for (provider.status), with the OP's own words."""
+        said = self._words_of_refusal()
+        explanation = f"HTTP {self.status}{said and ': '}{said}{advice}"
+        return ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
 
     def require_no_redirect(self) -> None:
         """Refuse 3xx: a redirect would carry credentials to a place nobody configured."""

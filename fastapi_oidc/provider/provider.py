@@ -179,6 +179,9 @@ class Provider:
         answer = await self._http.get(
             endpoint, accept="application/json, application/jwt", bearer=access_token
         )
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            # Spring Authorization Server does so when its access tokens are opaque (RFC 6750 3.1).
+            raise answer.refused_status("; fetch_userinfo=False leaves UserInfo out")
         answer.require_status(200)
         if not answer.is_jwt:
             return accept_userinfo(answer.document(), sub=sub)

@@ -35,7 +35,7 @@ async def test_oidcc_client_test_refresh_token_invalid_sub(rp: RelyingParty) -> 
     await must_end(rp, Code.ID_TOKEN_SUBJECT)
 
 
-async def test_a_token_without_expires_in_is_refreshed_after_the_default_lifetime() -> None:
+async def test_further_refresh_without_expires_in() -> None:
     """RFC 6749 5.1: the lifetime may be left out, as the suite does."""
     rp = relying_party()
     rp.op.expires_in = None

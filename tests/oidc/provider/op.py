@@ -88,6 +88,7 @@ class OP:
         algorithms: Iterable[str] = ("EdDSA",),
         assertion_audience: Literal["issuer", "token_endpoint"] = "issuer",
         allow_insecure_http: bool = False,
+        userinfo_algorithms: Iterable[str] | None = None,
     ) -> Provider:
         return Provider(
             ISSUER,
@@ -98,5 +99,6 @@ class OP:
             clock=Clock(read=lambda: self.now),
             assertion_audience=assertion_audience,
             allow_insecure_http=allow_insecure_http,
+            userinfo_algorithms=frozenset(userinfo_algorithms) if userinfo_algorithms else None,
             transport=httpx.MockTransport(self.respond),
         )

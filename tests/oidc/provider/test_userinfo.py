@@ -74,9 +74,22 @@ async def test_a_page_is_refused(op: OP) -> None:
     assert await code_of(op) == Code.PROVIDER_ANSWER_MALFORMED
 
 
-async def test_a_refused_access_token_is_a_status(op: OP) -> None:
+async def test_a_refused_access_token_is_a_status_that_says_how_to_do_without(op: OP) -> None:
     op.answer("/userinfo", {"error": "invalid_token"}, status=401)
-    assert await code_of(op) == Code.PROVIDER_STATUS
+    with pytest.raises(OIDCError, match="fetch_userinfo=False") as caught:
+        await op.provider().userinfo("at", sub="alice")
+    assert caught.value.code == Code.PROVIDER_STATUS
+
+
+async def test_its_algorithms_may_differ_from_those_of_id_tokens(op: OP) -> None:
+    answer_signed(op, SIGNED)
+    provider = op.provider(algorithms=["RS256"], userinfo_algorithms=["EdDSA"])
+    assert await provider.userinfo("at", sub="alice") == SIGNED
+    with pytest.raises(OIDCError) as caught:
+        await op.provider(userinfo_algorithms=["RS256"]).userinfo("at", sub="alice")
+    assert caught.value.account == (
+        "signed with 'EdDSA', pinned are ['RS256'] (setting=userinfo_signing_algorithms)"
+    )
 
 
 async def test_a_provider_without_the_endpoint_has_no_answer(op: OP) -> None:

@@ -59,7 +59,8 @@ async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provi
 async def test_a_status_is_told_with_endpoint_and_the_words_of_the_provider(op: OP) -> None:
     op.answer("/userinfo", {"error": "invalid_token", "error_description": "opaque"}, status=401)
     assert (await account_of(op, "userinfo")).endswith(
-        "HTTP 401: invalid_token - opaque (url=https://op.test/userinfo, status=401)"
+        "HTTP 401: invalid_token - opaque; fetch_userinfo=False leaves UserInfo out"
+        " (url=https://op.test/userinfo, status=401)"
     )
 
 
