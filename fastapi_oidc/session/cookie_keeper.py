@@ -50,6 +50,8 @@ class CookieKeeper(Generic[Identity]):
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
         """`kept`, which nobody else can change, and whether it has ended."""
+        if not self._endings.are_kept:
+            return Found(kept)
         return Found(kept, await self._endings.reason(kept.session))
 
     def placed(self, session: OIDCSession[Identity]) -> Kept[Identity]:

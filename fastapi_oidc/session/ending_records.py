@@ -26,6 +26,11 @@ class EndingRecords:
         """Whether the end of a single session can be recorded."""
         return self._telling is not None
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether there is a store to ask."""
+        return self._store is not None
+
     async def reason(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why `session` is over; None when no record covers it."""
         if self._store is None:

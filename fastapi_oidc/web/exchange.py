@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Generic
 
 from starlette.requests import HTTPConnection
@@ -20,6 +19,21 @@ from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Role, RoutePaths
 from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
+
+
+class Owning:
+    """A block whose errors belong to an instance; every request has such blocks."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OIDCError) and error.instance is None:
+            error.instance = self._instance
 
 
 class Exchange(Generic[Identity, RequestData]):
@@ -75,14 +89,9 @@ class Exchange(Generic[Identity, RequestData]):
             return None if chosen == "none" else chosen
         return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
 
-    @contextmanager
-    def owning(self) -> Iterator[None]:
+    def owning(self) -> Owning:
         """An error that is raised inside belongs to this instance, which is to answer it."""
-        try:
-            yield
-        except OIDCError as error:
-            error.instance = error.instance or self.site.name
-            raise
+        return Owning(self.site.name)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """Who this request is from; raises SessionError when a store cannot be asked.

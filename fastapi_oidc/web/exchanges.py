@@ -26,19 +26,23 @@ class Served:
 
     def __init__(self, site: Site[Any, Any], excluded: tuple[str, ...]) -> None:
         self.site, self._excluded = site, excluded
+        self.cookie = site.party.names.session.encode()
         self._paths: RoutePaths | None = None
+        self._own: frozenset[str] = frozenset()
 
     def paths_for(self, scope: Scope) -> RoutePaths:
         """Where the app has the instance's routes."""
         root_path = scope.get("root_path", "")
         if self._paths is None or self._paths.root_path != root_path:
             self._paths = RoutePaths(self._mounted(scope), root_path)
+            self._own = frozenset(self._paths.paths.values())
         return self._paths
 
     def leaves_alone(self, scope: Scope) -> bool:
         """Whether the path is the library's own or excluded: nothing is loaded unasked there."""
+        self.paths_for(scope)
         path = route_path(scope)
-        return path in self.paths_for(scope) or f"{path}/".startswith(self._excluded)
+        return path in self._own or (bool(self._excluded) and f"{path}/".startswith(self._excluded))
 
     def _mounted(self, scope: Scope) -> Mapping[Role, str]:
         if self._paths is not None:
@@ -53,12 +57,22 @@ class Table:
         self.by_name = {each.site.name: each for each in served}
         self.by_cookie = {each.site.party.names.session: each for each in self.by_name.values()}
         self.nobody = dict.fromkeys(self.by_name, _NOBODY)
+        self.only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
 
     def joined(self, other: Table) -> Table:
         """The instances of both; raises ConfigurationError when two have one name."""
         for name in self.by_name.keys() & other.by_name.keys():
             _require_same(self.by_name[name].site, other.by_name[name].site)
         return Table([*other.by_name.values(), *self.by_name.values()])
+
+    def expected(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Served]:
+        """The instances whose session cookie a request has, or seems to have."""
+        if self.only is not None:
+            cookie = self.only.cookie
+            is_there = any(name == b"cookie" and cookie in line for name, line in headers)
+            return [self.only] if is_there else []
+        known = map(self.by_cookie.get, cookie_names(headers))
+        return [served for served in known if served is not None]
 
     def inside(self, outer: Exchanges | None) -> Table:
         """Those that no outer app serves already; there the cookies are written."""
@@ -78,6 +92,12 @@ class Exchanges:
     def __init__(self, table: Table, scope: Scope, outer: Exchanges | None) -> None:
         self._table, self._scope, self._outer = table, scope, outer
         self._opened: dict[str, Exchange[Any, Any]] = {}
+
+    @property
+    def only(self) -> str | None:
+        """The instance that serves this request, if it is the only one."""
+        only = self._table.only
+        return only.site.name if only is not None and self._outer is None else None
 
     @property
     def names(self) -> list[str]:
@@ -111,15 +131,15 @@ class Exchanges:
     async def load(self) -> None:
         """Fill the state of the request: with everybody who has a session cookie."""
         self._scope.setdefault("state", {}).update(self._table.nobody)
-        for name in cookie_names(self._scope["headers"]):
-            served = self._table.by_cookie.get(name)
-            if served is not None and not served.leaves_alone(self._scope):
+        for served in self._table.expected(self._scope["headers"]):
+            if not served.leaves_alone(self._scope):
                 await self.required(served.site.name).locals()
 
     def vary(self) -> bool:
         """Whether the answer may depend on who asks."""
-        if any(exchange.is_loaded for exchange in self._opened.values()):
-            return True
+        for exchange in self._opened.values():
+            if exchange.is_loaded:
+                return True
         return not all(each.leaves_alone(self._scope) for each in self._table.by_name.values())
 
     def is_personal(self) -> bool:
@@ -133,6 +153,8 @@ def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange
     Raises ConfigurationError: configuration.middleware_missing or configuration.instance_ambiguous.
     """
     exchanges: Exchanges | None = connection.scope.get(SCOPE_KEY)
+    if exchanges is not None and (only := exchanges.only) is not None and name in (None, only):
+        return exchanges.required(only)
     names = [] if exchanges is None else exchanges.names
     if name is None and len(names) > 1:
         raise ConfigurationError(

@@ -7,19 +7,20 @@ from functools import partial
 from typing import Any
 
 from fastapi.exception_handlers import http_exception_handler
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import SCOPE_KEY, Exchanges, Served, Table
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.site import Instance
 from fastapi_oidc.web.startup import report_missing_routes, when_started
 
+_CACHE_CONTROL = b"cache-control"
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
@@ -127,23 +128,25 @@ class _Answer:
         await self._send(message)
 
     async def _add_headers(self, message: Message) -> None:
-        changes = [
-            change
-            for exchange in self._exchanges.opened
-            if exchange.has_changes
-            for change in await exchange.taken_changes()
-        ]
-        message.setdefault("headers", ())
+        changes: list[CookieChange] = []
+        for exchange in self._exchanges.opened:
+            if exchange.has_changes:
+                changes += await exchange.taken_changes()
+        headers = list(message.get("headers", ()))
         if self._exchanges.vary():
-            message["headers"] = [*message["headers"], (b"vary", b"Cookie")]
+            headers.append((b"vary", b"Cookie"))
         if changes:
-            headers = MutableHeaders(scope=message)
-            for change in changes:
-                headers.append("Set-Cookie", change.header_value())
             # A cache that kept this answer would hand the cookies to somebody else.
-            headers["Cache-Control"] = "no-store"
-        elif self._exchanges.is_personal():
-            MutableHeaders(scope=message).setdefault("Cache-Control", "private")
+            headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
+            headers.append((_CACHE_CONTROL, b"no-store"))
+            headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
+        elif self._exchanges.is_personal() and not _has_cache_control(headers):
+            headers.append((_CACHE_CONTROL, b"private"))
+        message["headers"] = headers
+
+
+def _has_cache_control(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name == _CACHE_CONTROL or name.lower() == _CACHE_CONTROL for name, _ in headers)
 
 
 async def _refuse(
