@@ -9,8 +9,26 @@ from typing import Protocol, TypedDict, Unpack
 
 import pytest
 
+from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.simulator.caller import Caller
+
+# The state rules are those of 1.16. With an older description committed the simulator lacks some of
+# their operations and fields; these tests of them are left out, as are those in `tests/vmm/real`.
+RULES_OF = (1, 16)
+IS_OLDER = tuple(int(part) for part in API_VERSION.split(".")[:2]) < RULES_OF
+collect_ignore = [
+    "test_balloon.py",
+    "test_hotplug.py",
+    "test_machine_config.py",
+    "test_mmds.py",
+    "test_named_devices.py",
+    "test_outlets.py",
+    "test_phases.py",
+    "test_refusal_texts.py",
+    "test_snapshots.py",
+    "test_with_the_client.py",
+] * IS_OLDER
 
 
 class Options(TypedDict, total=False):

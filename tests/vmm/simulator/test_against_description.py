@@ -13,29 +13,23 @@ from generated_vmm.testing.bodies import facts
 from generated_vmm.testing.description import OPERATIONS, SCHEMAS, Operation
 from generated_vmm.testing.rule import RULES
 from tests.vmm.simulator.caller import Caller
-
-# Rules of operations that not every release has.
-SINCE_1_14 = {"/balloon/hinting", "/hotplug/memory", "/pmem", "/serial"}
+from tests.vmm.simulator.conftest import IS_OLDER
 
 
 def test_every_operation_has_a_rule_of_its_own() -> None:
     assert {f"{one.method} {one.path}" for one in OPERATIONS} <= RULES.keys()
 
 
+@pytest.mark.skipif(IS_OLDER, reason="the rules know more than an older description")
 def test_no_rule_is_for_nothing() -> None:
-    described = {f"{one.method} {one.path}" for one in OPERATIONS}
-    missing = {
-        endpoint
-        for endpoint in RULES.keys() - described
-        if not any(path in endpoint for path in SINCE_1_14)
-    }
-    assert not missing
+    assert RULES.keys() <= {f"{one.method} {one.path}" for one in OPERATIONS}
 
 
+@pytest.mark.skipif(IS_OLDER, reason="the facts are about more than an older description")
 def test_facts_are_about_described_fields() -> None:
     places = [*facts.DEFAULTS, *facts.FORMATS, *facts.NULLABLE, *facts.OWN_RANGE]
     for schema, field in (place.split(".") for place in places):
-        assert schema not in SCHEMAS or field in SCHEMAS[schema]["fields"], (schema, field)
+        assert field in SCHEMAS[schema]["fields"], (schema, field)
 
 
 @pytest.fixture

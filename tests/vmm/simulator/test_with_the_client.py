@@ -51,12 +51,22 @@ def configure(vm: VmmClient, folder: Path) -> None:
     vm.drive("vub").set(is_root_device=False, socket="/vub.sock")
     vm.pmem("p").set(path_on_host="/p", read_only=True, rate_limiter=LIMITER)
     vm.network_interface("eth0").set(
-        host_dev_name="tap0", guest_mac="06:00:00:00:00:01", mtu=1500, rx_rate_limiter=LIMITER
+        {
+            "host_dev_name": "tap0",
+            "guest_mac": "06:00:00:00:00:01",
+            "mtu": 1500,
+            "rx_rate_limiter": LIMITER,
+        }
     )
     vm.mmds.config.set(version="V2", network_interfaces=["eth0"], ipv4_address="169.254.1.1")
     vm.mmds.set({"a": {"b": 1}})
     vm.balloon.set(
-        amount_mib=8, deflate_on_oom=True, stats_polling_interval_s=1, free_page_hinting=True
+        {
+            "amount_mib": 8,
+            "deflate_on_oom": True,
+            "stats_polling_interval_s": 1,
+            "free_page_hinting": True,
+        }
     )
     vm.entropy.set(rate_limiter=LIMITER)
     vm.hotplug_memory.set(total_size_mib=1024, slot_size_mib=256, block_size_mib=4)
@@ -109,10 +119,12 @@ def test_every_operation_is_accepted_as_the_client_sends_it(
 def restore(monitor: SimulatedMonitor, saved: dict[str, str], folder: Path) -> SimulatedMonitor:
     with VmmClient(monitor.socket_path) as vm:
         vm.snapshot.load(
-            snapshot_path=saved["snapshot_path"],
-            mem_backend={"backend_path": saved["mem_file_path"], "backend_type": "File"},
-            vsock_override={"uds_path": str(folder / "other")},
-            resume_vm=True,
+            {
+                "snapshot_path": saved["snapshot_path"],
+                "mem_backend": {"backend_path": saved["mem_file_path"], "backend_type": "File"},
+                "vsock_override": {"uds_path": str(folder / "other")},
+                "resume_vm": True,
+            }
         )
         assert vm.get_instance_info().state == "Running"
     return monitor
