@@ -75,6 +75,7 @@ class Machine:
     outlets: Outlets
     phase: Phase = Phase.NOT_STARTED
     exit_code: int | None = None
+    ended: bool = False
     config: Members = field(default_factory=fresh_config)
     stored: Members = field(default_factory=dict)
     boot_path_configured: bool = False
@@ -135,7 +136,8 @@ class Machine:
 
     def end(self, *, remove_files: bool) -> None:
         """Break what the guest had open; a real process leaves the socket of its vsock behind."""
-        if self.exit_code is not None:
+        if self.exit_code is not None and not self.ended:
+            self.ended = True
             self.outlets.log("Vmm is stopping.")
             self.outlets.flush_metrics()
         if self.vsock_backend is not None:

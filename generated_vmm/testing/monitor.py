@@ -98,8 +98,8 @@ class SimulatedMonitor:
         self._thread = threading.Thread(target=self.serve, name="simulated-monitor", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop serving and remove the socket; safe to call twice.
+    def stop(self, *, keep_socket: bool = False) -> None:
+        """Stop serving and remove the socket, unless that is to be kept; safe to call twice.
 
         While another thread is in `serve`, call `interrupt` first and wait for it to return.
         """
@@ -110,8 +110,9 @@ class SimulatedMonitor:
             self._thread.join()
         self._server.close()
         self._server = self._thread = None
-        self._end(remove_files=True)
-        self.socket_path.unlink(missing_ok=True)
+        self._end(remove_files=not keep_socket)
+        if not keep_socket:
+            self.socket_path.unlink(missing_ok=True)
 
     def exit(self, code: int = 0) -> None:
         """End the simulated process, as a guest that halts or crashes does.

@@ -30,11 +30,11 @@ class Headers:
         except UnicodeDecodeError as error:
             reason = f"invalid utf-8 sequence of 1 bytes from index {error.start}"
             raise HttpRefusal.of_header(
-                f"Header contains invalid characters. Utf8Error: {reason}"
+                f"Header contains invalid characters. Key: {reason}"
             ) from None
         key, colon, value = text.partition(":")
         if not colon:
-            raise HttpRefusal.of_header(f"Header is incorrectly formatted. Header: {key}")
+            raise HttpRefusal.of_header(f"Header is incorrectly formatted. Key: {key}")
         return self._with(key, value)
 
     def _with(self, key: str, value: str) -> Headers:

@@ -71,7 +71,7 @@ def test_a_bad_request_line(monitor: SimulatedMonitor, request_line: bytes, reas
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"no colon", b"Header is incorrectly formatted. Header: no colon"),
+        (b"no colon", b"Header is incorrectly formatted. Key: no colon"),
         (b"Content-Length: x", b"Invalid value. Key:Content-Length; Value: x"),
         (b"Content-Length: -1", b"Invalid value. Key:Content-Length; Value: -1"),
         (b"Content-Length: 4294967296", b"Invalid value. Key:Content-Length; Value: 4294967296"),
@@ -81,7 +81,7 @@ def test_a_bad_request_line(monitor: SimulatedMonitor, request_line: bytes, reas
         ),
         (
             b"Name: \xff",
-            b"Header contains invalid characters. Utf8Error: "
+            b"Header contains invalid characters. Key: "
             b"invalid utf-8 sequence of 1 bytes from index 6",
         ),
         (b"Accept-Encoding: *;q=0", b"Invalid value. Key:Accept-Encoding; Value:*;q=0"),
