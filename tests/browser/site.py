@@ -43,6 +43,7 @@ class Site:
     silent: SilentPage | None = field(default_factory=lambda: SilentPage("same_user"))
     session_after_check: dict[str, object] | None = None
     attributes: str = ""
+    idle_timeout: int = 0
     body: str = ""
     provider_origin: str = ""
     requests: Counter[str] = field(default_factory=Counter)
@@ -97,6 +98,10 @@ class Site:
 
     async def _session(self, request: Request) -> Response:
         self._count(request)
+        if "active" in request.query_params:
+            self.requests["active"] += 1
+            if self.idle_timeout:
+                self.session |= {"idle_expires_at": int(time.time()) + self.idle_timeout}
         return JSONResponse(self.session, self.session_status, {"Cache-Control": "no-store"})
 
     async def _session_management(self, request: Request) -> Response:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fastapi_oidc.web.browser.script import SCRIPT
+import fastapi_oidc.web.browser.script as module
 from tests.browser.element import EVENTS
 from tests.browser.test_element import PROPERTIES
 
 PAGE = (Path(__file__).parents[2] / "docs/browser.md").read_text()
-CODE = SCRIPT.content.decode()
+CODE = Path(module.__file__).with_name("oidc-context.js").read_text()
 
 
 def first_cells(title: str) -> list[str]:

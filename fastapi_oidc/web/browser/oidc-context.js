@@ -11,7 +11,8 @@
 /**
  * The public session; the application may add members.
  * @typedef {{is_authenticated: boolean, sub?: string | null, identity?: unknown, expires_at?: number | null,
- *   session_state?: string | null, csrf_token?: string | null, [member: string]: unknown}} PublicSession
+ *   idle_expires_at?: number, session_state?: string | null, csrf_token?: string | null, ended?: string,
+ *   [member: string]: unknown}} PublicSession
  */
 /**
  * @typedef {{supported: true, client_id: string, check_session_iframe: string, poll_interval: number,
@@ -89,13 +90,16 @@ export const loginOf = (session) => (session?.is_authenticated ? `${session.sub}
  */
 export const sharedBy = (session) => (session?.is_authenticated ? `${loginOf(session)}|${session.session_state}` : null)
 
+/** What is new in every answer. */
+const FLEETING = { csrf_token: 0, idle_expires_at: 0 }
+
 /**
- * Whether both say the same to a page; the CSRF token is new in every answer.
+ * Whether both say the same to a page.
  * @param {PublicSession | null} one
  * @param {PublicSession | null} other
  */
 export function sameSession(one, other) {
-  return JSON.stringify({ ...one, csrf_token: 0 }) === JSON.stringify({ ...other, csrf_token: 0 })
+  return JSON.stringify({ ...one, ...FLEETING }) === JSON.stringify({ ...other, ...FLEETING })
 }
 
 /**
@@ -112,14 +116,16 @@ export function clockSkew(dateHeader, now) {
  * When the session ends by this clock; Infinity when the server does not tell.
  * @param {PublicSession | null} session
  * @param {number} skew
+ * @param {'expires_at' | 'idle_expires_at'} end the absolute one, or that without a request
  */
-export function expiryOf(session, skew) {
-  return typeof session?.expires_at === 'number' ? session.expires_at * SECOND + skew : Infinity
+export function expiryOf(session, skew, end = 'expires_at') {
+  const seconds = session?.[end]
+  return typeof seconds === 'number' ? seconds * SECOND + skew : Infinity
 }
 
 /**
- * The status after an answer: a session that is gone was revoked, unless its end was known before. The end that the server
- * said counts, also while it still holds the session.
+ * The status after an answer: a session that is gone was revoked, unless it expired. The end that the server said counts,
+ * also while it still holds the session.
  * @param {Status} status
  * @param {PublicSession} session
  * @param {boolean} isOver
@@ -127,7 +133,7 @@ export function expiryOf(session, skew) {
  */
 export function statusAfter(status, session, isOver) {
   if (session.is_authenticated) return isOver ? 'expired' : 'authenticated'
-  if (status === 'authenticated') return 'revoked'
+  if (status === 'authenticated') return session.ended === 'expired' ? 'expired' : 'revoked'
   return status === 'loading' ? 'anonymous' : status
 }
 
@@ -439,6 +445,7 @@ export class OIDCContext extends Base {
   #failures = 0
   #checkedAt = 0
   #activeAt = 0
+  /** @type {string | null} */ #ended = null
   #revalidateAt = Infinity
   /** The session must go, and the server could not be told yet. */ #clearingOwed = false
   /** Another tab is ending the idle session. */ #following = false
@@ -451,6 +458,8 @@ export class OIDCContext extends Base {
   /** The member `identity` of the public session, or null. */
   get identity() { return this.#session?.identity ?? null }
   get status() { return this.#status }
+  /** Why the server ended the last session, as far as it told. */
+  get ended() { return this.#ended }
   /** Whether the OP's iframe is watched. */
   get monitoring() { return this.#monitoring }
 
@@ -595,6 +604,8 @@ export class OIDCContext extends Base {
     this.#activeAt = now
     const record = this.#idle(this.#session)
     if (record && idleStep(record, now) === 'active') this.#keepIdle({ ...record, deadline: now + this.idleTimeout * SECOND })
+    // The server hears of it half-way to its own deadline.
+    this.#revalidateAt = Math.min(this.#revalidateAt, now + this.#idleRest(now) / 2)
     this.#tick()
   }
 
@@ -611,24 +622,38 @@ export class OIDCContext extends Base {
 
   #pace() {
     const interval = this.isAuthenticated ? this.revalidateInterval * SECOND : this.#following ? FOLLOW_PAUSE : 0
-    this.#revalidateAt = Date.now() + revalidationPause({ interval, failures: this.#failures, random: Math.random() })
+    const pause = revalidationPause({ interval, failures: this.#failures, random: Math.random() })
+    const now = Date.now()
+    this.#revalidateAt = now + Math.min(pause, this.#idleRest(now))
+  }
+
+  /** How long the server goes on without a request. @param {number} now */
+  #idleRest(now) {
+    if (this.#failures > 0) return Infinity
+    return Math.max(SECOND, expiryOf(this.#session, this.#skew, 'idle_expires_at') - now)
   }
 
   /** @param {AbortSignal} signal */
   async #check(signal) {
-    const session = await this.#ask()
-    if (signal.aborted) return
+    const active = this.#activeAt > this.#checkedAt
     this.#checkedAt = Date.now()
+    const session = await this.#ask(active)
+    if (signal.aborted) return
     this.#failures = session ? 0 : this.#failures + 1
     if (session) await this.#accept(session)
     this.#pace()
-    if (this.isAuthenticated && session) await this.#beat(signal)
+    if (this.isAuthenticated && session && (active || !session.idle_expires_at)) await this.#beat(signal)
   }
 
-  /** @returns {Promise<Readonly<PublicSession> | null>} null when the server does not tell */
-  async #ask() {
+  /**
+   * @param {boolean} active whether somebody is here
+   * @returns {Promise<Readonly<PublicSession> | null>} null when the server does not tell
+   */
+  async #ask(active) {
     if (this.#clearingOwed && !(await this.#clear())) return null
-    const answer = await this.#request(this.sessionUrl)
+    const url = new URL(this.sessionUrl)
+    if (active) url.searchParams.set('active', '1')
+    const answer = await this.#request(url.href)
     if (answer?.status === 401) return { is_authenticated: false }
     if (!answer?.ok) return null
     this.#skew = clockSkew(answer.headers.get('Date'), Date.now())
@@ -637,6 +662,7 @@ export class OIDCContext extends Base {
 
   /** @param {Readonly<PublicSession>} session */
   async #accept(session) {
+    this.#ended = session.ended ?? null
     const status = statusAfter(this.#status, session, Date.now() >= expiryOf(session, this.#skew))
     const idle = status === 'authenticated' ? this.#idle(session) : null
     if (idle && idleStep(idle, Date.now()) !== 'active') return this.#endIdle(session)
@@ -710,7 +736,8 @@ export class OIDCContext extends Base {
   #revoke(reason) {
     this.#become('revoked', null)
     // While the server still holds the session, the next page would only come back here.
-    if (this.#emit('oidc-revoked', { reason }) && !this.#clearingOwed) this.#redirect(this.redirectOnRevoked)
+    const detail = this.#ended ? { reason, ended: this.#ended } : { reason }
+    if (this.#emit('oidc-revoked', detail) && !this.#clearingOwed) this.#redirect(this.redirectOnRevoked)
   }
 
   /** @returns {Promise<boolean>} whether the server has ended the session */

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+_COMMENT = re.compile(
+    rb"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +23,8 @@ class Script:
 
     @classmethod
     def read(cls, path: Path) -> Script:
-        """The module at `path` as it is on disk."""
-        content = path.read_bytes()
+        """The module at `path` without the comments that have lines of their own."""
+        content = _COMMENT.sub(b"", path.read_bytes())
         return cls(content, sha256(content).hexdigest()[:16])
 
     @property

@@ -23,8 +23,8 @@ test('a login is named by its user and its end', () => {
   assert.equal(loginOf(null), null)
 })
 
-test('a new CSRF token alone is no change', () => {
-  assert.ok(sameSession(SIGNED_IN, { ...SIGNED_IN, csrf_token: 'b' }))
+test('a new CSRF token or idle end alone is no change', () => {
+  assert.ok(sameSession(SIGNED_IN, { ...SIGNED_IN, csrf_token: 'b', idle_expires_at: 900 }))
   assert.ok(!sameSession(SIGNED_IN, { ...SIGNED_IN, identity: { name: 'Alicia' } }))
   assert.ok(!sameSession(SIGNED_IN, null))
 })
@@ -33,6 +33,7 @@ test('the end is moved by the difference of the clocks', () => {
   const skew = clockSkew('Thu, 01 Jan 1970 00:00:10 GMT', 70_000)
   assert.equal(skew, 60_000)
   assert.equal(expiryOf(SIGNED_IN, skew), 2_060_000)
+  assert.equal(expiryOf({ ...SIGNED_IN, idle_expires_at: 1000 }, skew, 'idle_expires_at'), 1_060_000)
 })
 
 test('a server that tells no time or no end sets no deadline', () => {
@@ -41,6 +42,7 @@ test('a server that tells no time or no end sets no deadline', () => {
   assert.equal(clockSkew('Thu, 01 Jan 1970 00:00:10 GMT', 11_999), 0)
   assert.equal(expiryOf({ is_authenticated: true }, 0), Infinity)
   assert.equal(expiryOf(null, 0), Infinity)
+  assert.equal(expiryOf(SIGNED_IN, 0, 'idle_expires_at'), Infinity)
 })
 
 test('a session that is gone was revoked, unless its end was known', () => {
@@ -50,6 +52,13 @@ test('a session that is gone was revoked, unless its end was known', () => {
     assert.equal(statusAfter(before, gone, false), after)
     assert.equal(statusAfter(before, SIGNED_IN, false), 'authenticated')
   }
+})
+
+test('a session that the server says has expired was not revoked', () => {
+  const gone = { is_authenticated: false, ended: 'expired' }
+  assert.equal(statusAfter('authenticated', gone, false), 'expired')
+  assert.equal(statusAfter('loading', gone, false), 'anonymous')
+  assert.equal(statusAfter('authenticated', { ...gone, ended: 'revoked' }, false), 'revoked')
 })
 
 test('a session that the server still holds after its end is over', () => {
