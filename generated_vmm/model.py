@@ -81,7 +81,8 @@ class _Body(BaseModel):
         described range are kept. Raises `pydantic.ValidationError` when the content is not JSON, a
         required field is missing or a type is wrong.
         """
-        return super().model_validate_json(content, extra="ignore")
+        made: Self = cls.__pydantic_validator__.validate_json(content, extra="ignore")
+        return made
 
     def to_json(self) -> bytes:
         """The body to send: what was set, under the monitor's names. None counts as not set."""
