@@ -49,14 +49,15 @@ class AsyncUnixChannel:
                 if self._closed:
                     raise closed()
                 what, keep = "nobody accepted the connection", False
+                connection = line.take()
                 try:
-                    connection = line.take() or await opened(line.begin(), self._path)
+                    await open_in_time(connection, self._path)
                     what, sent = "the answer did not come", True
                     answer = await exchanged(connection, request, self._max_answer_bytes)
                     keep = answer.reusable and not self._closed
                     return answer
                 finally:
-                    line.put_back(keep=keep)
+                    line.put_back(connection, keep=keep)
         except TimeoutError as error:
             raise late(what, sent=sent) from error
 
@@ -77,11 +78,10 @@ class AsyncUnixChannel:
         self._line.close()
 
 
-async def opened(connection: Connection, path: str) -> Connection:
-    """The connection, connected."""
-    while not connection.reaches(path):  # noqa: ASYNC110  # no event tells
+async def open_in_time(connection: Connection, path: str) -> None:
+    """Connects unless that is done; the caller keeps the time."""
+    while not (connection.is_open or connection.open(path)):  # noqa: ASYNC110  # no event tells
         await asyncio.sleep(FULL_QUEUE_PAUSE)
-    return connection
 
 
 async def exchanged(connection: Connection, request: bytes, max_answer_bytes: int) -> AnswerParser:

@@ -65,9 +65,9 @@ class UnixChannel:
     ) -> AnswerParser:
         if self._closed:
             raise closed()
-        keep = False
+        connection, keep = line.take(), False
         try:
-            connection = line.take() or opened(line.begin(), self._path, deadline)
+            open_until(deadline, connection, self._path)
             send(connection, request, deadline)
             answer = AnswerParser(self._max_answer_bytes)
             while not answer.feed(receive(connection, deadline)):
@@ -75,7 +75,7 @@ class UnixChannel:
             keep = answer.reusable and not self._closed
             return answer
         finally:
-            line.put_back(keep=keep)
+            line.put_back(connection, keep=keep)
 
     def start_over(self) -> None:
         """Leaves connection and lock to the process that this one was forked from."""
@@ -99,14 +99,13 @@ class UnixChannel:
                 line.turn.release()
 
 
-def opened(connection: Connection, path: str, deadline: float) -> Connection:
-    """The connection, connected; deadlines are values of `time.monotonic()`."""
-    while not connection.reaches(path):
+def open_until(deadline: float, connection: Connection, path: str) -> None:
+    """Connects unless that is done; deadlines are values of `time.monotonic()`."""
+    while not (connection.is_open or connection.open(path)):
         left = deadline - time.monotonic()
         if left <= 0:
             raise late("nobody accepted the connection", sent=False)
         time.sleep(min(left, FULL_QUEUE_PAUSE))
-    return connection
 
 
 def send(connection: Connection, content: bytes, deadline: float) -> None:

@@ -16,20 +16,21 @@ Turn = TypeVar("Turn")
 
 
 class Connection:
-    """One socket, connected or about to be."""
+    """One socket; `is_open` once it is connected."""
 
-    __slots__ = ("arrivals", "socket")
+    __slots__ = ("arrivals", "is_open", "socket")
 
     def __init__(self) -> None:
+        self.is_open = False
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self.arrivals = select.poll()
         self.arrivals.register(self.socket, select.POLLIN)
 
-    def reaches(self, path: str) -> bool:
-        """Connects, which succeeds or fails at once; false: try again.
+    def open(self, path: str) -> bool:
+        """Connects, which succeeds or fails at once; false: try again. Raises `CallFailed`.
 
-        It is false while the listener's queue is full, which no event ends. Raises `CallFailed`.
+        It is false while the listener's queue is full, which no event ends.
         """
         if fault := fault_of_path(path):
             raise unreachable(fault, permanent=True)
@@ -39,6 +40,7 @@ class Connection:
             return False
         except OSError as error:
             raise unreachable(error) from error
+        self.is_open = True
         return True
 
     def is_quiet(self) -> bool:
@@ -64,25 +66,30 @@ class Line(Generic[Turn]):
         self.kept: Connection | None = None
         self.used: Connection | None = None
 
-    def take(self) -> Connection | None:
-        """The kept connection when it is usable; it is nobody else's until it is put back."""
-        self.used, self.kept = self.kept, None
-        if self.used is None or self.used.is_quiet():
-            return self.used
-        self.put_back(keep=False)
-        return None
+    def take(self) -> Connection:
+        """The kept connection when it is usable, else one that is not open yet.
 
-    def begin(self) -> Connection:
-        """A connection to use that does not reach anything yet."""
-        self.used = Connection()
-        return self.used
+        It is nobody else's until it is put back. Raises `CallFailed` when there can be none.
+        """
+        kept = self.used = self.kept
+        self.kept = None
+        if kept is not None:
+            if kept.is_quiet():
+                return kept
+            kept.close()
+        try:
+            made = self.used = Connection()
+        except OSError as error:
+            raise unreachable(error) from error
+        return made
 
-    def put_back(self, *, keep: bool) -> None:
-        """Keeps the connection in use for the next call, or closes it."""
-        if keep:
-            self.kept, self.used = self.used, None
-        elif self.used is not None:
-            self.used.close()
+    def put_back(self, connection: Connection, *, keep: bool) -> None:
+        """Keeps the connection for the next call, or closes it."""
+        if keep and self.kept is None:
+            self.kept = connection
+        else:
+            connection.close()
+        if self.used is connection:
             self.used = None
 
     def close(self) -> None:
@@ -93,7 +100,8 @@ class Line(Generic[Turn]):
 
     def abandon(self) -> None:
         """Closes this process's copy of a connection that belongs to its parent."""
-        self.put_back(keep=False)
+        if self.used is not None:
+            self.used.close()
         self.close()
 
 

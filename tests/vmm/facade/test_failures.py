@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -118,6 +121,25 @@ def test_what_an_unreadable_answer_held_is_not_repeated(run: Run, serve: Serve) 
 def test_an_answer_where_none_belongs_is_no_error(run: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b"{}")))
     assert run(lambda vm: vm.pause()) is None
+
+
+@pytest.fixture
+def no_descriptors() -> Iterator[None]:
+    """A process that may not open one file more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull) as lowest_free:
+        number = lowest_free.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_no_file_descriptor_left(run: Run, socket_path: Path, no_descriptors: None) -> None:
+    with pytest.raises(
+        VmmConnectionError, match=r"no connection: .*Too many open files; nothing was sent"
+    ) as caught:
+        run(lambda vm: vm.get_instance_info())
+    assert not caught.value.permanent
 
 
 def test_no_socket(run: Run, socket_path: Path) -> None:

@@ -130,6 +130,40 @@ def test_one_async_transport_outlives_event_loops(serve: Serve, socket_path: Pat
     assert len(server.requests) == 6
 
 
+def test_a_call_that_its_event_loop_left_behind_ends_no_later_one(
+    serve: Serve, socket_path: Path
+) -> None:
+    arrived, finish = threading.Event(), threading.Event()
+
+    def play(wire: Wire) -> None:
+        while wire.request():
+            if wire.latest.startswith(b"GET /left"):
+                arrived.set()
+                finish.wait(5)
+            wire.send(OK)
+
+    serve(play)
+    transport = AsyncUnixTransport(socket_path)
+    left = transport.handle_async_request(request_to("/left", timeout=None))
+
+    async def call_while_the_other_is_dropped() -> httpx.Response:
+        answering = asyncio.create_task(transport.handle_async_request(request_to("/next")))
+        await asyncio.sleep(0)
+        left.close()
+        return await answering
+
+    async def begin_and_leave() -> None:
+        loop = asyncio.get_running_loop()
+        waiting = left.send(None)
+        assert waiting is not None
+        await loop.run_in_executor(None, arrived.wait, 5)
+
+    asyncio.run(begin_and_leave())
+    assert asyncio.run(call_while_the_other_is_dropped()).status_code == 200
+    finish.set()
+    asyncio.run(transport.aclose())
+
+
 def test_closing_waits_for_the_call_in_progress(serve: Serve, socket_path: Path) -> None:
     arrived = threading.Event()
 
