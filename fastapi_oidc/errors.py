@@ -207,6 +207,8 @@ class OIDCError(Exception):
         self.code = code
         self.explanation = explanation
         self.details = details
+        self.is_announced = False
+        """Whether an event tells of it: one refusal is one line in the log."""
         self.instance: str | None = None
 
     @property

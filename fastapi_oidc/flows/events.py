@@ -67,7 +67,8 @@ _WARNINGS = frozenset(
 
 
 def refused(name: EventName, error: OIDCError, at: int) -> Event:
-    """The event for a refusal that `error` describes."""
+    """The event for a refusal that `error` describes; it needs no other."""
+    error.is_announced = True
     return Event(name, at, code=error.code, explanation=error.account)
 
 

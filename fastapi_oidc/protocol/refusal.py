@@ -54,7 +54,7 @@ class TokenRefused(ProviderError):
     def __init__(self, code: Code, error: str, description: str = "", **details: object) -> None:
         self.error, self.description = cleaned(error), cleaned(description)
         said = f"{self.error} ({self.description})" if self.description else self.error
-        super().__init__(code, f"the provider answered {said}", error=self.error, **details)
+        super().__init__(code, f"the provider answered {said}", **details)
 
     @property
     def is_final(self) -> bool:

@@ -54,8 +54,8 @@ def websocket_close_code(status: int) -> int:
 
 
 def announce_refusal(exchange: Exchange[Any, Any], error: OIDCError) -> None:
-    """Every refusal is an event, but for the ordinary first visit without a session."""
-    if error.code is not Code.SESSION_REQUIRED:
+    """Every refusal is one event, but for the ordinary first visit without a session."""
+    if error.code is not Code.SESSION_REQUIRED and not error.is_announced:
         party = exchange.site.party
         party.announcer(refused(EventName.REQUEST_REFUSED, error, party.clock.now()))
 

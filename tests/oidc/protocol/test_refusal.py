@@ -73,7 +73,7 @@ def test_the_words_of_the_provider_are_cleaned_cut_and_on_one_line() -> None:
     assert str(refused) == (
         f"token.refused: the provider answered {refused.error} ({refused.description})"
     )
-    assert refused.details == {"error": refused.error, "url": URL, "status": 400}
+    assert refused.details == {"url": URL, "status": 400}
 
 
 @pytest.mark.parametrize("name", ["error", "error_description"])

@@ -52,7 +52,7 @@ async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provi
     op.answer("/token", document, status=400)
     assert (await account_of(op, "refresh")).endswith(
         " the provider answered invalid_scope (offline_access is??not allowed)"
-        " (error=invalid_scope, url=https://op.test/token, status=400)"
+        " (url=https://op.test/token, status=400)"
     )
 
 

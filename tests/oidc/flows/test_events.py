@@ -1,0 +1,36 @@
+"""A refusal is one event and one line, with all that the operator needs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fastapi_oidc.testing import OAuthError, sign_in
+from tests.oidc.world import LOGIN_URL, make_world
+
+
+async def test_a_refused_login_is_one_line_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    fault = OAuthError("invalid_scope", description="this client\nmay not")
+    world.op.faults.put("token", fault)
+    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
+        async with world.browser() as browser:
+            answer = await sign_in(browser, LOGIN_URL, user="alice")
+    assert answer.status_code == 502
+    assert caplog.messages == [
+        "login.refused code='token.refused' because='the provider answered invalid_scope"
+        " (this client?may not) (url=https://op.test/token, status=400)'"
+    ]
+    assert world.event_names() == ["login.started", "login.refused"]
+
+
+async def test_a_login_that_cannot_begin_is_one_line_too(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world(settings={"issuer": "https://op.test/"})
+    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
+        async with world.browser() as browser:
+            await browser.get(LOGIN_URL)
+    [message] = caplog.messages
+    assert (
+        "the document's issuer is 'https://op.test', the configured 'https://op.test/'" in message
+    )
