@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-_STYLE: Final = (
+STYLE: Final = (
     ":root{color-scheme:light dark}"
     "body{margin:0;min-height:100vh;display:grid;place-items:center;background:#f4f5f7;"
     "color:#1b1f24;font:1rem/1.5 system-ui,sans-serif}"
@@ -30,12 +30,13 @@ _STYLE: Final = (
     "main{background:#1e2226;border-color:#3a4047}"
     "a{background:#8ab8ff;color:#0d1b30}a:hover{background:#aecdff}small{color:#a4adb7}}"
 )
-_STYLE_HASH: Final = b64encode(sha256(_STYLE.encode()).digest()).decode()
+STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
+"""What a page's policy says so that the style applies and no other."""
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; "
+        f"default-src 'none'; {STYLE_SOURCE}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
@@ -67,7 +68,7 @@ class Page:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="robots" content="noindex">'
-            f"<title>{escape(self.heading)}</title><style>{_STYLE}</style></head>"
+            f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
             f'<a href="{escape(self.href)}">{escape(self.action)}</a>{code}</main></body></html>'
         )

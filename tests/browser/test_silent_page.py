@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.pages import STYLE_SOURCE
 
 
 def test_it_says_outcome_and_code() -> None:
@@ -27,7 +28,7 @@ def test_the_policy_allows_its_one_script_alone(page: SilentPage) -> None:
     [script] = re.findall(r"<script>(.*)</script>", page.body.decode())
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert page.headers["Content-Security-Policy"] == (
-        f"default-src 'none'; script-src 'sha256-{digest}'; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; {STYLE_SOURCE}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
 

@@ -12,6 +12,8 @@ from hashlib import sha256
 from html import escape
 from typing import Final, Literal
 
+from fastapi_oidc.web.pages import STYLE, STYLE_SOURCE
+
 _SCRIPT: Final = (
     "const { outcome, code } = document.documentElement.dataset;"
     "parent.postMessage({ type: 'oidc-silent', outcome, code }, location.origin)"
@@ -31,8 +33,11 @@ class SilentPage:
         """An HTML document whose script is the same in every answer."""
         return (
             f'<!doctype html><html lang="en" data-outcome="{self.outcome}"'
-            f' data-code="{escape(self.code)}"><meta charset="utf-8">'
-            f"<title>Sign-in check</title><script>{_SCRIPT}</script></html>"
+            f' data-code="{escape(self.code)}"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>Sign-in check</title><style>{STYLE}</style></head><body><main>"
+            "<h1>Sign-in check</h1><p>Nothing is to be done here. You can close this page.</p>"
+            f"</main><script>{_SCRIPT}</script></body></html>"
         ).encode()
 
     @property
@@ -41,7 +46,7 @@ class SilentPage:
         return {
             "Content-Type": "text/html; charset=utf-8",
             "Content-Security-Policy": (
-                f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; "
+                f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; {STYLE_SOURCE}; "
                 "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
             ),
             "X-Frame-Options": "SAMEORIGIN",

@@ -58,6 +58,14 @@ async def test_local_only_does_not_ask_the_provider(world: World) -> None:
     assert len(world.op.record.of(TokenRevoked)) == 1, "nobody has a use for the refresh token"
 
 
+async def test_a_local_logout_leaves_the_refresh_token_when_told_to() -> None:
+    world = make_world(settings={"revoke_on_local_logout": False})
+    browser = await world.signed_in()
+    await browser.post("/auth/logout", data={"local": "1"})
+    assert not await is_signed_in(browser)
+    assert world.op.record.of(TokenRevoked) == []
+
+
 async def test_works_while_the_provider_is_down() -> None:
     world = make_world()
     browser = await world.signed_in()

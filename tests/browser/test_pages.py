@@ -1,0 +1,84 @@
+"""The library's own pages in a browser: accessible, styled as their policy allows, light, dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Page as BrowserPage
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fastapi_oidc import Page
+from fastapi_oidc.web.browser.silent_page import SilentPage
+from fastapi_oidc.web.refusal_page import signed_out_page
+from tests.oidc.real_op.serving import free_socket, serving
+from tests.programs import require_npm_package
+
+REFUSED = Page(
+    kind="refused",
+    status=HTTPStatus.BAD_GATEWAY,
+    heading="The sign-in service cannot be reached",
+    text="Try again shortly.",
+    action="Try again",
+    href="/refused",
+    code="provider.unreachable",
+)
+SILENT = SilentPage("error", "provider.unreachable")
+RESPONSES = {
+    "refused": REFUSED.response(),
+    "signed-out": signed_out_page("/").response(),
+    "silent": Response(SILENT.body, headers=SILENT.headers),
+}
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+async def answer(request: Request) -> Response:
+    return RESPONSES[request.path_params["page"]]
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """The origin of a site with the pages."""
+    app = Starlette(routes=[Route("/{page}", answer)])
+    with free_socket() as (listener, origin), serving(app, listener):
+        yield origin
+
+
+def opened(chromium: Browser, url: str, scheme: Literal["light", "dark"]) -> BrowserPage:
+    viewport: ViewportSize = {"width": 360, "height": 640}
+    page = chromium.new_context(color_scheme=scheme, viewport=viewport).new_page()
+    page.goto(url)
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", list(RESPONSES))
+def test_a_page_is_accessible_and_fits_a_phone(
+    chromium: Browser, site: str, name: str, scheme: Literal["light", "dark"]
+) -> None:
+    page = opened(chromium, f"{site}/{name}", scheme)
+    page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
+    assert page.evaluate("axe.run()")["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.context.close()
+
+
+@pytest.mark.parametrize("name", list(RESPONSES))
+def test_the_style_applies_and_follows_the_system(chromium: Browser, site: str, name: str) -> None:
+    light = opened(chromium, f"{site}/{name}", "light")
+    dark = opened(chromium, f"{site}/{name}", "dark")
+    assert light.evaluate(BACKGROUND) == "rgb(244, 245, 247)"
+    assert dark.evaluate(BACKGROUND) == "rgb(20, 23, 26)"
+    light.context.close()
+    dark.context.close()
+
+
+@pytest.mark.parametrize("name", list(RESPONSES))
+def test_a_page_is_small(name: str) -> None:
+    assert len(RESPONSES[name].body) < 4096
