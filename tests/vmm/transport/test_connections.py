@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from generated_vmm.transport.connection import Connection, Line
 from generated_vmm.transport.httpx_transports import UnixTransport
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve
@@ -165,6 +166,30 @@ def test_a_closed_transport_refuses_calls(serve: Serve, socket_path: Path) -> No
     with pytest.raises(httpx.ConnectError, match="closed"):
         transport.handle_request(httpx.Request("GET", "http://localhost/"))
     assert len(server.requests) == 1
+
+
+def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
+    serve: Serve, socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another thread may, when it was decided already to keep the connection."""
+    gone: list[bool] = []
+    put_back = Line.put_back
+
+    def close_and_put_back(line: Line[object], connection: Connection, *, keep: bool) -> None:
+        transport.close()
+        put_back(line, connection, keep=keep)
+
+    def play(wire: Wire) -> None:
+        wire.request()
+        wire.send(OK)
+        gone.append(not wire.request())
+
+    server = serve(play)
+    transport = UnixTransport(socket_path)
+    monkeypatch.setattr(Line, "put_back", close_and_put_back)
+    transport.handle_request(httpx.Request("GET", "http://localhost/"))
+    server.settle()
+    assert gone == [True]
 
 
 def test_it_serves_httpx_clients_too(serve: Serve, socket_path: Path) -> None:

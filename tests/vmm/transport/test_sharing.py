@@ -133,34 +133,31 @@ def test_one_async_transport_outlives_event_loops(serve: Serve, socket_path: Pat
 def test_a_call_that_its_event_loop_left_behind_ends_no_later_one(
     serve: Serve, socket_path: Path
 ) -> None:
-    arrived, finish = threading.Event(), threading.Event()
+    arrived, finish = threading.Semaphore(0), threading.Event()
 
     def play(wire: Wire) -> None:
         while wire.request():
-            if wire.latest.startswith(b"GET /left"):
-                arrived.set()
-                finish.wait(5)
+            arrived.release()
+            finish.wait(5)
             wire.send(OK)
 
     serve(play)
     transport = AsyncUnixTransport(socket_path)
     left = transport.handle_async_request(request_to("/left", timeout=None))
 
+    async def begin() -> None:
+        left.send(None)
+        await asyncio.to_thread(arrived.acquire, timeout=5)
+
     async def call_while_the_other_is_dropped() -> httpx.Response:
         answering = asyncio.create_task(transport.handle_async_request(request_to("/next")))
-        await asyncio.sleep(0)
+        await asyncio.to_thread(arrived.acquire, timeout=5)
         left.close()
+        finish.set()
         return await answering
 
-    async def begin_and_leave() -> None:
-        loop = asyncio.get_running_loop()
-        waiting = left.send(None)
-        assert waiting is not None
-        await loop.run_in_executor(None, arrived.wait, 5)
-
-    asyncio.run(begin_and_leave())
+    asyncio.run(begin())
     assert asyncio.run(call_while_the_other_is_dropped()).status_code == 200
-    finish.set()
     asyncio.run(transport.aclose())
 
 
