@@ -60,7 +60,8 @@ def call_targets(path: str, *, is_real: bool) -> Iterator[Target]:
     show_calls(figures)
     ours, waiting = figures["VmmClient"], figures["AsyncVmmClient"]
     bare, standard, peer = figures["bare socket"], figures["http.client"], figures["aiohttp"]
-    yield Target("VmmClient / bare socket, wall", ours.wall_ratio(bare), 1.5 if is_real else 2)
+    # A fixed answer comes in less than half the time that a monitor takes.
+    yield Target("VmmClient / bare socket, wall", ours.wall_ratio(bare), 1.5 if is_real else 3)
     yield Target("VmmClient / http.client, wall", ours.wall_ratio(standard), 0.7)
     yield Target("VmmClient / http.client, CPU", ours.cpu_ratio(standard), 0.5)
     yield Target("AsyncVmmClient / aiohttp, wall", waiting.wall_ratio(peer), 0.9)
