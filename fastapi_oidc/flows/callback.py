@@ -107,15 +107,17 @@ async def _without_transaction(
 
 async def _sign_in(party: RelyingParty[Identity], answer: Answer) -> SignedIn[Identity]:
     """A new session in a new place; the one that this browser had is over."""
-    kept = await _once_anywhere(party, answer)
+    kept, is_ours = await _once_anywhere(party, answer)
     return_to = same_origin_path(
         answer.transaction.return_to, default=party.policy.default_return_path
     )
-    return SignedIn(kept.session, return_to, kept=kept)
+    return SignedIn(kept.session, return_to, replayed=not is_ours, kept=kept)
 
 
-async def _once_anywhere(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:
-    """The new session, which another process may have made of the same answer."""
+async def _once_anywhere(
+    party: RelyingParty[Identity], answer: Answer
+) -> tuple[Kept[Identity], bool]:
+    """The new session, and whether it was made here and not in another process."""
     began = False
 
     async def begin() -> Kept[Identity]:
@@ -125,12 +127,12 @@ async def _once_anywhere(party: RelyingParty[Identity], answer: Answer) -> Kept[
 
     if party.shared is not None:
         try:
-            return await party.shared.once(name_of(answer.transaction), begin)
+            return await party.shared.once(name_of(answer.transaction), begin), began
         except SessionError as error:
             # A lock that is down keeps nobody from signing in.
             if began or error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
-    return await begin()
+    return await begin(), True
 
 
 async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:

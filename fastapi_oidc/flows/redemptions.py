@@ -45,16 +45,15 @@ class Redemptions(Generic[Identity]):
 
         Raises ProviderError (provider.timeout) when it takes too long; a reload gets it then.
         """
-        known = self._outcomes.get(name)
-        if known is not None:
-            return _again(known)
-        joins = self._flights.is_under_way(name)
-        run = self._flights.begin(name, lambda: self._run(name, redeem))
-        await asyncio.wait([run], timeout=self._patience)
-        if not run.done():
-            explanation = f"the sign-in took longer than {self._patience:g} seconds"
-            raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-        return _again(run.result()) if joins else run.result()
+        outcome = self._outcomes.get(name)
+        if outcome is None:
+            run = self._flights.begin(name, lambda: self._run(name, redeem))
+            await asyncio.wait([run], timeout=self._patience)
+            if not run.done():
+                explanation = f"the sign-in took longer than {self._patience:g} seconds"
+                raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
+            outcome = self._outcomes.get(name, run.result())
+        return self._told(name, outcome)
 
     def _run(
         self, name: str, redeem: Callable[[], Awaitable[Outcome[Identity]]]
@@ -66,12 +65,14 @@ class Redemptions(Generic[Identity]):
 
         return run()
 
+    def _told(self, name: str, outcome: Outcome[Identity]) -> Outcome[Identity]:
+        """`outcome`; the application hears of a login once, with the first answer."""
+        if isinstance(outcome, SignedIn) and not outcome.replayed:
+            again = replace(outcome, replayed=True)
+            self._outcomes.set(name, again, ends=self._outcomes.ends(name))
+        return outcome
+
 
 def name_of(transaction: LoginTransaction) -> str:
     """Names one login, in words that a store may see."""
     return f"login.{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
-
-
-def _again(outcome: Outcome[Identity]) -> Outcome[Identity]:
-    """The same answer for another request: the application hears of a login once."""
-    return replace(outcome, replayed=True) if isinstance(outcome, SignedIn) else outcome

@@ -61,6 +61,10 @@ class Postponed:
     retry_at: int
 
 
+class Unmade(Exception):
+    """What was to take the place of a refresh failed; nothing was decided of the session."""
+
+
 Outcome: TypeAlias = Renewed[Identity] | Refused | Postponed
 Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
 
@@ -82,25 +86,40 @@ class Refresher(Generic[Identity]):
 
         Raises SessionError when the session's store cannot be asked or cannot keep the successor.
         """
-        known = self._known(kept)
-        if known is not None:
-            return known
-        return await self._outcome(kept, self._by_refresh_token)
+        while True:
+            known = self._known(kept)
+            if known is not None:
+                return known
+            try:
+                return await self._outcome(kept, self._by_refresh_token)
+            except Unmade:
+                continue  # a run that was under way, in which nothing was refreshed
 
     async def succeed(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """What becomes of `kept` when `make` makes its successor, in the place of a refresh.
 
-        A refresh that is under way comes first; `make` is given the newest state.
+        A refresh that is under way comes first; `make` is given the newest state. What it raises is
+        raised here, and the session goes on as it was.
         """
         made: list[Kept[Identity]] = []
+        failures: list[Exception] = []
 
         async def noted(current: Kept[Identity]) -> Kept[Identity]:
-            made.append(await make(current))
+            try:
+                made.append(await make(current))
+            except Exception as error:
+                failures.append(error)
+                raise Unmade from error
             return made[-1]
 
         while True:
             kept = self._party.register.newest(kept)
-            outcome = await self._outcome(kept, noted)
+            try:
+                outcome = await self._outcome(kept, noted)
+            except Unmade:
+                if failures:
+                    raise failures[0] from None
+                continue  # another one's failure
             if made or not isinstance(outcome, Renewed):
                 return outcome
             kept = outcome.kept

@@ -10,13 +10,15 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException, Request
 
 from fastapi_oidc import (
+    OIDC,
     Clock,
     IdentityContext,
     MemoryRefreshLock,
     MemorySessionStore,
+    SignedIn,
     StandardIdentity,
 )
 from fastapi_oidc.testing import ServerError
@@ -109,6 +111,31 @@ async def test_two_processes_redeem_the_code_once(mode: str) -> None:
         other = world.browser()
         other.cookies.update(dict(answer.cookies))
         assert await generation(other) == 0
+
+
+async def test_the_application_hears_of_a_login_once_with_whichever_answer_comes_first() -> None:
+    heard: list[str] = []
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        def on_success(request: Request, signed_in: SignedIn[Any]) -> None:
+            heard.append(signed_in.session.sub)
+
+        app.router.routes.clear()
+        app.get("/auth/callback")(oidc.callback_handler(on_success=on_success))
+        app.include_router(oidc.router, prefix="/auth")
+
+    world = make_world(mount=mount)
+    world.oidc.site.redemptions._patience = 0.01
+    browser = world.browser()
+    url = await callback_url(world, browser)
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    assert (await browser.get(url)).status_code == 504
+    held.gate.opened.set()
+    for _ in range(3):
+        world.oidc.site.redemptions._patience = 5
+        await browser.get(url, follow_redirects=False)
+    assert heard == ["alice"]
 
 
 async def test_a_login_that_takes_too_long_is_there_at_the_reload() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from fastapi_oidc import Code
+from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
@@ -83,6 +83,22 @@ async def test_a_refresh_under_way_comes_before_a_check(world: World) -> None:
     assert (await refreshing).json()["generation"] == 1
     assert outcome(await checking) == ("same_user", "")
     assert (await me(browser))["generation"] == 2
+
+
+async def test_a_check_that_the_application_refuses_changes_nothing_here() -> None:
+    refuses = False
+
+    def persist(context: PersistContext[Any]) -> None:
+        if refuses:
+            raise SessionError(Code.SESSION_FORBIDDEN)
+
+    world = make_world(before_session_persist=persist)
+    browser = await world.signed_in()
+    refuses = True
+    assert outcome(await check(browser)) == ("error", "session.forbidden")
+    refuses = False
+    world.time.advance(400)
+    assert (await me(browser))["generation"] == 1
 
 
 async def test_another_user_changes_nothing_here(world: World) -> None:
