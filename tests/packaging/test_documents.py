@@ -24,6 +24,9 @@ RUN_ELSEWHERE = {
     "docs/testing.md",
     "docs/vmm/quick-start.md",
     "docs/vmm/errors.md",
+    "docs/vmm/process.md",
+    "docs/vmm/networking.md",
+    "docs/vmm/guest.md",
     "docs/vmm/fastapi.md",
 }
 ENVIRONMENT = {
