@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
@@ -22,15 +25,37 @@ def prefix_of(name: object) -> str:
     return f"{PREFIX}{name.upper().replace('-', '_')}_"
 
 
-def misspelt(prefix: str, options: Collection[str]) -> Mapping[str, str]:
-    """The variables that nothing reads, each with the one that is probably meant; both are logged.
+class FileOfVariables(PydanticBaseSettingsSource):
+    """A `.env` file, which may have variables of others too."""
+
+    def __init__(self, file: DotEnvSettingsSource) -> None:
+        super().__init__(file.settings_cls)
+        self._file = file
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """The value of one option."""
+        return self._file.get_field_value(field, field_name)
+
+    def __call__(self) -> dict[str, Any]:
+        """What the file says of options; a misspelt variable is logged."""
+        options, variables = self.settings_cls.model_fields, self._file.env_vars
+        misspelt(self._file.env_prefix, options, variables)
+        return {
+            name: value
+            for name, value in self._file().items()
+            if name in options or name not in variables
+        }
+
+
+def misspelt(prefix: str, options: Collection[str], variables: Iterable[str]) -> Mapping[str, str]:
+    """Those of `variables` that nothing reads, each with the one that is meant; both are logged.
 
     `OIDC_PARTNERS_SCOPE` is taken for a variable of another instance.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)
     found: dict[str, str] = {}
-    for variable in map(str.upper, os.environ):
+    for variable in map(str.upper, variables):
         if variable in known or not variable.startswith(prefix) or variable.endswith(others):
             continue
         if meant := get_close_matches(variable, known, n=1, cutoff=SIMILARITY):

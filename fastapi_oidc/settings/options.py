@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from fastapi_oidc.flows.relying_party import Policy
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
@@ -15,7 +21,13 @@ from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
-from fastapi_oidc.settings.environment import DEFAULT_NAME, PREFIX, misspelt, prefix_of
+from fastapi_oidc.settings.environment import (
+    DEFAULT_NAME,
+    PREFIX,
+    FileOfVariables,
+    misspelt,
+    prefix_of,
+)
 from fastapi_oidc.settings.faults import configuration_error
 from fastapi_oidc.settings.rules import require_own_credentials
 from fastapi_oidc.settings.types import (
@@ -121,7 +133,7 @@ class OIDCSettings(BaseSettings):
             prefix = values.get("_env_prefix") or config["env_prefix"]
             if prefix == PREFIX:
                 prefix = values["_env_prefix"] = prefix_of(values.get("name", DEFAULT_NAME))
-            wrong = misspelt(prefix, options)
+            wrong = misspelt(prefix, options, os.environ)
             try:
                 super().__init__(**values)
             except ValidationError as error:
@@ -131,6 +143,20 @@ class OIDCSettings(BaseSettings):
                     variable=lambda name: name if name in values else prefix + name.upper(),
                     misspelt=wrong,
                 ) from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """A `.env` file may have variables of others, for instance of another OIDC instance."""
+        if isinstance(dotenv_settings, DotEnvSettingsSource):
+            dotenv_settings = FileOfVariables(dotenv_settings)
+        return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     def checked(self) -> Self:
         """These settings, each rule applied, however they were made; nothing else is read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +120,21 @@ def test_a_prefix_of_ones_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = options(name="shop")
     del chosen["issuer"]
     assert OIDCSettings(**chosen, _env_prefix="SHOP_").issuer == "https://shop.example.com"
+
+
+def test_a_file_may_have_the_variables_of_several_and_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in REQUIRED:
+        monkeypatch.delenv(f"OIDC_{name}")
+    both = {"OIDC_": "https://op.example.com", "OIDC_PARTNERS_": "https://partners.example.com"}
+    lines = [
+        f"{prefix}{name}={value if name != 'ISSUER' else issuer}"
+        for prefix, issuer in both.items()
+        for name, value in REQUIRED.items()
+    ]
+    file = tmp_path / ".env"
+    file.write_text("\n".join([*lines, "DATABASE_URL=postgres:", "OIDC_SCOPES=openid"]))
+    assert OIDCSettings(_env_file=file).issuer == both["OIDC_"]
+    assert caplog.messages == ["OIDC_SCOPES is not read: is OIDC_SCOPE meant?"]
+    assert OIDCSettings(name="partners", _env_file=file).issuer == both["OIDC_PARTNERS_"]
