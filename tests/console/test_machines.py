@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
 from tests.console.running import running_console
@@ -56,7 +57,7 @@ def test_the_list_can_be_asked_for_alone(browser: Browser) -> None:
 
 def test_each_has_its_page(browser: Browser) -> None:
     browser.open(browser.page.links["web"])
-    assert "Firecracker 1.16.1" in browser.text
+    assert f"Firecracker {API_VERSION}" in browser.text
     browser.open("/machines/silent")
     assert "The monitor took too long to answer." in browser.text
 
