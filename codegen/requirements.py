@@ -42,7 +42,7 @@ CORE = {
 IN_MODELS = {
     "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
     "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PathLike",
-    "Sequence", "TypeAlias", "TypedDict",
+    "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
 }  # fmt: skip
 # What they import into the module of the operations, and what every operation may take.
 IN_OPERATIONS = {"Operation", "annotations", "models", "no_answer", "quote", "str"}

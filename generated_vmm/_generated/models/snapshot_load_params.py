@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Annotated, NotRequired
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -77,6 +77,22 @@ class SnapshotLoadParams(ApiModel):
     )
     """Whether the guest's KVM clock jumps to the present; it goes on from the snapshot's time
     otherwise, and when absent. x86_64 alone. Since 1.14.4, 1.15.1 and 1.16."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            snapshot_path: str | PathLike[str],
+            enable_diff_snapshots: bool | None = None,
+            track_dirty_pages: bool | None = None,
+            mem_file_path: str | PathLike[str] | None = None,
+            mem_backend: MemoryBackend | MemoryBackendFields | None = None,
+            resume_vm: bool | None = None,
+            network_overrides: Sequence[NetworkOverride | NetworkOverrideFields] | None = None,
+            vsock_override: VsockOverride | VsockOverrideFields | None = None,
+            clock_realtime: bool | None = None,
+        ) -> None: ...
 
 
 class SnapshotLoadParamsFields(TypedDict):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from shapes.models import (
+    BootSource,
     BootSourceFields,
     Empty,
     EmptyFields,
@@ -139,3 +140,15 @@ def paths(path: Path, other: PathLike[str], octets: PathLike[bytes]) -> None:
     boot(kernel_image_path=octets)  # type: ignore[arg-type]
     boot(kernel_image_path=None)  # type: ignore[arg-type]
     boot(kernel_image_path="/k", boot_args=path)  # type: ignore[arg-type]
+
+
+def constructors(path: Path, parts: Sequence[ThingPartsItemFields]) -> Thing:
+    BootSource(kernel_image_path=path)
+    BootSource(kernel_image_path=path).initrd_path = "/i"
+    BootSource()  # type: ignore[call-arg]
+    BootSource(kernel_image_path=b"/k")  # type: ignore[arg-type]
+    BootSource(kernel_image_path="/k", initrd=path)  # type: ignore[call-arg]
+    Thing(needed="a", names=("b",), parts=parts, counts={"a": 1}, inner={"deep": {}}, type_="a")
+    Thing(needed="a", names="b")  # type: ignore[arg-type]
+    Thing(needed="a", names=[], parts=[{"idd": "a"}])  # type: ignore[list-item]
+    return Thing(needed=None, names=["b"], copy_="c", kebab_case=1)
