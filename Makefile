@@ -105,11 +105,9 @@ docs: setup ## build the documentation site, strictly
 docs-serve: setup ## serve the documentation site on http://localhost:8001, rebuilt at each change
 	@$(BIN)/python -m zensical serve --dev-addr localhost:8001
 
-# FIRECRACKER_BIN=PROGRAM, KERNEL=UNCOMPRESSED_KERNEL [INITRD=FILE], SEEDS="1 2", CALLS=1000
+# FIRECRACKER_BIN=PROGRAM KERNEL=UNCOMPRESSED_KERNEL [INITRD=FILE] [JAILER_BIN=PROGRAM] [SEEDS="1 2"] [CALLS=1000]
 SEEDS ?= 1
 CALLS ?= 1000
-real: export FIRECRACKER_BIN := $(FIRECRACKER_BIN)
-real: export KERNEL := $(KERNEL)
 real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=... KERNEL=...
 	@$(BIN)/python -m pytest -q -n0 tests/vmm/real
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)

@@ -82,6 +82,7 @@ class Machine:
     has_kernel: bool = False
     reboot_pending: bool = False
     serial_path: str | None = None
+    held_taps: set[str] = field(default_factory=set)
     mmds_stored: bool = False
     mmds_content: Json = None
     balloon_actual_mib: int = 0

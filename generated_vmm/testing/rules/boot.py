@@ -19,6 +19,7 @@ from generated_vmm.testing.rules.host_files import (
 MAX_VCPUS: Final = 32
 MAX_COMMAND_LINE: Final = 2048
 MIB: Final = 1 << 20
+MAX_HOTPLUG_BYTES: Final = 512 << 30
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
 AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 NO_INITRD: Final = "Start microvm error: Error with initrd initialization: "
@@ -145,6 +146,7 @@ def start(machine: Machine) -> None:
     """Boot the guest. Raises `Fault` with what cannot be started; it can be mended and retried."""
     if not machine.has_kernel:
         raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
+    _require_addresses(machine)
     if machine.options.check_files:
         _open_serial(machine)
         _require_initrd(machine)
@@ -153,6 +155,17 @@ def start(machine: Machine) -> None:
     for line in ("guest is up", machine.config["boot-source"]["boot_args"], "guest serves"):
         machine.print_line(line or "")
     machine.run_guest(Phase.RUNNING)
+
+
+def _require_addresses(machine: Machine) -> None:
+    """Memory to be plugged in needs addresses, which the monitor counts in 64 bits."""
+    hotplug = machine.config.get("memory-hotplug")
+    size = 1 if hotplug is None else hotplug["total_size_mib"] * MIB % (1 << 64)
+    reason = "" if 0 < size <= MAX_HOTPLUG_BYTES else "The requested resource is not available."
+    if size == 0:
+        reason = "The specified size: 0 is not valid."
+    if reason:
+        raise Fault(f"Start microvm error: Failed to allocate guest resource: {reason}")
 
 
 def _open_serial(machine: Machine) -> None:
@@ -183,6 +196,9 @@ def _require_pmem(machine: Machine) -> None:
     for device in machine.devices("pmem"):
         reason = pmem_fault(device)
         if reason:
+            # By then the interfaces are at work, and their tap devices are not let go.
+            taps = {one["host_dev_name"] for one in machine.devices("network-interfaces")}
+            machine.held_taps |= taps
             raise Fault(f"Start microvm error: Cannot create pmem device: {reason}")
 
 

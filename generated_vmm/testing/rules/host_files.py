@@ -11,6 +11,7 @@ from typing import Final
 from generated_vmm.testing.machine import Fault, MonitorOptions
 
 NUL: Final = "file name contained an unexpected NUL byte"
+NUL_IN_SOCKET: Final = "paths must not contain interior null bytes"
 
 
 def open_fault(path: str, flags: int = os.O_RDONLY) -> str:
@@ -24,6 +25,8 @@ def open_fault(path: str, flags: int = os.O_RDONLY) -> str:
 
 def connect_fault(path: str) -> str:
     """Why nobody can be reached at the unix socket, in the system's words; empty when one can."""
+    if "\0" in path:
+        return NUL_IN_SOCKET
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as backend:
         try:
             backend.connect(path)

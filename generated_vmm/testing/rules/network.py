@@ -68,9 +68,10 @@ def require_tap(machine: Machine, others: list[Members], name: str, refusal: str
 
     Raises `Fault` that begins with the refusal.
     """
-    taken = [other["host_dev_name"] for other in others]
+    taken = [*machine.held_taps, *(other["host_dev_name"] for other in others)]
     if len(name.encode()) > LONGEST_NAME:
         raise Fault(f"{refusal}Open tap device failed: Invalid interface name")
+    name = name.partition("\0")[0]  # the host's kernel reads no further
     reason = "Device or resource busy (os error 16)" if name in taken else _unusable(machine, name)
     if reason:
         raise Fault(
@@ -85,7 +86,7 @@ def _unusable(machine: Machine, name: str) -> str:
     devices = machine.options.host_devices
     if devices is not None and name not in devices:
         return "Operation not permitted (os error 1)"
-    folder = Path("/sys/class/net") / (name.partition("\0")[0] or "none")
+    folder = Path("/sys/class/net") / (name or "none")
     other_kind = folder.is_dir() and not (folder / "tun_flags").exists()
     if any(sign in name for sign in "/: ") or (other_kind and machine.options.check_files):
         return "Invalid argument (os error 22)"

@@ -8,7 +8,7 @@ from typing import Final
 from generated_vmm.testing.machine import Fault, Machine, Members
 from generated_vmm.testing.rule import Call, rule
 from generated_vmm.testing.rules.devices import effective
-from generated_vmm.testing.rules.host_files import system_reason
+from generated_vmm.testing.rules.host_files import NUL_IN_SOCKET, system_reason
 from generated_vmm.testing.wire.vsock import VsockBackend
 
 LONGEST_SOCKET_PATH: Final = 107
@@ -78,7 +78,7 @@ def bind_vsock(machine: Machine, vsock: Members, refusal: str) -> None:
     path = vsock["uds_path"]
     reason = "path must be shorter than SUN_LEN" if len(path) > LONGEST_SOCKET_PATH else ""
     if "\0" in path:
-        reason = "paths must not contain interior null bytes"
+        reason = NUL_IN_SOCKET
     if reason:
         raise Fault(f"{refusal}{NOT_BOUND}{reason}")
     try:

@@ -18,20 +18,20 @@ BROKEN: Final = (
     "[" * 200, '{"a":' * 200, '"\\ud800"', "1e999", "9" * 400,
 )  # fmt: skip
 IDS: Final = {"drive_id": ("d1", "d2", "d3"), "id": ("p1", "p2"), "iface_id": ("n1", "n2", "n3")}
-PATHS: Final = ("{file}", "{file}", "{file}", "{other}", "{empty}", "{folder}", "/no/such/file")
+PATHS: Final = ("{file}", "{other}", "{empty}", "{folder}", "/no/such/file")
 WRITTEN: Final = ("{folder}/w1", "{folder}/w2", "/no/such/folder/file", "{folder}")
 BAD_PATHS: Final = ("", "a\u0000b", "/" + "x" * 300)
 
 VALUES: Final[Mapping[str, tuple[object, ...]]] = {
-    "kernel_image_path": ("{kernel}",) * 8 + ("/no/such/kernel", "{folder}/none"),
-    "initrd_path": (None, None, None, "{file}", "{empty}", "{folder}", "{big}", "/no/such/initrd"),
-    "boot_args": ("console=ttyS0", "console=ttyS0 quiet", None, "x" * 2500),
-    "path_on_host": PATHS + BAD_PATHS[:2],
+    "kernel_image_path": ("{kernel}", "{kernel}", "/no/such/kernel", "{folder}/none"),
+    "initrd_path": (None, "{file}", "{empty}", "{folder}", "{big}", "/no/such/initrd"),
+    "boot_args": ("console=ttyS0", None, "x" * 2500),
+    "path_on_host": PATHS + BAD_PATHS,
     "socket": (None, None, "/no/such/socket", ""),
     "partuuid": (None, "0eaa91a0-01"),
     "log_path": (None, *WRITTEN, *BAD_PATHS),
     "metrics_path": (*WRITTEN, *BAD_PATHS),
-    "serial_out_path": (None, "{folder}/serial", "{folder}/serial", "/no/such/folder/serial"),
+    "serial_out_path": (None, None, "{folder}/serial", "/no/such/folder/serial"),
     "uds_path": ("{folder}/v1", "{folder}/v2", "", "{file}", "/no/such/v", "a\u0000", "/" * 200),
     "host_dev_name": ("{tap}1", "{tap}2", "{tap}3", "lo", "sixteen_letters_", "a/b"),
     "guest_mac": (None, "AA:FC:00:00:00:01", "aa:fc:00:00:00:02", "zz", "AA-FC-00-00-00-01"),
@@ -40,12 +40,12 @@ VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "vsock_id": (None, None, "v"),
     "vcpu_count": (1, 2, 2, 3, 0, 33, 255, 256),
     "mem_size_mib": (128, 256, 257, 192, 0),
-    "amount_mib": (0, 10, 64, 128, 200, 300, 5000),
-    "stats_polling_interval_s": (0, 1, 5, 65536),
+    "amount_mib": (10, 64, 0, 128, 200, 300, 5000),
+    "stats_polling_interval_s": (1, 5, 0, 65536),
     "total_size_mib": (1024, 2048, 0, 1000, 128),
     "slot_size_mib": (128, 256, 100, 129),
     "block_size_mib": (2, 4, 1, 3),
-    "requested_size_mib": (0, 128, 256, 129, 4096, 2**60),
+    "requested_size_mib": (128, 256, 0, 129, 4096, 2**60),
     "network_interfaces": (["n1"], ["n1", "n2"], [], ["nope"]),
     "ipv4_address": (None, "169.254.169.254", "169.254.0.1", "10.0.0.1", "300.1.1.1"),
     "level": ("Info", "warn", "DEBUG", "Off", "Loud", None),
@@ -53,22 +53,36 @@ VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "kvm_capabilities": ([], ["!9999"], ["x"]),
     "cpuid_modifiers": ([],),
     "msr_modifiers": ([],),
-    "size": (0, 1, 100, 2**63),
-    "refill_time": (0, 1, 100),
+    "size": (1, 100, 0, 2**63),
+    "refill_time": (1, 100, 0),
     "one_time_burst": (None, 0, 5),
-    "snapshot_path": ("{folder}/state", "{folder}/state", "/no/such/folder/state", "a\u0000"),
-    "mem_file_path": ("{folder}/memory", "{folder}/memory", "/no/such/folder/memory", "{folder}"),
+    "snapshot_path": ("{folder}/state", "/no/such/folder/state", "a\u0000"),
+    "mem_file_path": ("{folder}/memory", "/no/such/folder/memory", "{folder}"),
     "backend_path": ("{folder}/memory", "/no/such/memory"),
     "cpu_template": (None, None, "None", "V1N1", "X9"),
     "huge_pages": ("None", "3M"),
 }
-"""What is worth trying by field name. A guest must be able to boot with what is accepted here."""
+"""What is worth trying by field name, the sensible first.
 
+A guest must be able to boot with what is accepted here.
+"""
+
+SENSIBLE: Final = 0.7
+STARTED: Final = 0.6
 NEVER: Final = frozenset({("PUT", "/snapshot/load")})
 """Ends the process nearly always: there is a script of its own for it."""
 NEEDS_DRIVER: Final = ("PATCH /balloon", "PATCH /hotplug")
 """What a guest without a driver for PCI devices answers is no question of the monitor."""
-OFTEN: Final = {"/actions": 3, "/vm": 3, "/boot-source": 4, "/machine-config": 2}
+FOR_STARTED: Final = 5
+DEVICES: Final = (
+    "PUT /balloon",
+    "PUT /drives/{drive_id}",
+    "PUT /network-interfaces/{iface_id}",
+    "PUT /mmds/config",
+    "PUT /pmem/{id}",
+    "PUT /hotplug/memory",
+    "PUT /vsock",
+)
 
 
 @dataclass(frozen=True)
@@ -84,16 +98,27 @@ class Drawn:
         return f"{self.method} {self.path}{body}"
 
 
+KERNEL: Final = Drawn("PUT", "/boot-source", '{"kernel_image_path":"{kernel}"}')
+START: Final = Drawn("PUT", "/actions", '{"action_type":"InstanceStart"}')
+
+
 def draw_episode(random: random.Random, length: int, *, pci: bool) -> list[Drawn]:
-    """The calls that one fresh monitor gets."""
+    """The calls one fresh monitor gets: of all kinds, or some devices, a start, what follows."""
     operations = [one for one in OPERATIONS if _is_asked(one, pci=pci)]
-    weights = [OFTEN.get(one.path, 1) for one in operations]
+    begin: list[Drawn] = []
+    weights = [1] * len(operations)
+    if random.random() < STARTED:
+        begin = [*_devices(random), KERNEL, START]
+        weights = [1 if one.phase.startswith("before") else FOR_STARTED for one in operations]
     drawn = [draw(random, one) for one in random.choices(operations, weights, k=length)]
-    begin = Drawn("PUT", "/boot-source", '{"kernel_image_path":"{kernel}"}')
-    if random.random() < 0.6:
-        start = Drawn("PUT", "/actions", '{"action_type":"InstanceStart"}')
-        drawn[random.randrange(length) : 0] = [begin, start]
-    return drawn[:length]
+    return [*begin, *drawn][:length]
+
+
+def _devices(random: random.Random) -> list[Drawn]:
+    """Calls that set up some devices, in an order in which they may work."""
+    known = {f"{one.method} {one.path}": one for one in OPERATIONS}
+    listed = [known[endpoint] for endpoint in DEVICES if endpoint in known]
+    return [draw(random, one) for one in listed if random.random() < 0.7]
 
 
 def _is_asked(operation: Operation, *, pci: bool) -> bool:
@@ -142,7 +167,8 @@ def _object(random: random.Random, name: str) -> dict[str, Any]:
 
 def _value(random: random.Random, key: str, spec: Spec) -> object:
     if key in VALUES:
-        return random.choice(VALUES[key])
+        sensible = random.random() < SENSIBLE
+        return random.choice(VALUES[key][:2] if sensible else VALUES[key])
     if "ref" in spec:
         inner = SCHEMAS[spec["ref"]]
         return _object(random, spec["ref"]) if "fields" in inner else _value(random, key, inner)
