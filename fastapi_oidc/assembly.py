@@ -101,7 +101,7 @@ def assembled(
     same_site: SameSite = "none" if is_posted else "lax"
     party = RelyingParty(
         policy=settings.policy(),
-        provider=_provider(parts),
+        provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
         keeper=keeper,
         names=names,
         transactions=TransactionCookies(keys.sealer("login"), names, same_site=same_site),
@@ -147,10 +147,16 @@ def _require_use_kept(settings: OIDCSettings, keeper: Keeper[Identity]) -> None:
         )
 
 
-def _provider(parts: Parts[Identity]) -> Provider:
-    settings = parts.settings
-    http = parts.http or settings.http_options()
-    if "tls_client_auth" in (settings.client_auth_method or "") and not http.shows_certificate:
+def provider_of(
+    settings: OIDCSettings,
+    clock: Clock,
+    *,
+    http: HTTPOptions | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Provider:
+    """The provider that the settings name; raises ConfigurationError."""
+    options = http or settings.http_options()
+    if "tls_client_auth" in (settings.client_auth_method or "") and not options.shows_certificate:
         raise ConfigurationError(
             Code.CONFIGURATION_KEY_UNUSABLE,
             f"{settings.client_auth_method} needs client_certificate_file",
@@ -161,12 +167,12 @@ def _provider(parts: Parts[Identity]) -> Provider:
         client_secret=revealed(settings.client_secret),
         authentication=settings.authentication(),
         algorithms=settings.algorithms(),
-        clock=parts.clock,
+        clock=clock,
         assertion_audience=settings.client_assertion_audience,
         allow_insecure_http=settings.allow_insecure_http,
         timeout=settings.provider_timeout,
-        transport=parts.transport,
-        http=http,
+        transport=transport,
+        http=options,
         tenants=settings.tenants(),
         userinfo_algorithms=settings.userinfo_algorithms(),
     )

@@ -17,7 +17,8 @@ _JSON: Final = "application/json"
 class Answer:
     """One complete answer; `url` is without its query, the body may hold tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their words about it.
+    `sent` are the secrets of the request, which some OPs repeat in their words about it; `date` is
+    the header of that name (RFC 9110 6.6.1).
     """
 
     url: str
@@ -25,6 +26,7 @@ class Answer:
     media_type: str
     body: bytes = field(repr=False)
     sent: tuple[str, ...] = field(default=(), repr=False)
+    date: str = ""
 
     @property
     def is_json(self) -> bool:

@@ -126,6 +126,7 @@ class HTTPClient:
                 status=response.status_code,
                 media_type=_media_type(response),
                 body=await self._body(response),
+                date=response.headers.get("Date", ""),
             )
         finally:
             await response.aclose()

@@ -1,0 +1,65 @@
+"""`python -m fastapi_oidc doctor`: the examination as lines or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import httpx
+
+from fastapi_oidc.doctor.examination import examine
+from fastapi_oidc.doctor.finding import Verdict
+from fastapi_oidc.errors import ConfigurationError
+from fastapi_oidc.settings import OIDCSettings
+
+HEALTHY, FAULTY, MISCONFIGURED = 0, 1, 2
+
+
+def main(
+    arguments: Sequence[str] | None = None, *, transport: httpx.AsyncBaseTransport | None = None
+) -> int:
+    """Prints what was found: 0 without a fault, 1 with one, 2 for settings that cannot be used."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = OIDCSettings(**dict(options.settings))
+        return asyncio.run(_printed(settings, options, transport))
+    except ConfigurationError as error:
+        print(error.explanation, file=sys.stderr)
+        return MISCONFIGURED
+
+
+async def _printed(
+    settings: OIDCSettings,
+    options: argparse.Namespace,
+    transport: httpx.AsyncBaseTransport | None,
+) -> int:
+    found = []
+    async for finding in examine(settings, prefix=options.prefix, transport=transport):
+        found.append(finding)
+        if not options.json:
+            print(f"{finding.verdict:8} {finding.topic:20} {finding.text}", flush=True)
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in found], indent=2))
+    return FAULTY if any(finding.verdict is Verdict.FAULT for finding in found) else HEALTHY
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m fastapi_oidc doctor",
+        description="Asks the provider what a login needs. Settings come from OIDC_* variables.",
+    )
+    parser.add_argument("settings", nargs="*", type=_setting, metavar="option=value")
+    parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError("a setting is written as client_id=app")
+    return name.lower().removeprefix("oidc_"), value

@@ -1,0 +1,97 @@
+"""What the discovery document says, held against the settings; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.settings import OIDCSettings
+
+_OPTIONAL = {
+    "userinfo_endpoint": "no UserInfo: only the ID token says who somebody is",
+    "end_session_endpoint": "a sign-out ends the session here and not at the provider",
+    "revocation_endpoint": "refresh tokens are not revoked at a sign-out",
+    "check_session_iframe": "the browser component cannot watch the provider's session",
+}
+
+
+def endpoints(metadata: ProviderMetadata) -> Iterator[Finding]:
+    """The endpoints there are, and what is missed without the others."""
+    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+        yield ok("endpoint", f"{name}: {getattr(metadata, name)}")
+    for name, without in _OPTIONAL.items():
+        url = getattr(metadata, name)
+        text = f"{name}: {url}" if url else f"no {name}: {without}"
+        yield (ok if url or name == "check_session_iframe" else warning)("endpoint", text)
+    for explanation in metadata.ignored:
+        yield warning("endpoint", f"{explanation}: it counts as absent")
+
+
+def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[Finding]:
+    """What the provider supports of what the settings ask for; an absent list says nothing."""
+    methods = _names(document, "code_challenge_methods_supported")
+    if methods is None:
+        yield warning("PKCE", "not mentioned; a code challenge is sent all the same")
+    else:
+        known = "S256" in methods
+        yield (ok if known else warning)("PKCE", f"supported are {shown(methods)}")
+    method = settings.client_auth_method or _default_method(settings)
+    offered = _names(document, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+    if method not in offered and method != "none":
+        yield warning("client", f"{method} is not among {shown(offered)}")
+    scopes = _names(document, "scopes_supported") or list(settings.scope)
+    for scope in (scope for scope in settings.scope if scope not in scopes):
+        yield warning("scope", f"{shown(scope)} is not among {shown(scopes)}")
+    yield _flag(document, "backchannel_logout_supported", "back-channel logout")
+
+
+def algorithms(
+    document: Mapping[str, JSON], keys: JsonWebKeySet, settings: OIDCSettings
+) -> Iterator[Finding]:
+    """Whether the pinned algorithms are the provider's, and have keys."""
+    pinned = settings.algorithms()
+    offered = _names(document, "id_token_signing_alg_values_supported") or sorted(pinned)
+    if not pinned.intersection(offered):
+        text = f"the provider signs with {shown(offered)}, pinned are {shown(sorted(pinned))}"
+        yield fault("algorithms", f"{text}: id_token_signing_algorithms")
+        return
+    yield ok("algorithms", f"{shown(sorted(pinned.intersection(offered)))} are accepted here")
+    verifying = {name for key in keys.keys for name in key.verifiers}
+    if any(not name.startswith("HS") for name in pinned) and not pinned & verifying:
+        yield fault("keys", f"none of {len(keys.keys)} usable keys is for {shown(sorted(pinned))}")
+    else:
+        yield ok("keys", f"{len(keys.keys)} usable keys")
+
+
+def clocks(date: str, clock: Clock) -> Finding:
+    """How far the provider's clock is from this one, by the Date header (RFC 9110 6.6.1)."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return warning("clock", "the provider sends no Date to compare with")
+    seconds = int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()) - clock.now()
+    here = datetime.fromtimestamp(clock.now(), UTC).strftime("%H:%M:%S UTC")
+    text = f"the provider's is {abs(seconds)} s {'ahead' if seconds > 0 else 'behind'}; here {here}"
+    return (ok if abs(seconds) <= clock.drift else fault)("clock", text)
+
+
+def _names(document: Mapping[str, JSON], member: str) -> list[str] | None:
+    value = document.get(member)
+    return [str(name) for name in value] if isinstance(value, list) else None
+
+
+def _flag(document: Mapping[str, JSON], member: str, topic: str) -> Finding:
+    if document.get(member) is True:
+        return ok(topic, "supported")
+    return warning(topic, "not supported: sessions end here with their refresh")
+
+
+def _default_method(settings: OIDCSettings) -> str:
+    return "none" if settings.client_secret is None else "client_secret_basic"

@@ -1,0 +1,113 @@
+"""Asks the provider, in the order in which a login would."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+
+from fastapi_oidc.assembly import provider_of
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.doctor import document as written
+from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
+from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.metadata import discovery_url
+from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.settings import OIDCSettings
+
+_JSON = "application/json"
+
+
+async def examine(
+    settings: OIDCSettings,
+    *,
+    prefix: str = "/auth",
+    clock: Clock | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> AsyncIterator[Finding]:
+    """Each finding as soon as it is known; nothing is changed at the provider.
+
+    `prefix` is that of the library's routes. Raises ConfigurationError for settings that no
+    provider could serve; whatever is wrong with the provider is a finding.
+    """
+    clock = clock or Clock(drift=settings.clock_drift)
+    provider = provider_of(settings, clock, transport=transport)
+    options = settings.http_options()
+    http = HTTPClient(timeout=settings.provider_timeout, transport=transport, options=options)
+    try:
+        async for finding in _of_provider(settings, provider, http, clock, prefix):
+            yield finding
+    except OIDCError as error:
+        yield fault(_TOPICS.get(error.code, "provider"), f"{error.code}: {error.account}")
+    finally:
+        await http.aclose()
+        await provider.aclose()
+    for finding in _of_application(settings, prefix):
+        yield finding
+
+
+_TOPICS = {
+    Code.PROVIDER_ISSUER_MISMATCH: "issuer",
+    Code.PROVIDER_METADATA_INVALID: "discovery",
+    Code.PROVIDER_INSECURE_ENDPOINT: "endpoint",
+    Code.PROVIDER_KEYS_INVALID: "keys",
+}
+
+
+async def _of_provider(
+    settings: OIDCSettings, provider: Provider, http: HTTPClient, clock: Clock, prefix: str
+) -> AsyncIterator[Finding]:
+    answer = await http.get(discovery_url(settings.issuer), accept=_JSON)
+    answer.require_status(200)
+    yield ok("discovery", answer.url)
+    is_secure = settings.issuer.startswith("https:")
+    yield ok("TLS", "the certificate is trusted") if is_secure else warning("TLS", "plain http")
+    yield written.clocks(answer.date, clock)
+    metadata = await provider.metadata()
+    yield ok("issuer", metadata.issuer)
+    for finding in written.endpoints(metadata):
+        yield finding
+    members = answer.published_document()
+    document = members if isinstance(members, dict) else {}
+    for finding in written.abilities(document, settings):
+        yield finding
+    keys = await http.get(metadata.jwks_uri, accept="application/jwk-set+json, application/json")
+    keys.require_status(200)
+    parsed = JsonWebKeySet.parse(keys.published_document())
+    for finding in written.algorithms(document, parsed, settings):
+        yield finding
+    yield await _authenticated(settings, provider, f"{_routes(settings, prefix)}/callback")
+
+
+async def _authenticated(settings: OIDCSettings, provider: Provider, redirect_uri: str) -> Finding:
+    """Whether the client is accepted: a junk code is refused for itself (RFC 6749 5.2)."""
+    code = AuthorizationCode(secrets.token_urlsafe(24))
+    try:
+        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32))
+    except TokenRefused as refused:
+        if refused.code is Code.TOKEN_INVALID_GRANT:
+            return ok("client", f"{settings.client_id} is accepted by the token endpoint")
+        found = fault if refused.code is Code.TOKEN_INVALID_CLIENT else warning
+        return found("client", f"{refused.code}: {refused.account}")
+    except OIDCError as error:
+        return fault("client", f"{error.code}: {error.account}")
+    return warning("client", "the token endpoint gave tokens for a code that never was")
+
+
+def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:
+    routes = _routes(settings, prefix)
+    yield ok("register", f"redirect URI {routes}/callback")
+    yield ok("register", f"post-logout redirect URI {routes}/logged-out")
+    yield ok("register", f"back-channel logout URI {routes}/backchannel-logout, with a store")
+    name = settings.cookie_names().session
+    limit = f"{name} holds tokens and identity, at most {settings.max_cookie_size} bytes"
+    yield ok("cookie", f"{limit}; with a session store only a reference")
+
+
+def _routes(settings: OIDCSettings, prefix: str) -> str:
+    return (settings.origin or "http://127.0.0.1:8000") + prefix

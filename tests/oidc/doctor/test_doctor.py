@@ -1,0 +1,188 @@
+"""Each fault of a provider or of the settings is one line that says what to put right."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc import Clock, OIDCSettings
+from fastapi_oidc.doctor import Verdict, examine
+from fastapi_oidc.doctor.command import main
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, OAuthError, ServerError
+
+BASE_URL = "https://app.test"
+UNAUTHORIZED = OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
+SECRET = secrets.token_urlsafe(32)
+COOKIE_SECRET = secrets.token_urlsafe(32)
+
+
+@pytest.fixture
+def op() -> DevProvider:
+    client = DevClient(
+        client_id="app", client_secret=SECRET, redirect_uris=[f"{BASE_URL}/auth/callback"]
+    )
+    return DevProvider(users=[DevUser("alice")], clients=[client])
+
+
+def settings_of(op: DevProvider, **changes: Any) -> OIDCSettings:
+    chosen: dict[str, Any] = {
+        "issuer": op.issuer,
+        "client_id": "app",
+        "client_secret": SECRET,
+        "cookie_secret": COOKIE_SECRET,
+        "base_url": BASE_URL,
+    }
+    return OIDCSettings(**(chosen | changes))
+
+
+async def found(
+    op: DevProvider, *, dated: str | None = None, **changes: Any
+) -> dict[tuple[Verdict, str], str]:
+    """The texts by verdict and topic; of several the last."""
+    transport = httpx.ASGITransport(op.app)
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        response = await transport.handle_async_request(request)
+        body = await response.aread()
+        headers = {**response.headers} | ({"Date": dated} if dated else {})
+        return httpx.Response(response.status_code, headers=headers, content=body)
+
+    findings = examine(
+        settings_of(op, **changes),
+        clock=Clock(read=lambda: 1_800_000_000.0),
+        transport=httpx.MockTransport(answer),
+    )
+    return {(finding.verdict, finding.topic): finding.text async for finding in findings}
+
+
+def faults(texts: dict[tuple[Verdict, str], str]) -> dict[str, str]:
+    return {topic: text for (verdict, topic), text in texts.items() if verdict is Verdict.FAULT}
+
+
+async def test_a_healthy_provider_has_no_fault(op: DevProvider) -> None:
+    texts = await found(op, dated="Fri, 15 Jan 2027 08:00:10 GMT")
+    assert faults(texts) == {}
+    assert texts[Verdict.OK, "client"] == "app is accepted by the token endpoint"
+    assert texts[Verdict.OK, "clock"].startswith("the provider's is 10 s ahead")
+    assert texts[Verdict.OK, "register"].startswith(f"back-channel logout URI {BASE_URL}/auth/")
+    assert "__Host-oidc_session" in texts[Verdict.OK, "cookie"]
+    assert SECRET not in repr(texts)
+
+
+def edited(**changes: Any) -> Callable[[DevProvider], None]:
+    return lambda op: op.edits.put("metadata", lambda said: said | changes)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "topic", "words"),
+    [
+        (lambda op: op.faults.put("metadata", ServerError(503)), "provider", "HTTP 503"),
+        (edited(issuer="https://op.test/"), "issuer", "'https://op.test/', the configured"),
+        (edited(token_endpoint=None), "discovery", "token_endpoint"),
+        (edited(jwks_uri="http://op.test/jwks"), "endpoint", "jwks_uri is not https"),
+        (lambda op: op.faults.put("jwks", ServerError(500)), "provider", "/jwks"),
+        (lambda op: op.edits.put("jwks", lambda said: {"keys": []}), "keys", "none of 0 usable"),
+        (
+            edited(id_token_signing_alg_values_supported=["ES256"]),
+            "algorithms",
+            "signs with ['ES256'], pinned are ['RS256']: id_token_signing_algorithms",
+        ),
+        (
+            lambda op: op.faults.put(
+                "token", OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
+            ),
+            "client",
+            "token.invalid_client: the provider answered unauthorized_client",
+        ),
+        (lambda op: op.faults.put("token", ServerError(502)), "client", "HTTP 502"),
+    ],
+    ids=range(9),
+)
+async def test_one_fault_is_found_and_named(
+    op: DevProvider, break_it: Callable[[DevProvider], None], topic: str, words: str
+) -> None:
+    break_it(op)
+    told = faults(await found(op))
+    assert list(told) == [topic]
+    assert words in told[topic]
+
+
+async def test_a_wrong_secret_is_a_fault_of_the_client(op: DevProvider) -> None:
+    told = faults(await found(op, client_secret=secrets.token_urlsafe(32)))
+    assert told["client"].startswith("token.invalid_client")
+
+
+async def test_clocks_that_differ_by_more_than_the_drift_are_a_fault(op: DevProvider) -> None:
+    told = faults(await found(op, dated="Fri, 15 Jan 2027 07:59:00 GMT"))
+    assert told == {"clock": "the provider's is 60 s behind; here 08:00:00 UTC"}
+
+
+@pytest.mark.parametrize(
+    ("change", "topic", "words"),
+    [
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE", "['plain']"),
+        ({"token_endpoint_auth_methods_supported": ["none"]}, "client", "client_secret_basic"),
+        ({"scopes_supported": ["openid", "email"]}, "scope", "'profile'"),
+        ({"backchannel_logout_supported": False}, "back-channel logout", "not supported"),
+        ({"end_session_endpoint": None}, "endpoint", "no end_session_endpoint"),
+        ({"revocation_endpoint": "http://op.test/x"}, "endpoint", "counts as absent"),
+    ],
+)
+async def test_what_only_may_be_missed_is_a_warning(
+    op: DevProvider, change: dict[str, Any], topic: str, words: str
+) -> None:
+    edited(**change)(op)
+    texts = await found(op)
+    assert faults(texts) == {}
+    assert words in texts[Verdict.WARNING, topic]
+
+
+def arguments(op: DevProvider, *more: str) -> list[str]:
+    chosen = {
+        "issuer": op.issuer,
+        "client_id": "app",
+        "client_secret": SECRET,
+        "OIDC_COOKIE_SECRET": COOKIE_SECRET,
+        "base_url": BASE_URL,
+    }
+    return [*(f"{name}={value}" for name, value in chosen.items()), *more]
+
+
+def test_the_command_prints_lines_and_ends_with_0(
+    op: DevProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(op), transport=httpx.ASGITransport(op.app)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["ok", "discovery", f"{op.issuer}/.well-known/openid-configuration"]
+
+
+def test_with_a_fault_it_ends_with_1_and_json_has_the_same(
+    op: DevProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    op.faults.put("jwks", ServerError(503))
+    assert main(arguments(op, "--json"), transport=httpx.ASGITransport(op.app)) == 1
+    findings = json.loads(capsys.readouterr().out)
+    assert [found["topic"] for found in findings if found["verdict"] == "fault"] == ["provider"]
+
+
+def test_without_settings_it_names_them_and_ends_with_2() -> None:
+    command = [sys.executable, "-m", "fastapi_oidc", "doctor", "client_id=app"]
+    ended = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "OIDC_ISSUER: is missing" in ended.stderr
+    assert "OIDC_CLIENT_ID" not in ended.stderr
+
+
+def test_another_command_is_refused() -> None:
+    command = [sys.executable, "-m", "fastapi_oidc", "nurse"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "doctor" in ended.stderr
