@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -168,6 +169,7 @@ def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
     return len(digests) == len(keys) and digests[2] == digest(keys[2])
 
 
+@lru_cache(maxsize=4096)
 def digest(key: Key) -> str:
     """The key in 64 hexadecimal digits, which name nobody."""
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, cast
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
@@ -67,12 +66,21 @@ async def settled(value: Answer | Awaitable[Answer]) -> Answer:
     return value
 
 
-@contextmanager
-def unavailable_as(code: Code) -> Iterator[None]:
-    """Whatever a store raises becomes a SessionError with `code`, which is answered 503."""
-    try:
-        yield
-    except OIDCError:
-        raise
-    except Exception as error:
-        raise SessionError(code, f"the store raised {type(error).__name__}") from error
+class unavailable_as:  # noqa: N801 - written in small letters, as a function would be
+    """Whatever a store raises within becomes a SessionError with `code`, which is answered 503."""
+
+    __slots__ = ("_code",)
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: object
+    ) -> None:
+        """Raises the SessionError; errors of this library, and what ends a task, go on."""
+        if isinstance(error, Exception) and not isinstance(error, OIDCError):
+            raised = f"the store raised {type(error).__name__}"
+            raise SessionError(self._code, raised) from error

@@ -15,10 +15,8 @@ from fastapi_oidc.errors import Code, ConfigurationError
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"
 DEFAULT_CONNECTIONS: Final = 50
-COMMAND_SECONDS: Final = 5.0
-"""How long one command may take, from its turn to its answer."""
-TURN_SECONDS: Final = 20.0
-"""How long a command waits for its turn."""
+PATIENCE: Final = 10.0
+"""Seconds that one command may take, its waiting for a turn included."""
 
 _ours: WeakSet[ConnectionPool] = WeakSet()
 _turns: WeakKeyDictionary[ConnectionPool, asyncio.Semaphore] = WeakKeyDictionary()
@@ -52,14 +50,10 @@ class Connections:
         self.client = client
         self._turns = _turns.setdefault(pool, asyncio.Semaphore(_share_of(pool)))
 
-    async def run(self, command: Callable[[Redis], Awaitable[Any]]) -> Any:
+    async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of `command`, when it has its turn; texts are bytes."""
-        await self._turn()
-        try:
-            async with asyncio.timeout(COMMAND_SECONDS):
-                return await command(self.client)
-        finally:
-            self._turns.release()
+        async with asyncio.timeout(PATIENCE), self._turns:
+            return await command(self.client)
 
     def reach_the_same_as(self, other: Connections) -> bool:
         """Whether both lead to the same database."""
@@ -70,13 +64,6 @@ class Connections:
         """Closes the connections, if the pool is ours; a later command opens new ones."""
         if self.client.connection_pool in _ours:
             await self.client.aclose()
-
-    async def _turn(self) -> None:
-        if not self._turns.locked():
-            await self._turns.acquire()
-            return
-        async with asyncio.timeout(TURN_SECONDS):
-            await self._turns.acquire()
 
 
 def _share_of(pool: ConnectionPool) -> int:

@@ -80,11 +80,11 @@ async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, pref
 async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "TURN_SECONDS", 0.01)
     client = Redis.from_url(redis_url, max_connections=1)
     commands = Commands()
     held = asyncio.create_task(Connections(client).run(commands))
     await commands.reached.wait()
+    monkeypatch.setattr(connections, "PATIENCE", 0.01)
     with pytest.raises(SessionError) as caught:
         await RedisSessionStore(client, User).get(ID)
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
@@ -96,7 +96,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
 async def test_a_redis_that_does_not_answer_is_given_up(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "COMMAND_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "PATIENCE", 0.01)
     with pytest.raises(TimeoutError):
         await Connections(redis).run(Commands())
 
