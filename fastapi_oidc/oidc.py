@@ -142,6 +142,10 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         self.locals: Locals[Identity, RequestData] = Locals(settings.name)
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
         self.router = conventional_router(self._endpoints, settings.response_mode)
+        """Every route of the library, to include with a prefix.
+
+        `POST /backchannel-logout` is among them when there is a store that keeps endings.
+        """
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403."""
