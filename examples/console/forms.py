@@ -62,6 +62,11 @@ class Section:
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """A client for an older monitor lacks some fields of its models: so does the form."""
+        known = (one for one in self.fields if one.name in self.model.model_fields)
+        object.__setattr__(self, "fields", tuple(known))
+
     def hint(self, field: Field) -> str:
         """What the field is for, in the words of the model; absence is no matter of a form."""
         described = self.model.model_fields[field.name].description or ""

@@ -95,8 +95,38 @@ def release_1_7() -> dict[str, Any]:
 
 def unlike_any_release() -> dict[str, Any]:
     """The reference, and everything that the importer knows and no release has used."""
+    document = reference() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
+    document["components"]["schemas"] |= {
+        "Thing": {"type": "object", "required": ["needed", "names"], "properties": _members()},
+        "Empty": {"type": "object", "additionalProperties": False},
+    }
+    success = {"204": {"description": "x"}}
+    ids = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in ("a", "id")
+    ]
+    put = {"operationId": "putThing", "parameters": ids, "responses": success}
+    put["requestBody"] = {"required": True, "content": _content("Thing")}
+    found = {"200": {"description": "x", "content": _content("Thing")}}
+    empty = {"content": _content("Empty")}
+    document["paths"] |= {
+        "/things/{a}/of/{id}": {"put": put},
+        "/things": {
+            "get": {"operationId": "getThing", "responses": found},
+            "patch": {"operationId": "patchEmpty", "requestBody": empty, "responses": success},
+        },
+    }
+    return document
+
+
+def _content(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _members() -> dict[str, Any]:
+    """A member of every shape."""
     text = {"type": "string"}
-    members = {
+    return {
         "class": text,
         "copy": text,
         "model_dump": text,
@@ -123,35 +153,3 @@ def unlike_any_release() -> dict[str, Any]:
         "needed": {"type": ["string", "null"]},
         "absent": {"oneOf": [{"$ref": "#/components/schemas/Empty"}, {"type": "null"}]},
     }
-    schemas = {
-        "Thing": {"type": "object", "required": ["needed", "names"], "properties": members},
-        "Empty": {"type": "object", "additionalProperties": False},
-    }
-
-    def schema(name: str) -> dict[str, Any]:
-        return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-    put = {
-        "operationId": "putThing",
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": text} for name in ("a", "id")
-        ],
-        "requestBody": {"required": True, "content": schema("Thing")},
-        "responses": {"204": {"description": "x"}},
-    }
-    get = {
-        "operationId": "getThing",
-        "responses": {"200": {"description": "x", "content": schema("Thing")}},
-    }
-    patch = {
-        "operationId": "patchEmpty",
-        "requestBody": {"content": schema("Empty")},
-        "responses": {"204": {"description": "x"}},
-    }
-    document = reference() | {"openapi": "3.1.0", "info": {"title": "x", "version": "9.0.0"}}
-    document["paths"] |= {
-        "/things/{a}/of/{id}": {"put": put},
-        "/things": {"get": get, "patch": patch},
-    }
-    document["components"]["schemas"] |= schemas
-    return document
