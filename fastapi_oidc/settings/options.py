@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -174,10 +174,12 @@ class OIDCSettings(BaseSettings):
         return self._written_anew(update or {})
 
     def _written_anew(self, changes: Mapping[str, Any]) -> Self:
-        made = type(self).__new__(type(self))
+        made, values = type(self).__new__(type(self)), {**vars(self), **changes}
         try:
-            # That of BaseSettings would ask the environment for what is not there.
-            BaseModel.__init__(made, **{**vars(self), **changes})
+            # The initializer would ask the environment for what is not there.
+            type(self).__pydantic_validator__.validate_python(
+                values, self_instance=made, by_alias=False, by_name=True
+            )
         except ValidationError as error:
             raise configuration_error(error, type(self).model_fields) from None
         return made

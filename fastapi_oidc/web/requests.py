@@ -103,7 +103,9 @@ def require_known_origin(exchange: Exchange[Any, Any]) -> None:
     no browser. Raises SessionError (session.cross_site).
     """
     connection = exchange.connection
-    origin = connection.headers.get("origin") if connection.scope["type"] == "websocket" else None
+    if connection.scope["type"] != "websocket":
+        return
+    origin = connection.headers.get("origin")
     if origin not in (None, exchange.origin, *exchange.site.trusted_origins):
         raise SessionError(Code.SESSION_CROSS_SITE, "the websocket was opened from another origin")
 

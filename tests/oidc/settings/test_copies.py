@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCSettings
 from tests.oidc.settings.examples import SECRET, options
@@ -65,3 +66,17 @@ def test_a_copy_for_another_provider_needs_credentials_of_its_own(credential: st
 def test_a_copy_for_the_same_provider_keeps_its_secret() -> None:
     copy = OIDCSettings(**options()).model_copy(update={"name": "again"})
     assert copy.client_secret == OIDCSettings(**options()).client_secret
+
+
+def test_settings_of_ones_own_with_other_names_are_checked_by_the_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Shop(OIDCSettings):
+        client_id: str = Field(validation_alias="SHOP_CLIENT")
+
+    monkeypatch.setenv("SHOP_CLIENT", "shop")
+    chosen = options()
+    del chosen["client_id"]
+    settings = OIDC(Shop(**chosen)).settings
+    assert (type(settings), settings.client_id) == (Shop, "shop")
+    assert settings.model_copy(update={"name": "again"}).client_id == "shop"
