@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
@@ -24,6 +25,8 @@ from fastapi_oidc.session.stores import RevocationStore
 
 REMEMBERED_SECONDS: Final = 60
 _PRUNED_WHEN_FULL: Final = 1000
+_CHECKED_PER_LOGIN: Final = 4
+"""How many of a user's oldest sessions a login looks at; those that are gone leave the list."""
 
 Entry = TypeVar("Entry", bound=Hashable)
 
@@ -89,7 +92,7 @@ class MemorySessionStore(Generic[Identity]):
     ) -> None:
         self._clock = clock or Clock()
         self._rows: Expiring[str, _Row[Identity]] = Expiring(self._clock)
-        self._users: Expiring[tuple[str, str, str], set[str]] = Expiring(self._clock)
+        self._users: Expiring[tuple[str, str, str], dict[str, None]] = Expiring(self._clock)
         self._endings = MemoryRevocationStore(clock=self._clock, max_records=max_sessions)
         self._max_sessions = max_sessions
         self._codec = None if identity_type is None else SessionCodec(identity_type)
@@ -111,15 +114,18 @@ class MemorySessionStore(Generic[Identity]):
         _require_room(self._rows, id, self._max_sessions, Code.SESSION_STORE_UNAVAILABLE)
         user = (session.issuer, session.client_id, session.sub)
         self._rows.set(id, self._row(session, user), ends=session.expires_at)
-        others = (other for other in self._users.get(user, ()) if other in self._rows)
-        ends = max(session.expires_at, self._users.ends(user))
-        self._users.set(user, {*others, id}, ends=ends)
+        ids = self._users.get(user) or {}
+        for oldest in list(islice(ids, _CHECKED_PER_LOGIN)):
+            if oldest not in self._rows:
+                del ids[oldest]
+        ids[id] = None
+        self._users.set(user, ids, ends=max(session.expires_at, self._users.ends(user)))
 
     async def delete(self, id: str, /) -> None:
         """Forgets `id`."""
         row = self._rows.pop(id)
         if row is not None:
-            self._users.get(row.user, set()).discard(id)
+            self._users.get(row.user, {}).pop(id, None)
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """Keeps `session` in place of what is there; False when nothing is."""
@@ -138,7 +144,7 @@ class MemorySessionStore(Generic[Identity]):
         self, issuer: str, client_id: str, sub: str, /
     ) -> Sequence[OIDCSession[Identity]]:
         """The user's sessions, oldest first."""
-        ids = self._users.get((issuer, client_id, sub), set())
+        ids = self._users.get((issuer, client_id, sub), {})
         sessions = [session for id in ids if (session := await self.get(id)) is not None]
         return sorted(sessions, key=lambda session: session.created_at)
 

@@ -42,9 +42,9 @@ class RowCodec(Generic[Identity]):
         """The session; None for a row of another place, key, identity type or version."""
         try:
             session = self._codec.decode(self._opened(id, row))
-        except SessionError:
+            seen = 0 if row.startswith(_FIRST_VERSION) else int(row[SEEN_START:_HEADER])
+        except (SessionError, ValueError):
             return None
-        seen = 0 if row.startswith(_FIRST_VERSION) else int(row[SEEN_START:_HEADER])
         return session.model_copy(update={"last_seen_at": seen}) if seen else session
 
     def _opened(self, id: str, row: bytes) -> bytes:

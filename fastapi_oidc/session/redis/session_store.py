@@ -33,6 +33,7 @@ local head = redis.call('GETRANGE', KEYS[1], 0, {SEEN_START + SEEN_DIGITS - 1})
 local seen = string.match(head, '^[sc](%d+)$')
 if seen and seen < ARGV[1] then redis.call('SETRANGE', KEYS[1], {SEEN_START}, ARGV[1]) end
 """
+MOST_LISTED: Final = 1000
 
 
 class RedisSessionStore(Generic[Identity]):
@@ -112,10 +113,12 @@ class RedisSessionStore(Generic[Identity]):
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str, /
     ) -> Sequence[OIDCSession[Identity]]:
-        """The user's sessions, the first to end first."""
+        """The user's sessions, the first to end first; the last thousand of them."""
         key = self._list(digest(user_key(issuer, client_id, sub)))
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            members = await self._connections.run(lambda client: client.zrange(key, 0, -1))
+            members = await self._connections.run(
+                lambda client: client.zrange(key, -MOST_LISTED, -1)
+            )
             ids = [member.decode() for member in members]
             rows = await self._many(ids)
             gone = [id for id, row in zip(ids, rows, strict=True) if row is None]

@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_session
@@ -103,8 +104,26 @@ async def test_clear_rows_can_be_refused(rows: Rows, writer: str) -> None:
     assert await rows.store(SECRET, reads_clear_rows=False).get(ID) is None
 
 
-@pytest.mark.parametrize("row", [b"", b"s", b"c", b"c000000000", b"s0000000000short", b"?", b"{}"])
+@pytest.mark.parametrize("row", [b"", b"s", b"c", b"c000000000", b"s0000000000short", b"cnever"])
 async def test_what_nobody_wrote_is_no_session(rows: Rows, row: bytes) -> None:
     await rows.put(row)
     assert await rows.store(SECRET).get(ID) is None
     assert await rows.store().get(ID) is None
+
+
+async def test_a_row_whose_last_use_was_changed_to_no_time_is_no_session(rows: Rows) -> None:
+    await rows.store(SECRET).set(ID, a_session())
+    row = await rows.raw()
+    await rows.put(row[:1] + b"long ago.." + row[11:])
+    assert await rows.store(SECRET).get(ID) is None
+
+
+async def test_a_session_that_is_over_already_makes_no_row_and_no_outage(rows: Rows) -> None:
+    over = a_session(expires_at=1)
+    store = rows.store(SECRET)
+    await store.set(ID, a_session())
+    assert await store.replace(ID, over)
+    assert await store.get(ID) is None
+    await store.set(ID, over)
+    await store.revoke(ending_of(over, "signed_out", NOW))
+    assert await store.get(ID) is None

@@ -128,6 +128,16 @@ class TestMemorySessionStore(AbilityContract):
         await store.set(OTHER_ID, a_session(sub="bob", expires_at=moving.second + 60))
         assert len(store._users) == 1
 
+    async def test_the_list_of_a_user_who_signs_in_often_does_not_grow(
+        self, moving: MovableClock
+    ) -> None:
+        store = MemorySessionStore[User](clock=moving.clock)
+        for number in range(1000):
+            moving.second += 60
+            await store.set(str(number), a_session(expires_at=moving.second + 600))
+        assert len(await store.sessions_of(*ALICE)) == 10
+        assert [len(ids) < 20 for _, ids in store._users._entries.values()] == [True]
+
     def test_endings_elsewhere_are_not_its_own(self) -> None:
         store = MemorySessionStore[User]()
         assert store.keeps_endings_of(store)
