@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import secrets
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -101,73 +98,3 @@ def a_record(
         expires_at=expires_at,
         made_by=made_by,
     )
-
-
-def keycloak_like_session() -> OIDCSession[User]:
-    """The three JWTs of a default Keycloak realm, random where theirs are, and the claims."""
-    common: dict[str, JsonValue] = {
-        "exp": NOW + 300,
-        "iat": NOW,
-        "jti": _uuid(),
-        "iss": "https://sso.example.com/realms/example",
-        "sub": _uuid(),
-        "sid": _uuid(),
-        "azp": "console",
-        "acr": "1",
-    }
-    profile: dict[str, JsonValue] = {
-        "email_verified": True,
-        "name": "Alice Example",
-        "preferred_username": "alice",
-        "given_name": "Alice",
-        "family_name": "Example",
-        "email": "alice@example.com",
-    }
-    roles: dict[str, JsonValue] = {
-        "aud": "account",
-        "allowed-origins": ["https://app.example.com"],
-        "realm_access": {"roles": ["default-roles-example", "offline_access", "uma_authorization"]},
-        "resource_access": {
-            "account": {"roles": ["manage-account", "manage-account-links", "view-profile"]}
-        },
-        "scope": "openid email profile",
-    }
-    id_claims = (
-        common
-        | profile
-        | {
-            "aud": "console",
-            "auth_time": NOW,
-            "nonce": _random(32),
-            "at_hash": _random(16),
-            "typ": "ID",
-        }
-    )
-    refresh = common | {"aud": common["iss"], "typ": "Refresh", "scope": roles["scope"]}
-    tokens = Tokens(
-        id_token=_jwt("RS256", id_claims, signature_bytes=256),
-        access_token=_jwt("RS256", common | roles | profile, signature_bytes=256),
-        refresh_token=_jwt("HS512", refresh, signature_bytes=64),
-        expires_at=NOW + 300,
-        scope=("openid", "email", "profile"),
-    )
-    return a_session(claims=id_claims, tokens=tokens)
-
-
-def _jwt(algorithm: str, claims: dict[str, JsonValue], *, signature_bytes: int) -> str:
-    header = {"alg": algorithm, "typ": "JWT", "kid": _random(32)}
-    parts = [json.dumps(part, separators=(",", ":")).encode() for part in (header, claims)]
-    return ".".join(map(_base64url, [*parts, secrets.token_bytes(signature_bytes)]))
-
-
-def _base64url(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def _random(byte_count: int) -> str:
-    return _base64url(secrets.token_bytes(byte_count))
-
-
-def _uuid() -> str:
-    digits = secrets.token_hex(16)
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

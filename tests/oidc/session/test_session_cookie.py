@@ -22,7 +22,7 @@ from fastapi_oidc.session.session_cookie import (
     SessionCookie,
     session_cookie_change,
 )
-from tests.oidc.session.examples import SECRET, User, a_session, keycloak_like_session
+from tests.oidc.session.examples import SECRET, User, a_session
 from tests.oidc.session.keycloak import TWENTY_LONG_ROLES, keycloak_session
 
 SEALER = KeyRing([SECRET]).sealer("session")
@@ -54,11 +54,12 @@ def test_a_small_session_is_kept_as_it_is() -> None:
 
 
 def test_the_three_tokens_of_a_default_keycloak_realm_fit() -> None:
-    session = keycloak_like_session()
-    assert len(SessionCodec(User).encode(session)) > 3600
-    value = a_cookie().seal(session)
+    session = keycloak_session()
+    cookie = SessionCookie(SessionCodec(StandardIdentity), SEALER, NAMES)
+    assert len(SessionCodec(StandardIdentity).encode(session)) > 3600
+    value = cookie.seal(session)
     assert len(NAMES.session) + len(value) <= DEFAULT_MAX_COOKIE_SIZE
-    assert a_cookie().open(value) == session
+    assert cookie.open(value) == session
 
 
 def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
@@ -98,9 +99,10 @@ def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> 
 
 @pytest.mark.parametrize("deflate", [False, True])
 def test_cookies_of_0_1_0_are_read(deflate: bool) -> None:
-    encoded = SessionCodec(User).encode(keycloak_like_session())
+    codec = SessionCodec(StandardIdentity)
+    encoded = codec.encode(keycloak_session())
     value = sealed(b"d" + deflated(encoded) if deflate else encoded)
-    assert SessionCodec(User).encode(a_cookie().open(value)) == encoded
+    assert codec.encode(SessionCookie(codec, SEALER, NAMES).open(value)) == encoded
 
 
 def test_name_and_value_count_against_the_limit() -> None:
