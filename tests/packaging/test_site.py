@@ -14,6 +14,7 @@ import pytest
 import fastapi_oidc
 import fastapi_oidc.testing
 import generated_vmm
+import generated_vmm.process
 import generated_vmm.testing
 from tests.packaging.built import REPOSITORY
 from tests.packaging.site import Page
@@ -73,7 +74,14 @@ def test_no_page_asks_another_host_for_anything(pages: dict[Path, Page]) -> None
 
 
 @pytest.mark.parametrize(
-    "package", [fastapi_oidc, fastapi_oidc.testing, generated_vmm, generated_vmm.testing]
+    "package",
+    [
+        fastapi_oidc,
+        fastapi_oidc.testing,
+        generated_vmm,
+        generated_vmm.process,
+        generated_vmm.testing,
+    ],
 )
 def test_the_reference_has_every_public_name(package: object, pages: dict[Path, Page]) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]  # every package has it

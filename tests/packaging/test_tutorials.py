@@ -29,11 +29,10 @@ def browser(reader: Reader) -> Iterator[httpx.Client]:
 
 def test_a_page_greets_who_signed_in_and_signs_out(reader: Reader, browser: httpx.Client) -> None:
     reader.write_files("sign-in")
-    reader.make_settings()
     with reader.two_terminals():
         assert "Who am I?" in browser.get("/").text
-        assert "Hello, Alice" in sign_in_sync(browser, "/me", user="alice").text
-        assert "Hello, Alice" in browser.get("/me").text
+        assert "Hello, Alice Example" in sign_in_sync(browser, "/me", user="alice").text
+        assert "Hello, Alice Example" in browser.get("/me").text
         origin = {"origin": reader.address}
         browser.post("/auth/logout", headers=origin, follow_redirects=True)
         assert browser.get("/me").status_code == 302
@@ -42,21 +41,21 @@ def test_a_page_greets_who_signed_in_and_signs_out(reader: Reader, browser: http
 
 def test_an_api_beside_pages(reader: Reader, browser: httpx.Client) -> None:
     reader.write_files("api-and-pages")
-    reader.make_settings()
     with reader.two_terminals(), httpx.Client(base_url=reader.address) as script:
         assert script.get("/api/notes").status_code == 401
         page = sign_in_sync(browser, "/", user="bob").text
         token = {"x-csrf-token": re.findall(r"'X-CSRF-Token': '(.*?)'", page)[0]}
-        assert "Notes of Bob" in page
+        assert "Notes of Bob Example" in page
         assert browser.post("/api/notes?note=Hi").status_code == 403
-        assert browser.post("/api/notes?note=Hi", headers=token).json() == {"added": "Bob: Hi"}
+        assert browser.post("/api/notes?note=Hi", headers=token).json() == {
+            "added": "Bob Example: Hi"
+        }
         refused = browser.delete("/api/notes", headers=token | {"accept": "application/json"})
         assert (refused.status_code, "detail" in refused.json()) == (403, True)
 
 
 def test_an_admin_may_delete(reader: Reader, browser: httpx.Client) -> None:
     reader.write_files("api-and-pages")
-    reader.make_settings()
     with reader.two_terminals():
         page = sign_in_sync(browser, "/", user="alice").text
         token = {"x-csrf-token": re.findall(r"'X-CSRF-Token': '(.*?)'", page)[0]}

@@ -15,17 +15,14 @@ from typing import IO
 from tests.packaging.built import REPOSITORY
 
 TITLED = re.compile(r'^```(?:python|toml) title="(.*?)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
-SETTINGS = re.compile(r'^```sh title="settings"\n(.*?)^```', re.MULTILINE | re.DOTALL)
-PROVIDER, APPLICATION = "9400", "8000"  # the ports that the pages name
-
-
-def text_of(name: str) -> str:
-    return (REPOSITORY / "docs" / "tutorials" / f"{name}.md").read_text()
+EXPORTED = re.compile(r"^export (OIDC_\w+)=(.*)$", re.MULTILINE)
+LAST_SETTING = "OIDC_ALLOW_INSECURE_HTTP=true\n"
 
 
 def files_of(name: str) -> Mapping[str, str]:
     """The files that a tutorial shows, by name."""
-    return dict(TITLED.findall(text_of(name)))
+    page = REPOSITORY / "docs" / "tutorials" / f"{name}.md"
+    return dict(TITLED.findall(page.read_text()))
 
 
 def free_port() -> str:
@@ -34,28 +31,22 @@ def free_port() -> str:
 
 
 class Reader:
-    """Somebody with an empty folder, and other ports than the pages name."""
+    """Somebody with an empty folder, and two terminals at other ports than the pages name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = {PROVIDER: free_port(), APPLICATION: free_port()}
+        self.port = free_port()
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("OIDC_")
         }
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.ports[APPLICATION]}"
+        return f"http://127.0.0.1:{self.port}"
 
     def write_files(self, tutorial: str) -> None:
         for name, text in files_of(tutorial).items():
-            (self.folder / name).write_text(self._with_own_ports(text))
-
-    def make_settings(self) -> None:
-        [commands] = SETTINGS.findall(text_of("sign-in"))
-        subprocess.run(
-            ["bash", "-eu", "-c", self._with_own_ports(commands)], cwd=self.folder, check=True
-        )
+            (self.folder / name).write_text(text)
 
     def run(self, *arguments: str) -> str:
         """What a Python program prints; fails when it does."""
@@ -72,41 +63,36 @@ class Reader:
 
     @contextmanager
     def two_terminals(self) -> Iterator[None]:
-        """The provider in one, the application in the other, while the block runs."""
-        server = ["-m", "uvicorn", "app:app", "--env-file", ".env"]
-        with (
-            self._started("provider.py", says="Press Enter"),
-            self._started(*server, f"--port={self.ports[APPLICATION]}", says="Uvicorn running"),
-        ):
-            yield
+        """The provider in one, the application with its settings in the other."""
+        provider = ["-m", "fastapi_oidc.testing", "--port=0", f"--app={self.address}"]
+        server = ["-m", "uvicorn", "app:app", f"--port={self.port}"]
+        with self._started(*provider, says=LAST_SETTING) as told:
+            self._environment.update(EXPORTED.findall(told))
+            with self._started(*server, says="Uvicorn running"):
+                yield
 
     @contextmanager
-    def _started(self, *arguments: str, says: str) -> Iterator[None]:
+    def _started(self, *arguments: str, says: str) -> Iterator[str]:
+        """A program that runs while the block does; gives what it said until then."""
         with subprocess.Popen(
             [sys.executable, "-u", *arguments],
             cwd=self.folder,
             env=self._environment,
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as process:
             try:
                 assert process.stdout is not None
-                wait_for(says, process.stdout)
-                yield
+                yield said_until(says, process.stdout)
             finally:
                 process.terminate()
 
-    def _with_own_ports(self, text: str) -> str:
-        for named, own in self.ports.items():
-            text = re.sub(rf"\b{named}\b", own, text)
-        return text
 
-
-def wait_for(words: str, output: IO[bytes]) -> None:
-    """Read until the program has said these words; fails when it ends without them."""
+def said_until(words: str, output: IO[bytes]) -> str:
+    """What a program says up to these words; fails when it ends without them."""
     said = b""
     while words.encode() not in said:
         character = output.read(1)
         assert character, said.decode()
         said += character
+    return said.decode()
