@@ -19,7 +19,6 @@ from generated_vmm.process.base import (
     MonitorBase,
 )
 from generated_vmm.process.channels import AsyncMonitorChannel
-from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.growing import AsyncRecent
 from generated_vmm.process.log_line import LogLine
 from generated_vmm.process.metrics_line import Metrics
@@ -28,12 +27,11 @@ from generated_vmm.process.place import Bare, Place
 from generated_vmm.process.process import Process
 from generated_vmm.process.serial import AsyncSerial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
-from generated_vmm.process.state import State, read_state
 
 Result = TypeVar("Result")
 
 
-class AsyncMonitor(MonitorBase):
+class AsyncMonitor(MonitorBase[AsyncVmmClient]):
     """`Monitor` for the tasks of an event loop: what waits is awaited.
 
     A cancelled `start` leaves nothing; a cancelled `stop` kills the monitor rather than leave it.
@@ -53,7 +51,6 @@ class AsyncMonitor(MonitorBase):
         self.metrics: AsyncRecent[Metrics] = AsyncRecent(METRICS_LINES)
         self._process = Process(place, Outlets(self.serial, self.log, self.metrics))
         self._turn = asyncio.Lock()
-        self._client: AsyncVmmClient | None = None
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:
@@ -62,26 +59,7 @@ class AsyncMonitor(MonitorBase):
         Raises `MonitorExited` when it has ended, `MonitorError` when the folder is none of a
         detached monitor.
         """
-        state = read_state(directory)
-        monitor = cls.__new__(cls)
-        monitor._set_up(cls._place_from(state))
-        monitor._process.take_up(state)
-        monitor._connect()
-        return monitor
-
-    @classmethod
-    def _place_from(cls, state: State) -> Place:
-        return Bare.from_how(state.how)
-
-    @property
-    def client(self) -> AsyncVmmClient:
-        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
-
-        `MonitorError` before the start.
-        """
-        if self._client is None:
-            raise MonitorError("the monitor has not been started")
-        return self._client
+        return cls._taken_up(directory)
 
     async def start(self) -> Self:
         """Starts the monitor and waits until its socket answers.
@@ -96,7 +74,8 @@ class AsyncMonitor(MonitorBase):
             self._process.settle()
         except BaseException as error:
             await self.kill()
-            raise self._process.explained(error) from error
+            explained = self._process.explained(error)
+            raise explained from explained.__cause__
         self._connect()
         return self
 
@@ -168,6 +147,7 @@ class AsyncMonitor(MonitorBase):
             if self.running:
                 self._process.child.send_signal(number)
                 await self._process.child.async_wait(seconds)
+        self._process.require_ended()
         await _to_the_end(asyncio.to_thread(self._process.finish))
         if self._client is not None:
             await self._client.close()

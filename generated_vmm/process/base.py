@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import signal
+from abc import abstractmethod
 from pathlib import Path
-from typing import TypeAlias
+from typing import Generic, Self, TypeAlias, TypeVar
 
+from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.place import Bare, Place
 from generated_vmm.process.process import Process
+from generated_vmm.process.settings import HostPath
+from generated_vmm.process.state import State, read_state
 from generated_vmm.process.usage import Usage, usage_of
 
+Client = TypeVar("Client")
 POLL_SECONDS = 0.005  # between two looks at whether the socket answers
 ASKING_SECONDS = 1.0  # for the questions to a monitor that is to end, which may hang
 
@@ -19,10 +25,43 @@ KILLING: Ending = ((signal.SIGKILL, 30.0),)
 ENDING: Ending = ((signal.SIGTERM, 2.0), *KILLING)
 
 
-class MonitorBase:
-    """The process of a monitor."""
+class MonitorBase(Generic[Client]):
+    """The process of a monitor, and its client."""
 
     _process: Process
+    _client: Client | None = None
+
+    @classmethod
+    def _taken_up(cls, directory: HostPath) -> Self:
+        """A monitor for a process that was written down in a folder."""
+        state = read_state(directory)
+        monitor = cls.__new__(cls)
+        monitor._set_up(cls._place_from(state))
+        monitor._process.take_up(state)
+        monitor._connect()
+        return monitor
+
+    @classmethod
+    def _place_from(cls, state: State) -> Place:
+        return Bare.from_how(state.how)
+
+    @abstractmethod
+    def _set_up(self, place: Place) -> None:
+        """Makes the outlets and the process that is not yet started."""
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Makes the client."""
+
+    @property
+    def client(self) -> Client:
+        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
+
+        `MonitorError` before the start.
+        """
+        if self._client is None:
+            raise MonitorError("the monitor has not been started")
+        return self._client
 
     @property
     def directory(self) -> Path:

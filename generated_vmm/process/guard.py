@@ -13,11 +13,11 @@ from pathlib import Path
 
 from generated_vmm.process import warden
 from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.spawn import spawn
 from generated_vmm.process.warden import Leftovers
 
 PROGRAM = Path(warden.__file__)
 LONGEST_START = 30.0  # seconds
-ORDERS = 0  # the descriptor on which the warden has its socket
 
 
 class Guard:
@@ -84,8 +84,9 @@ class Guard:
 def _start_warden() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        with theirs:
-            _spawn(theirs.fileno())
+        with theirs, open(os.devnull, "w") as nothing:
+            words = [sys.executable, "-I", "-S", str(PROGRAM), str(os.getpid())]
+            spawn(words, os.environ, (theirs.fileno(), nothing.fileno(), nothing.fileno()))
         ours.settimeout(LONGEST_START)
         if ours.recv(len(warden.READY)) != warden.READY:
             raise MonitorStartError(f"{sys.executable} did not run {PROGRAM}")
@@ -95,18 +96,6 @@ def _start_warden() -> socket.socket:
             raise MonitorStartError(f"no warden with {sys.executable}: {error}") from error
         raise
     return ours
-
-
-def _spawn(descriptor: int) -> None:
-    """Starts the program in a session of its own, out of reach of the terminal's signals."""
-    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", str(PROGRAM), str(os.getpid())],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, descriptor, ORDERS), *null],
-        setsid=True,
-    )
 
 
 GUARD = Guard()

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Required, Unpack, cast
 
+from generated_vmm._generated.async_facade import AsyncVmmClient
+from generated_vmm.facade import VmmClient
 from generated_vmm.process.asynchronous import AsyncMonitor
-from generated_vmm.process.base import MonitorBase
+from generated_vmm.process.base import Client, MonitorBase
 from generated_vmm.process.jail import Jail, JailSettings
 from generated_vmm.process.monitor import Monitor
 from generated_vmm.process.place import Place
@@ -33,7 +35,7 @@ class JailedOptions(CommonOptions, total=False):
     new_pid_ns: bool
 
 
-class JailedBase(MonitorBase):
+class JailedBase(MonitorBase[Client]):
     """The paths and the files of a jail. The monitor knows the paths inside alone."""
 
     @property
@@ -80,7 +82,7 @@ class JailedBase(MonitorBase):
         return Jail.from_how(state.how)
 
 
-class JailedMonitor(JailedBase, Monitor):
+class JailedMonitor(JailedBase[VmmClient], Monitor):
     """A `Monitor` that the jailer starts: in a chroot, as another user, in control groups.
 
         with JailedMonitor(id="web", uid=1234, gid=1234) as monitor:
@@ -102,7 +104,7 @@ class JailedMonitor(JailedBase, Monitor):
         self._set_up(_jail_of(jailer, binary, options))
 
 
-class AsyncJailedMonitor(JailedBase, AsyncMonitor):
+class AsyncJailedMonitor(JailedBase[AsyncVmmClient], AsyncMonitor):
     """`JailedMonitor` for the tasks of an event loop; copying files in does not wait."""
 
     def __init__(

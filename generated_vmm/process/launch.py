@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from generated_vmm.process.child import Child
 from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.spawn import spawn
 
 SHELL = "/bin/sh"
 # The process waits until somebody knows of it: a line on its input lets it become the monitor, an
 # end of its input, because the caller died, ends it. Then the console is its input.
 GATE = 'read -r _ && cd -- "$1" && shift && exec "$@" 0<>"$0"'
-CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 ELF_HEADER = 20  # bytes up to the machine's number
 ELF_MACHINE = slice(18, 20)
 SCRIPT = b"#!"
@@ -44,7 +42,8 @@ class Gate:
         """
         closed, self._gate = os.pipe()
         try:
-            self.child = Child(_spawn(command, (closed, output, errors)))
+            words = [SHELL, "-c", GATE, command.console_input, command.cwd, *command.words]
+            self.child = Child(spawn(words, command.env, (closed, output, errors)))
         except OSError as error:
             os.close(self._gate)
             raise MonitorStartError(f"{SHELL} cannot be started: {error}") from error
@@ -62,22 +61,6 @@ class Gate:
         if self._gate >= 0:
             os.close(self._gate)
             self._gate = -1
-
-
-def _spawn(command: Command, descriptors: Sequence[int]) -> int:
-    with contextlib.ExitStack() as stack:
-        above = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 3) for each in descriptors]
-        for each in above:
-            stack.callback(os.close, each)
-        return os.posix_spawn(
-            SHELL,
-            [SHELL, "-c", GATE, command.console_input, command.cwd, *command.words],
-            command.env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, mine, theirs) for theirs, mine in enumerate(above)],
-            setsid=True,  # a Ctrl+C at the terminal is for the caller, who ends it in order
-            setsigmask=(),
-            setsigdef=CHANGED_BY_PYTHON,
-        )
 
 
 def find_program(name: str | os.PathLike[str], env: Mapping[str, str] | None) -> str:

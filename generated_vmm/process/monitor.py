@@ -19,7 +19,6 @@ from generated_vmm.process.base import (
     MonitorBase,
 )
 from generated_vmm.process.channels import MonitorChannel
-from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.growing import Recent
 from generated_vmm.process.log_line import LogLine
 from generated_vmm.process.metrics_line import Metrics
@@ -28,10 +27,9 @@ from generated_vmm.process.place import Bare, Place
 from generated_vmm.process.process import Process
 from generated_vmm.process.serial import Serial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
-from generated_vmm.process.state import State, read_state
 
 
-class Monitor(MonitorBase):
+class Monitor(MonitorBase[VmmClient]):
     """Starts a monitor, gives a client for it, and ends it.
 
         with Monitor("firecracker", id="web") as monitor:
@@ -57,7 +55,6 @@ class Monitor(MonitorBase):
         self.metrics: Recent[Metrics] = Recent(METRICS_LINES)
         self._process = Process(place, Outlets(self.serial, self.log, self.metrics))
         self._turn = threading.Lock()
-        self._client: VmmClient | None = None
 
     @classmethod
     def attach(cls, directory: HostPath) -> Self:
@@ -66,26 +63,7 @@ class Monitor(MonitorBase):
         Raises `MonitorExited` when it has ended, `MonitorError` when the folder is none of a
         detached monitor.
         """
-        state = read_state(directory)
-        monitor = cls.__new__(cls)
-        monitor._set_up(cls._place_from(state))
-        monitor._process.take_up(state)
-        monitor._connect()
-        return monitor
-
-    @classmethod
-    def _place_from(cls, state: State) -> Place:
-        return Bare.from_how(state.how)
-
-    @property
-    def client(self) -> VmmClient:
-        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
-
-        `MonitorError` before the start.
-        """
-        if self._client is None:
-            raise MonitorError("the monitor has not been started")
-        return self._client
+        return cls._taken_up(directory)
 
     def start(self) -> Self:
         """Starts the monitor and waits until its socket answers.
@@ -100,7 +78,8 @@ class Monitor(MonitorBase):
             self._process.settle()
         except BaseException as error:
             self.kill()
-            raise self._process.explained(error) from error
+            explained = self._process.explained(error)
+            raise explained from explained.__cause__
         self._connect()
         return self
 
@@ -166,6 +145,7 @@ class Monitor(MonitorBase):
             if self.running:
                 self._process.child.send_signal(number)
                 self._process.child.wait(seconds)
+        self._process.require_ended()
         self._process.finish()
         if self._client is not None:
             self._client.close()

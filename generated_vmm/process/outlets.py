@@ -16,7 +16,7 @@ from generated_vmm.process.pump import Feed
 from generated_vmm.process.serial import Console
 
 LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
-READING = os.O_RDONLY | os.O_NONBLOCK
+READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
 LONGEST_TAIL = 65_536
 
 
@@ -70,7 +70,10 @@ class Outlets:
 
 def tail_of(path: str) -> list[str]:
     """The last lines of a file; none of what is no file or cannot be read."""
-    with contextlib.suppress(OSError), open(os.open(path, READING), "rb") as file:
+    with (
+        contextlib.suppress(OSError),
+        open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file,
+    ):
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LONGEST_TAIL))

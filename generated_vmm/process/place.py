@@ -61,7 +61,7 @@ class Place(Protocol):
         """The fifo that leads to the guest's console."""
 
     def log_file(self) -> str | None:
-        """The file or fifo that the caller wants the log in."""
+        """The file in which the log can be read too, None for the outlet alone."""
 
     def outside(self, path: str) -> str:
         """A path as the monitor says it, on the host."""
@@ -110,6 +110,7 @@ class Bare:
     def prepare(self) -> None:
         """Makes the folder and the fifos. `MonitorStartError` when the place is taken."""
         self._make_directory()
+        require_short(self.socket_path)
         if is_running(self.directory):
             raise MonitorStartError(f"in {self.directory} a detached monitor runs: attach to it")
         self._leftovers.files.append(str(self.directory / STATE))
@@ -157,7 +158,7 @@ class Bare:
         return str(self.directory / CONSOLE_INPUT)
 
     def log_file(self) -> str | None:
-        """The file or fifo that the caller wants the log in."""
+        """The file in which the log can be read too, None for the outlet alone."""
         return _absolute(self.settings.log_path)
 
     def outside(self, path: str) -> str:

@@ -21,7 +21,7 @@ from generated_vmm.process.guard import GUARD
 from generated_vmm.process.launch import Command, Gate
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import CONSOLE_OUTPUT, LOG, Place
-from generated_vmm.process.pump import Pump
+from generated_vmm.process.pump import Feed, Pump
 from generated_vmm.process.state import State, write_state
 
 OUTPUT = os.O_RDWR | os.O_NONBLOCK  # a fifo that always has a reader, and whose writer never waits
@@ -37,6 +37,7 @@ class Process:
         self._owner = os.getpid()
         self._child: Child | None = None
         self._key: str | None = None
+        self._feeds: dict[int, Feed] = {}
         self._pump: Pump | None = None
         self._is_finished = False
 
@@ -75,6 +76,7 @@ class Process:
         words = self.place.words()
         console = str(self.place.directory / CONSOLE_OUTPUT)
         with _opened(console) as output, _opened(self.place.outlet(LOG)) as errors:
+            self._feeds = self.outlets.open(self.place)
             self._pass_gate(Gate(self._command(words), output, errors))
             self._listen()
 
@@ -102,8 +104,9 @@ class Process:
             self._key = GUARD.keep(pidfd, self.place.leftovers(), self._key)
 
     def _listen(self) -> None:
-        feeds = self.outlets.open(self.place)
-        self._pump = Pump(self.child.pidfd, feeds, self.outlets.end, f"monitor-{self.child.pid}")
+        name = f"monitor-{self.child.pid}"
+        feeds, self._feeds = self._feeds, {}
+        self._pump = Pump(self.child.pidfd, feeds, self.outlets.end, name)
 
     def settle(self) -> None:
         """Writes a monitor down that is to survive this process."""
@@ -116,6 +119,7 @@ class Process:
             self._child = state.child()
         except ProcessLookupError as error:
             raise MonitorExited(f"the monitor has ended: {error}") from error
+        self._feeds = self.outlets.open(self.place)
         self._listen()
 
     def note_vsock(self, path: str) -> None:
@@ -135,25 +139,29 @@ class Process:
         """Closes this side of a monitor that goes on. `MonitorError` when it cannot."""
         if not self.place.settings.detached:
             raise MonitorError("only a detached monitor can be let go")
+        child = self.child
         if self.is_to_end:
             self._is_finished = True
             self._close_pump()
-            LET_GO.append(self.child)
+            LET_GO.append(child)
 
     def finish(self) -> None:
         """Closes what is open and removes the files, after the process has ended."""
         if self.is_to_end:
             self._is_finished = True
             self._close_pump()
+            self.place.leftovers().remove()
             if self._key is not None:
                 GUARD.release(self._key)
             if self._child is not None:
                 self._child.close()
-            self.place.leftovers().remove()
 
     def _close_pump(self) -> None:
         if self._pump is not None:
             self._pump.close()
+        for descriptor in self._feeds:
+            os.close(descriptor)
+        self._feeds = {}
         self.outlets.end()
 
     def require_starting(self, deadline: float, last: VmmError | None) -> None:
@@ -167,12 +175,17 @@ class Process:
 
     def explained(self, error: BaseException) -> BaseException:
         """What a start has failed with, once the monitor has ended."""
-        if isinstance(error, MonitorStartError) or (
-            isinstance(error, OSError) and not isinstance(error, VmmError)
-        ):
-            code, log = self.returncode, self.last_words()
-            return MonitorStartError(str(error), returncode=code, log=log)
-        return error
+        is_of_the_system = isinstance(error, OSError) and not isinstance(error, VmmError)
+        if not isinstance(error, MonitorStartError) and not is_of_the_system:
+            return error
+        found = MonitorStartError(str(error), returncode=self.returncode, log=self.last_words())
+        found.__cause__ = error if is_of_the_system else error.__cause__
+        return found
+
+    def require_ended(self) -> None:
+        """`MonitorError` when even SIGKILL has not ended the process; its files stay."""
+        if self.is_running:
+            raise MonitorError(f"process {self.child.pid} has been killed and does not end")
 
     def has_ended_badly(self) -> bool:
         """Whether the monitor has ended by itself, other than because its guest was done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -57,17 +58,16 @@ class Pump:
         if self._pidfd in ready or self._stop in ready:
             return False
         for descriptor in ready:
-            received = os.read(descriptor, READ_BYTES)
-            if received:
-                self._feeds[descriptor](received)
-            else:
-                waiting.unregister(descriptor)  # closed by everybody who could write
+            with contextlib.suppress(BlockingIOError):  # another process reads here too
+                received = os.read(descriptor, READ_BYTES)
+                if received:
+                    self._feeds[descriptor](received)
+                else:
+                    waiting.unregister(descriptor)  # closed by everybody who could write
         return True
 
 
 def _drain(descriptor: int, feed: Feed) -> None:
-    try:
+    with contextlib.suppress(BlockingIOError):
         while received := os.read(descriptor, READ_BYTES):
             feed(received)
-    except BlockingIOError:
-        pass

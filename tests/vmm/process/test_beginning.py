@@ -71,6 +71,7 @@ def test_the_monitor_has_the_outlets_and_no_descriptor_of_the_caller(
     start: Make, folder: Path
 ) -> None:
     with (folder / "ours").open("w") as ours:
+        os.set_inheritable(ours.fileno(), True)
         descriptors = Path(f"/proc/{start().pid}/fd")
         for number, name in enumerate(("console.in", "console.out", "log")):
             assert (descriptors / str(number)).readlink().name == name
@@ -90,8 +91,9 @@ def test_environment_and_folder_are_the_ones_given(make: Make, do: Do, folder: P
 
 @pytest.mark.parametrize("name", ["no-such-monitor", "/no/such/monitor", "./no-such-monitor"])
 def test_a_missing_program_is_an_error(make: Make, do: Do, name: str) -> None:
-    with pytest.raises(MonitorStartError, match="is not there"):
+    with pytest.raises(MonitorStartError, match="is not there") as failure:
         do(make(name).start())
+    assert failure.value.__cause__ is None
 
 
 def test_a_program_that_may_not_be_executed_is_an_error(make: Make, do: Do, folder: Path) -> None:
@@ -206,8 +208,16 @@ def test_a_folder_with_a_running_monitor_is_taken(
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(make: Make, do: Do, folder: Path) -> None:
-    with pytest.raises(MonitorStartError, match="No such file"):
+    with pytest.raises(MonitorStartError, match="No such file") as failure:
         do(make(directory=folder / "missing" / "folder").start())
+    assert isinstance(failure.value.__cause__, FileNotFoundError)
+
+
+def test_a_file_in_the_place_of_a_fifo_is_left(make: Make, do: Do, folder: Path) -> None:
+    (folder / "log").write_text("mine")
+    with pytest.raises(MonitorStartError, match="log cannot be made: File exists"):
+        do(make(directory=folder).start())
+    assert [path.name for path in folder.iterdir()] == ["log"]
 
 
 @pytest.mark.parametrize("kind", [Monitor, AsyncMonitor])

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from generated_vmm import VmmClient, VmmConnectionError, VmmTimeoutError
-from generated_vmm.process import AsyncMonitor, Monitor, MonitorExited
+from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited, asynchronous
+from generated_vmm.process import monitor as blocking
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
@@ -67,6 +68,21 @@ def test_ending_twice_is_harmless(start: Make, do: Do) -> None:
     monitor = start()
     first = do(monitor.stop())
     assert do(monitor.stop()) == do(monitor.kill()) == monitor.returncode == first
+
+
+def test_a_monitor_that_no_signal_ends_is_told_and_keeps_its_files(
+    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits in the kernel for a disk that is gone."""
+    monitor = start()
+    with monkeypatch.context() as patch:
+        patch.setattr(Child, "send_signal", lambda *_: None)
+        for module in (blocking, asynchronous):
+            patch.setattr(module, "KILLING", ((signal.SIGKILL, 0.01),))
+        with pytest.raises(MonitorError, match="does not end"):
+            do(monitor.kill())
+    assert monitor.socket_path.exists()
+    assert do(monitor.kill()) == -signal.SIGKILL
 
 
 def test_nothing_is_signalled_that_has_ended(

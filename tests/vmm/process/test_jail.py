@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,37 @@ def test_a_file_is_copied_in_for_the_jailed_user_alone(folder: Path) -> None:
         assert copy.read_bytes() == b"kernel"
         assert copy.stat().st_mode & 0o777 == 0o600
         assert copy.stat().st_ino != source.stat().st_ino
+
+
+def test_holes_of_a_disk_stay_holes(folder: Path) -> None:
+    source = folder / "disk"
+    with source.open("wb") as disk:
+        disk.truncate(64 << 20)
+        disk.seek(32 << 20)
+        disk.write(b"data")
+    made = jail(folder / "jails")
+    copy = made.outside(made.copy_in(source))
+    assert copy.stat().st_size == 64 << 20
+    assert copy.stat().st_blocks * 512 < 1 << 20
+    with copy.open("rb") as disk:
+        disk.seek(32 << 20)
+        assert disk.read(5) == b"data\0"
+
+
+def test_a_copy_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source = folder / "disk"
+    source.write_bytes(b"disk")
+    made = jail(folder / "jails")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sendfile", full)
+        with pytest.raises(OSError, match="No space left"):
+            made.copy_in(source)
+    with pytest.raises(ValueError, match="regular files"):
+        made.copy_in("/dev/null", "/disk")
+    assert made.copy_in(source) == "/disk"
 
 
 def test_nothing_in_a_jail_is_overwritten(folder: Path) -> None:
