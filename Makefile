@@ -109,7 +109,7 @@ docs-serve: setup ## serve the documentation site on http://localhost:8001, rebu
 SEEDS ?= 1
 CALLS ?= 1000
 real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=... KERNEL=...
-	@$(BIN)/python -m pytest -q -n0 tests/vmm/real
+	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console

@@ -11,7 +11,7 @@ from typing import Any, Final
 from generated_vmm.testing.description import OPERATIONS, SCHEMAS, Operation, Spec
 
 WRONG: Final[tuple[object, ...]] = (
-    None, True, -1, 0, 1.5, 2**32, 2**64, 1e30, "", "nope", "\u0000", [], {}, [1], {"a": 1},
+    None, True, -1, 0, 1.5, 2**32, 2**64, 1e30, "", "no/such", "\u0000", [], {}, [1], {"a": 1},
 )  # fmt: skip
 BROKEN: Final = (
     "", "  ", "{", "[", "null", "7", '"x"', "{}x", '{"a":', "{'a':1}", '{"a":1,}', "nan", "\x00",
