@@ -61,6 +61,7 @@ memory_hotplug: activate_fails queue_event_fails queue_event_count plug_agg plug
  plug_fails unplug_agg unplug_count unplug_bytes unplug_fails unplug_discard_fails unplug_all_agg
  unplug_all_count unplug_all_fails state_agg state_count state_fails
 """
+GROUPS: Final = dict(line.split(": ", 1) for line in NAMES.strip().replace("\n ", " ").splitlines())
 # What a request is counted as, by the first segments of its path.
 COUNTED: Final = {
     "": "instance_info",
@@ -74,12 +75,10 @@ COUNTED: Final = {
 
 
 def _zeros() -> dict[str, dict[str, Any]]:
-    lines = NAMES.strip().replace("\n ", " ").splitlines()
-    groups = dict(line.split(": ") for line in lines)
     aggregate = {"min_us": 0, "max_us": 0, "sum_us": 0}
     return {
         group: {name: dict(aggregate) if name.endswith("_agg") else 0 for name in names.split()}
-        for group, names in groups.items()
+        for group, names in GROUPS.items()
     }
 
 
@@ -100,7 +99,7 @@ class Metrics:
         first = path.strip("/").partition("/")[0]
         name = COUNTED.get(first, first.replace("-", "_"))
         group = f"{method.lower()}_api_requests"
-        if group not in _zeros():
+        if group not in GROUPS:
             return
         self.count(group, f"{name}_count")
         if refused and method != "GET":

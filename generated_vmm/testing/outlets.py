@@ -79,6 +79,8 @@ class Outlets:
         refused = answer.status >= BAD_REQUEST
         self.metrics.count_request(request.method, request.path, refused=refused)
         self.metrics.count("deprecated_api", "deprecated_http_api_calls", answer.deprecated)
+        if self._log is None:
+            return
         said = (request.body or b"").decode(errors="replace")
         shown = f" with body {json.dumps(said)}" if said and request.path != "/mmds" else ""
         method = request.method.capitalize()

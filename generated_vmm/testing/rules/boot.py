@@ -19,6 +19,7 @@ from generated_vmm.testing.rules.host_files import (
 MAX_VCPUS: Final = 32
 MAX_COMMAND_LINE: Final = 2048
 MIB: Final = 1 << 20
+MAX_MEMORY_MIB: Final = 1 << 27
 MAX_HOTPLUG_BYTES: Final = 512 << 30
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
 AFTER_START: Final = "The requested operation is not supported after starting the microVM."
@@ -146,7 +147,7 @@ def start(machine: Machine) -> None:
     """Boot the guest. Raises `Fault` with what cannot be started; it can be mended and retried."""
     if not machine.has_kernel:
         raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
-    _require_addresses(machine)
+    _require_memory(machine)
     if machine.options.check_files:
         _open_serial(machine)
         _require_initrd(machine)
@@ -157,8 +158,13 @@ def start(machine: Machine) -> None:
     machine.run_guest(Phase.RUNNING)
 
 
-def _require_addresses(machine: Machine) -> None:
+def _require_memory(machine: Machine) -> None:
     """Memory to be plugged in needs addresses, which the monitor counts in 64 bits."""
+    if machine.config["machine-config"]["mem_size_mib"] > MAX_MEMORY_MIB:
+        raise Fault(
+            "Start microvm error: Invalid Memory Configuration: Cannot create mmap region: "
+            "Cannot allocate memory (os error 12)"
+        )
     hotplug = machine.config.get("memory-hotplug")
     size = 1 if hotplug is None else hotplug["total_size_mib"] * MIB % (1 << 64)
     reason = "" if 0 < size <= MAX_HOTPLUG_BYTES else "The requested resource is not available."
@@ -206,6 +212,8 @@ def pmem_fault(device: Members) -> str:
     """Why the file behind a pmem device cannot be used; empty when it can."""
     path = device["path_on_host"]
     reason = open_fault(path, os.O_RDONLY if device["read_only"] else os.O_RDWR)
+    if not reason and is_directory(path):
+        reason = "No such device (os error 19)"
     if reason:
         return f"Error accessing backing file: {reason}"
     return "Error backing file size is 0" if size_of(path) == 0 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from generated_vmm.testing.description import Json, config_member
 from generated_vmm.testing.machine import Fault, Machine, Members
 from generated_vmm.testing.rule import Call
+from generated_vmm.testing.rules.devices import place_of
 
 
 def store_as_described(machine: Machine, call: Call) -> Json:
@@ -14,12 +15,6 @@ def store_as_described(machine: Machine, call: Call) -> Json:
         return _found(machine, call)
     keep(machine, call)
     return None
-
-
-def place(device: Members, devices: list[Members], key: str) -> int:
-    """Where a device with the same id stands in the list; its end when there is none."""
-    ids = [one[key] for one in devices]
-    return ids.index(device[key]) if device[key] in ids else len(ids)
 
 
 def _shelf(machine: Machine, call: Call) -> tuple[Members, str]:
@@ -37,8 +32,8 @@ def _put(machine: Machine, call: Call) -> None:
         shelf[name] = call.body or call.content
         return
     devices = shelf.setdefault(name, [])
-    at = place(_named(call), devices, key)
-    devices[at : at + 1] = [_named(call)]
+    at = place_of(devices, key, call.resource_id)
+    devices[at : at + 1] = [{key: call.resource_id} | call.body]
 
 
 def _patch(machine: Machine, call: Call) -> None:
@@ -67,7 +62,3 @@ def _found(machine: Machine, call: Call) -> Json:
         raise Fault("Device not found")
     found: Json = known
     return found
-
-
-def _named(call: Call) -> Members:
-    return {call.operation.parameter: call.resource_id} | call.body

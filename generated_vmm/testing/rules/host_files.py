@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
+from pathlib import Path
 from typing import Final
 
 from generated_vmm.testing.machine import Fault, MonitorOptions
@@ -64,5 +64,5 @@ def system_reason(error: OSError | ValueError) -> str:
 
 
 def is_directory(path: str) -> bool:
-    """Whether reading the path as a file fails because it is a folder."""
-    return open_fault(path, os.O_WRONLY).endswith(f"(os error {errno.EISDIR})")
+    """Whether there is a folder; False for what is no path."""
+    return Path(path).is_dir()

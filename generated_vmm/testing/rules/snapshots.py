@@ -24,6 +24,7 @@ from generated_vmm.testing.rules.network import require_tap
 from generated_vmm.testing.rules.outlets import bind_vsock
 
 BYTES_PER_MIB: Final = 1 << 20
+WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
 SNAPSHOT_VERSION: Final = "v2.0.0"
 MAGIC: Final = f"generated_vmm simulated snapshot {SNAPSHOT_VERSION}\n".encode()
 NOT_SAVED: Final = "Create snapshot error: Cannot perform open on the {} backing file: {}"
@@ -142,7 +143,8 @@ def _read_state(path: str) -> Members:
     if reason:
         raise Fault(f"{NO_STATE}Failed to open snapshot file: {reason}")
     try:
-        state = Path(path).read_bytes()
+        # A pipe or a device might never end.
+        state = b"" if Path(path).exists() and not Path(path).is_file() else Path(path).read_bytes()
         if not state.startswith(MAGIC):
             raise ValueError("Invalid magic value")
         config = fill("FullVmConfiguration", json.loads(state.removeprefix(MAGIC)))
@@ -156,8 +158,8 @@ def _read_state(path: str) -> Members:
 
 def _write(path: str, what: str, content: bytes, *, size: int | None = None) -> None:
     try:
-        with Path(path).open("wb") as file:
+        with open(os.open(path, WRITTEN, 0o644), "wb") as file:
             file.write(content)
-            os.truncate(file.fileno(), len(content) if size is None else size)
+            file.truncate(size)
     except (OSError, ValueError) as error:
         raise Fault(NOT_SAVED.format(what, system_reason(error))) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from generated_vmm.testing.description import Json
@@ -86,3 +88,19 @@ def test_a_missing_file_cannot_be_plugged_in(plugged: Caller, kernel: str) -> No
     boot(plugged, kernel, "drives")
     body = body_of("drives", "more") | {"path_on_host": "/no/such/file"}
     assert "No such file or directory" in plugged("PUT", "/drives/more", body).fault
+
+
+@pytest.mark.parametrize("kind", ["drives", "pmem"])
+def test_no_root_device_is_plugged_in(plugged: Caller, kernel: str, kind: str) -> None:
+    boot(plugged, kernel, "network-interfaces")
+    reply = plugged("PUT", f"/{kind}/more", body_of(kind, "more", root=True))
+    assert (reply.status, "root" in reply.fault) == (400, True)
+
+
+def test_an_empty_file_is_no_pmem_device(plugged: Caller, kernel: str, folder: Path) -> None:
+    boot(plugged, kernel, "drives")
+    (folder / "empty").touch()
+    body = {"id": "more", "path_on_host": str(folder / "empty")}
+    assert plugged("PUT", "/pmem/more", body).fault == (
+        "Pmem config error: Unable to create the virtio-pmem device: Error backing file size is 0"
+    )

@@ -167,3 +167,50 @@ class TestPmem:
         assert isinstance(listed, list)
         limiters = [device["rate_limiter"] for device in listed if isinstance(device, dict)]
         assert limiters == [None, None]
+
+
+class TestReplacedInterface:
+    """PUT of a known interface takes the old one away first."""
+
+    @pytest.fixture(autouse=True)
+    def _two(self, call: Caller) -> None:
+        for name in ("a", "b"):
+            body = {"iface_id": name, "host_dev_name": f"tap_{name}"}
+            call.accepted("PUT", f"/network-interfaces/{name}", body)
+
+    def ids(self, call: Caller) -> list[object]:
+        listed = shown(call, "network-interfaces")
+        assert isinstance(listed, list)
+        return [one["iface_id"] for one in listed if isinstance(one, dict)]
+
+    def test_an_accepted_one_moves_to_the_end(self, call: Caller) -> None:
+        body = {"iface_id": "a", "host_dev_name": "tap_a"}
+        call.accepted("PUT", "/network-interfaces/a", body)
+        assert self.ids(call) == ["b", "a"]
+
+    def test_a_refused_one_is_gone(self, call: Caller) -> None:
+        body = {"iface_id": "a", "host_dev_name": "tap_b"}
+        assert "Device or resource busy" in call("PUT", "/network-interfaces/a", body).fault
+        assert self.ids(call) == ["b"]
+
+    @pytest.mark.parametrize("name", ["sixteen_letters_", "lo", "a/b"])
+    def test_a_name_that_is_no_tap_device_is_refused(self, call: Caller, name: str) -> None:
+        body = {"iface_id": "c", "host_dev_name": name}
+        assert "Open tap device failed: " in call("PUT", "/network-interfaces/c", body).fault
+
+    def test_an_unnamed_one_gets_a_name(self, call: Caller) -> None:
+        call.accepted("PUT", "/network-interfaces/c", {"iface_id": "c", "host_dev_name": ""})
+        listed = shown(call, "network-interfaces")
+        assert isinstance(listed, list)
+        assert isinstance(listed[-1], dict)
+        assert str(listed[-1]["host_dev_name"]).startswith("tap")
+
+
+def test_there_is_one_root_device_over_drives_and_pmem(call: Caller, disk: str) -> None:
+    root = {"id": "p", "path_on_host": disk, "root_device": True}
+    drive = {"drive_id": "d", "is_root_device": True}
+    call.accepted("PUT", "/pmem/p", root)
+    assert "root device defined as a pmem device" in call("PUT", "/drives/d", drive).fault
+    call.accepted("PUT", "/pmem/p", root | {"root_device": False})
+    call.accepted("PUT", "/drives/d", drive | {"path_on_host": disk})
+    assert "root device defined as a block device" in call("PUT", "/pmem/p", root).fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,40 @@ def test_entropy_shows_its_limiter(call: Caller) -> None:
     bucket = {"size": 1, "one_time_burst": None, "refill_time": 1}
     call.accepted("PUT", "/entropy", {"rate_limiter": {"bandwidth": bucket}})
     assert call.get("/vm/config")["entropy"] == {"rate_limiter": {"bandwidth": bucket, "ops": None}}
+
+
+def test_the_console_goes_to_the_serial_file(
+    call: Caller, start: Callable[[], None], folder: Path
+) -> None:
+    call.accepted("PUT", "/serial", {"serial_out_path": str(folder / "serial")})
+    start()
+    assert (folder / "serial").read_text().startswith("guest is up\n")
+
+
+def test_a_serial_file_without_its_folder_stops_the_start(call: Caller, kernel: str) -> None:
+    call.accepted("PUT", "/serial", {"serial_out_path": "/no/such/folder/serial"})
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    assert call("PUT", "/actions", {"action_type": "InstanceStart"}).fault == (
+        "Start microvm error: Failed to create device manager: "
+        "Error with EventFd: No such file or directory (os error 2)"
+    )
+
+
+def test_the_log_has_what_its_level_lets_through(call: Caller, folder: Path) -> None:
+    settings = {"log_path": str(folder / "log"), "level": "Error", "show_level": True}
+    call.accepted("PUT", "/logger", settings)
+    call.accepted("PUT", "/entropy", {})
+    assert (folder / "log").read_text() == ""
+    refused = call("GET", "/nope").fault
+    call.accepted("PUT", "/logger", {"level": "Info", "show_log_origin": True})
+    error, *more = (folder / "log").read_text().splitlines()
+    assert error.endswith(
+        f"[anonymous-instance:fc_api:ERROR] Received Error. Status code: 400. Message: {refused}"
+    )
+    assert ":fc_api:INFO:" in more[-1]
+
+
+def test_a_module_narrows_the_log(call: Caller, folder: Path) -> None:
+    call.accepted("PUT", "/logger", {"log_path": str(folder / "log"), "module": "vmm::devices"})
+    call.accepted("PUT", "/entropy", {})
+    assert (folder / "log").read_text() == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,22 @@ def test_a_load_names_one_memory(call: Caller, body: dict[str, object], reason: 
     assert call("PUT", "/snapshot/load", {"snapshot_path": "s"} | body).fault == (
         f"An error occurred when deserializing the json body of a request: {reason}."
     )
+
+
+def test_a_memory_file_that_is_too_small_cannot_be_loaded(
+    saved: dict[str, str], fresh: SimulatedMonitor
+) -> None:
+    os.truncate(saved["mem_file_path"], 1 << 20)
+    fault = Caller(fresh.socket_path)("PUT", "/snapshot/load", load(saved)).fault
+    assert fault.endswith("Total sum of memory regions exceeds largest possible file offset")
+    assert fresh.exit_code == 1
+
+
+@pytest.mark.parametrize("what", ["snapshot_path", "mem_file_path"])
+def test_a_pipe_blocks_nobody(
+    paused: Caller, files: dict[str, str], fresh: SimulatedMonitor, folder: Path, what: str
+) -> None:
+    os.mkfifo(folder / "pipe")
+    named = files | {what: str(folder / "pipe")}
+    assert paused("PUT", "/snapshot/create", named).status == 400
+    assert Caller(fresh.socket_path)("PUT", "/snapshot/load", load(named)).status == 400
