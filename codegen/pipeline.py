@@ -135,10 +135,18 @@ def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[st
     for path, method, operation in without_member(run.document, used):
         function = operations[plain(operation["operationId"])]
         yield lines_to_write(path, method, operation, function)
-    before = [described(project, path) for path in project.descriptions()[:1] if path != spec]
     models = Path("models", "__init__.py")
     gone = defined(project.package / models) - defined(run.folder / PACKAGE / models)
-    yield from report(before[0] if before else None, run.document, gone)
+    yield from report(_committed(project, spec), run.document, gone)
+
+
+def _committed(project: Project, spec: Path) -> Document | None:
+    """The description so far; None when it is the one to import, or is none that can be read."""
+    try:
+        path = project.description()
+        return None if path == spec else described(project, path)
+    except Unusable:
+        return None
 
 
 def install(run: Run, project: Project) -> None:

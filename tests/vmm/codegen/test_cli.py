@@ -99,6 +99,15 @@ def test_a_new_operation_is_told_with_the_lines_to_write(
     assert "| `getClock`" not in page
 
 
+def test_a_description_that_is_broken_can_be_replaced(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codegen.__main__.make", make)
+    (found,) = (project / "openapi").glob("firecracker-*")
+    found.write_text("broken", encoding="utf-8")
+    assert main(["--spec", str(write(release_1_17(), tmp_path))], root=project) == 0
+
+
 def test_an_older_release_says_what_the_client_loses(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
