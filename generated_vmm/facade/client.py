@@ -68,7 +68,7 @@ class VmmClient(MonitorApi):
 
     def close(self) -> None:
         """Closes the connection, also for clients made with `with_options`; no call works after."""
-        self._sender.channel.close()
+        self._sender.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
         """The same client with another timeout in seconds; both use the one connection."""

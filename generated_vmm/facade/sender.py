@@ -22,6 +22,13 @@ class Sender:
             raise self.settings.error_of(operation, failed) from failed.__cause__
         return self.settings.value_of(operation, answer)
 
+    def close(self) -> None:
+        """Ends the way to the monitor; raises a `VmmError` when a given transport fails in it."""
+        try:
+            self.channel.close()
+        except CallFailed as failed:
+            raise self.settings.error_at_close(failed) from failed.__cause__
+
 
 class Resource:
     """A part of the microVM as a client shows it."""

@@ -83,6 +83,10 @@ class CallSettings:
             error.permanent = failed.permanent
         return error
 
+    def error_at_close(self, failed: CallFailed) -> VmmError:
+        """The error that says why the way to the monitor was not closed as it should be."""
+        return failed.kind(f"closing the way to {self.socket_path}: {failed.reason}")
+
     def _message(self, operation: Operation[object], what: str) -> str:
         return f"{operation} on {self.socket_path}: {what}"
 

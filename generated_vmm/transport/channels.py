@@ -20,7 +20,7 @@ class Channel(Protocol):
         """The answer to the operation within so many seconds; raises `CallFailed`."""
 
     def close(self) -> None:
-        """Ends the way; later calls are refused."""
+        """Ends the way; later calls are refused. Raises `CallFailed`."""
 
 
 @runtime_checkable
@@ -31,7 +31,7 @@ class AsyncChannel(Protocol):
         """The answer to the operation within so many seconds; raises `CallFailed`."""
 
     async def close(self) -> None:
-        """Ends the way; later calls are refused."""
+        """Ends the way; later calls are refused. Raises `CallFailed`."""
 
 
 def channel_to(

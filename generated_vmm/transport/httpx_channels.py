@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -12,8 +14,6 @@ from generated_vmm.errors import VmmError
 from generated_vmm.operation import Operation
 from generated_vmm.transport.failure import CallFailed, closed, late, lost, unreachable, unreadable
 from generated_vmm.transport.wire import deadline_after, request_head
-
-SAID_ALREADY = (CallFailed, VmmError)  # the second by a transport that is made for our clients
 
 
 class HttpxChannel:
@@ -32,9 +32,10 @@ class HttpxChannel:
         """The answer to the operation; see `UnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        request = request_for(operation, seconds)
+        request_head(operation.method, operation.path)  # ValueError as for a socket of ours
         body = _Body(self._max_answer_bytes, deadline_after(seconds))
-        try:
+        with failures_of_a_transport():
+            request = request_for(operation, seconds)
             response = self._transport.handle_request(request)
             try:
                 for part in response.iter_bytes():
@@ -42,15 +43,12 @@ class HttpxChannel:
             finally:
                 response.close()
             return body.of(response)
-        except SAID_ALREADY:
-            raise
-        except Exception as error:
-            raise failure_of(error) from error
 
     def close(self) -> None:
         """Closes the transport; later calls are refused."""
         self._closed = True
-        self._transport.close()
+        with failures_of_a_transport():
+            self._transport.close()
 
 
 class AsyncHttpxChannel:
@@ -65,9 +63,10 @@ class AsyncHttpxChannel:
         """The answer to the operation; see `AsyncUnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        request = request_for(operation, seconds)
+        request_head(operation.method, operation.path)  # ValueError as for a socket of ours
         body = _Body(self._max_answer_bytes, deadline_after(seconds))
-        try:
+        with failures_of_a_transport():
+            request = request_for(operation, seconds)
             async with asyncio.timeout(seconds):
                 response = await self._transport.handle_async_request(request)
                 try:
@@ -76,15 +75,12 @@ class AsyncHttpxChannel:
                 finally:
                     await response.aclose()
                 return body.of(response)
-        except SAID_ALREADY:
-            raise
-        except Exception as error:
-            raise failure_of(error) from error
 
     async def close(self) -> None:
         """Closes the transport; later calls are refused."""
         self._closed = True
-        await self._transport.aclose()
+        with failures_of_a_transport():
+            await self._transport.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +117,7 @@ class _Body:
 
 
 def request_for(operation: Operation[object], seconds: float | None) -> httpx.Request:
-    """The operation as httpx has it; ValueError for one that cannot be asked for."""
-    request_head(operation.method, operation.path)
+    """The operation as httpx has it."""
     headers = {"Host": "localhost"}
     if operation.body:
         headers["Content-Type"] = "application/json"
@@ -134,6 +129,17 @@ def request_for(operation: Operation[object], seconds: float | None) -> httpx.Re
         content=operation.body or None,
         extensions={"timeout": timeout},
     )
+
+
+@contextmanager
+def failures_of_a_transport() -> Iterator[None]:
+    """Whatever a transport raises in this block is a `CallFailed`, with it as the cause."""
+    try:
+        yield
+    except (CallFailed, VmmError):  # the second by a transport that is made for our clients
+        raise
+    except Exception as error:
+        raise failure_of(error) from error
 
 
 def failure_of(error: Exception) -> CallFailed:

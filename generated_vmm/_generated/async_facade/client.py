@@ -71,7 +71,7 @@ class AsyncVmmClient(AsyncMonitorApi):
 
     async def close(self) -> None:
         """Closes the connection, also for clients made with `with_options`; no call works after."""
-        await self._sender.channel.close()
+        await self._sender.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
         """The same client with another timeout in seconds; both use the one connection."""

@@ -25,6 +25,13 @@ class AsyncSender:
             raise self.settings.error_of(operation, failed) from failed.__cause__
         return self.settings.value_of(operation, answer)
 
+    async def close(self) -> None:
+        """Ends the way to the monitor; raises a `VmmError` when a given transport fails in it."""
+        try:
+            await self.channel.close()
+        except CallFailed as failed:
+            raise self.settings.error_at_close(failed) from failed.__cause__
+
 
 class AsyncResource:
     """A part of the microVM as a client shows it."""

@@ -177,6 +177,37 @@ def test_a_closed_client_refuses_calls_through_any_transport(
         result_of(lambda: vm.pause())
 
 
+def test_a_path_that_httpx_refuses_is_an_error_of_ours(
+    client: Callable[[httpx.MockTransport], Any],
+) -> None:
+    vm = client(httpx.MockTransport(lambda _: httpx.Response(204)))
+    with pytest.raises(VmmProtocolError, match="raised InvalidURL: URL too long"):
+        result_of(lambda: vm.send(Operation("own", "GET", "/" + "x" * 70_000, None, bytes)))
+
+
+class Unclosable(httpx.MockTransport):
+    """A transport that fails at its end."""
+
+    def close(self) -> None:
+        raise httpx.CloseError("torn")
+
+    async def aclose(self) -> None:
+        raise httpx.CloseError("torn")
+
+
+def test_a_transport_that_fails_to_close_is_an_error_of_ours(
+    client: Callable[[httpx.MockTransport], Any],
+) -> None:
+    vm = client(Unclosable(lambda _: httpx.Response(204)))
+    with pytest.raises(
+        VmmConnectionError, match=r"^closing the way to /run/vm\.sock: torn$"
+    ) as caught:
+        result_of(lambda: vm.close())
+    assert caught.value.operation is None
+    with pytest.raises(VmmConnectionError, match="the client is closed"):
+        result_of(lambda: vm.pause())
+
+
 def test_httpx_own_transport_keeps_its_connection(serve: Serve, socket_path: Path) -> None:
     server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
     transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
