@@ -22,7 +22,7 @@ from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import Shared
-from fastapi_oidc.provider import HTTPOptions, Provider
+from fastapi_oidc.provider import HTTPOptions, Provider, Registration
 from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookie_keeper import CookieKeeper
@@ -163,18 +163,20 @@ def provider_of(
         )
     return Provider(
         settings.issuer,
-        client_id=settings.client_id,
-        client_secret=revealed(settings.client_secret),
-        authentication=settings.authentication(),
-        algorithms=settings.algorithms(),
+        Registration(
+            client_id=settings.client_id,
+            client_secret=revealed(settings.client_secret),
+            authentication=settings.authentication(),
+            algorithms=settings.algorithms(),
+            userinfo_algorithms=settings.userinfo_algorithms(),
+            assertion_audience=settings.client_assertion_audience,
+        ),
         clock=clock,
-        assertion_audience=settings.client_assertion_audience,
         allow_insecure_http=settings.allow_insecure_http,
         timeout=settings.provider_timeout,
         transport=transport,
         http=options,
         tenants=settings.tenants(),
-        userinfo_algorithms=settings.userinfo_algorithms(),
     )
 
 

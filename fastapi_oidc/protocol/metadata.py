@@ -60,10 +60,8 @@ class ProviderMetadata:
         provider.metadata_invalid.
         """
         is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
-        source = _Document(document, allow_insecure_http=is_insecure)
+        source = _Document(document, allow_insecure_http=is_insecure, mutual_tls=mutual_tls)
         source.require_issuer(issuer if tenants is None else tenants.template)
-        if mutual_tls:
-            source.prefer_mutual_tls()
         return cls(
             issuer=issuer,
             authorization_endpoint=source.required_url("authorization_endpoint"),
@@ -112,12 +110,14 @@ def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
 class _Document:
     """Typed access to the members of one discovery document."""
 
-    def __init__(self, document: object, *, allow_insecure_http: bool) -> None:
+    def __init__(self, document: object, *, allow_insecure_http: bool, mutual_tls: bool) -> None:
         if not isinstance(document, dict):
             raise ProviderError(
                 Code.PROVIDER_METADATA_INVALID, "the discovery document is not a JSON object"
             )
         self._members: dict[object, object] = document
+        if mutual_tls:
+            self._prefer_aliases()
         self._allow_insecure_http = allow_insecure_http
         self.ignored: list[str] = []
 
@@ -130,7 +130,7 @@ class _Document:
                 explanation += "; allowed_tenants accepts the tenants it stands for"
             raise ProviderError(Code.PROVIDER_ISSUER_MISMATCH, explanation)
 
-    def prefer_mutual_tls(self) -> None:
+    def _prefer_aliases(self) -> None:
         """`mtls_endpoint_aliases` replace the endpoints that this client asks (RFC 8705 5)."""
         aliases = self._members.get("mtls_endpoint_aliases")
         if isinstance(aliases, dict):

@@ -4,5 +4,14 @@ from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.keys import Undecided, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
+from fastapi_oidc.provider.registration import Registration
 
-__all__ = ["LONGEST_EXCHANGE", "HTTPOptions", "Provider", "Undecided", "VerifiedToken", "deadline"]
+__all__ = [
+    "LONGEST_EXCHANGE",
+    "HTTPOptions",
+    "Provider",
+    "Registration",
+    "Undecided",
+    "VerifiedToken",
+    "deadline",
+]

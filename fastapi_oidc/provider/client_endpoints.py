@@ -5,19 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
-from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
+from fastapi_oidc.protocol.client_auth import AssertionTimes
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
-
-AssertionAudience = Literal["issuer", "token_endpoint"]
+from fastapi_oidc.provider.registration import Registration
 
 _SECRET_PARAMETERS: Final = frozenset(
     {
@@ -31,20 +30,8 @@ _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 class ClientEndpoints:
     """Token endpoint, pushed authorization requests, revocation: each call is sent once."""
 
-    def __init__(
-        self,
-        http: HTTPClient,
-        authentication: ClientAuthentication,
-        clock: Clock,
-        *,
-        assertion_audience: AssertionAudience,
-        client_secret: str | None,
-    ) -> None:
-        self._http = http
-        self._authentication = authentication
-        self._clock = clock
-        self._assertion_audience = assertion_audience
-        self._client_secret = client_secret
+    def __init__(self, http: HTTPClient, registration: Registration, clock: Clock) -> None:
+        self._http, self._registration, self._clock = http, registration, clock
 
     async def tokens(
         self,
@@ -83,10 +70,10 @@ class ClientEndpoints:
         patience: float | None = None,
     ) -> Answer:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        authenticated = self._authentication.apply(
+        authenticated = self._registration.authentication.apply(
             dict(form),
             assertion=AssertionTimes(now=self._clock.now(), jti=secrets.token_urlsafe(24)),
-            audience=audiences[self._assertion_audience],
+            audience=audiences[self._registration.assertion_audience],
         )
         answer = await self._http.post(
             endpoint,
@@ -101,7 +88,7 @@ class ClientEndpoints:
     def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
         """What must not come back in the OP's words about a request."""
         sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
-        return (*sent, self._client_secret or "")
+        return (*sent, self._registration.client_secret or "")
 
 
 def _required(endpoint: str | None, purpose: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 import httpx
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.error_text import without
+from fastapi_oidc.protocol.error_text import cleaned, without
 from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.cause import cause_of
 from fastapi_oidc.provider.deadline import deadline
@@ -148,7 +148,11 @@ class HTTPClient:
         """The pooled client; a new one when the event loop changed, as between two tests."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client, self._loop = self._new_client(), loop
+            try:
+                self._client, self._loop = self._new_client(), loop
+            except (ValueError, ImportError) as error:
+                explanation = f"the proxy cannot be used: {cleaned(str(error))}"
+                raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
         return self._client
 
     def _new_client(self) -> httpx.AsyncClient:

@@ -16,6 +16,7 @@ from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.registration import Registration
 
 Sender: TypeAlias = Literal["provider", "anybody"]
 """Who handed a token over: the provider in an answer to us, or whoever can reach a public route."""
@@ -47,20 +48,16 @@ class TokenVerifier:
         http: HTTPClient,
         metadata: Document[ProviderMetadata],
         clock: Clock,
+        registration: Registration,
         *,
-        algorithms: frozenset[str],
-        client_secret: str | None,
         patience: float = STALE_PATIENCE,
     ) -> None:
-        self._http = http
-        self._metadata = metadata
-        self._algorithms = algorithms
-        self._client_secret = client_secret
+        self._http, self._metadata, self._registration = http, metadata, registration
         self._keys = Document("keys", self._fetch, clock, patience=patience)
 
     async def prepare(self) -> None:
         """Keys are at hand afterwards; raises ProviderError when there have never been any."""
-        if _need_keys(self._algorithms):
+        if _need_keys(self._registration.algorithms):
             await self._keys.get()
 
     async def verify(
@@ -78,11 +75,12 @@ class TokenVerifier:
         replaced under the same name too. Raises ProtocolViolation (`jws` codes), Undecided, or the
         ProviderError of keys that cannot be had.
         """
-        jws, pinned = CompactJWS.parse(token), algorithms or self._algorithms
+        secret = self._registration.client_secret
+        jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
 
         def verified(keys: JsonWebKeySet) -> VerifiedToken:
             claims = verified_claims(
-                jws, keys, algorithms=pinned, client_secret=self._client_secret, setting=setting
+                jws, keys, algorithms=pinned, client_secret=secret, setting=setting
             )
             return VerifiedToken(jws.typ, jws.algorithm, claims)
 

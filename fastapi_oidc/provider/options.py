@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
+_PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
 File: TypeAlias = str | os.PathLike[str]
 
 
@@ -38,6 +39,14 @@ class HTTPOptions:
     def shows_certificate(self) -> bool:
         """Whether the endpoints for clients with a certificate are the ones to ask."""
         return self.mutual_tls or self.client_certificate_file is not None
+
+    def __post_init__(self) -> None:
+        """Refuses a proxy that is none (ConfigurationError, configuration.invalid)."""
+        if self.proxy is not None and not self.proxy.startswith(_PROXY_SCHEMES):
+            schemes = ", ".join(_PROXY_SCHEMES)
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID, f"proxy is a URL that begins with {schemes}"
+            )
 
     def verification(self) -> ssl.SSLContext | bool:
         """What httpx takes as `verify`.

@@ -12,7 +12,6 @@ import httpx
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
-from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
 from fastapi_oidc.protocol.tenants import Tenants
@@ -22,12 +21,13 @@ from fastapi_oidc.protocol.token import (
     refresh_token_grant,
 )
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
-from fastapi_oidc.provider.client_endpoints import AssertionAudience, ClientEndpoints
+from fastapi_oidc.provider.client_endpoints import ClientEndpoints
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
+from fastapi_oidc.provider.registration import Registration
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
@@ -47,29 +47,20 @@ class Provider:
     def __init__(
         self,
         issuer: str,
+        registration: Registration,
         *,
-        client_id: str,
-        client_secret: str | None,
-        authentication: ClientAuthentication,
-        algorithms: frozenset[str],
         clock: Clock,
-        assertion_audience: AssertionAudience = "issuer",
         allow_insecure_http: bool = False,
         timeout: float = 10.0,
         max_answer_bytes: int = 1_000_000,
         transport: httpx.AsyncBaseTransport | None = None,
         http: HTTPOptions | None = None,
         tenants: Tenants | None = None,
-        userinfo_algorithms: frozenset[str] | None = None,
     ) -> None:
-        self._issuer = issuer
-        self._client_id = client_id
+        self._issuer, self._registration, self._tenants = issuer, registration, tenants
         self._allow_insecure_http = allow_insecure_http
         self._mutual_tls = http is not None and http.shows_certificate
-        self._tenants = tenants
-        self._userinfo_algorithms = userinfo_algorithms or algorithms
-        self._timeout = timeout
-        self._clock = clock
+        self._timeout, self._clock = timeout, clock
         self._http = HTTPClient(
             timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, options=http
         )
@@ -77,20 +68,9 @@ class Provider:
         patience = min(STALE_PATIENCE, timeout / 4)
         self._metadata = Document("metadata", self._fetch_metadata, clock, patience=patience)
         self._verifier = TokenVerifier(
-            self._http,
-            self._metadata,
-            clock,
-            algorithms=algorithms,
-            client_secret=client_secret,
-            patience=patience,
+            self._http, self._metadata, clock, registration, patience=patience
         )
-        self._endpoints = ClientEndpoints(
-            self._http,
-            authentication,
-            clock,
-            assertion_audience=assertion_audience,
-            client_secret=client_secret,
-        )
+        self._endpoints = ClientEndpoints(self._http, registration, clock)
 
     async def metadata(self) -> ProviderMetadata:
         """The discovery document, fetched when there is none younger than an hour.
@@ -187,14 +167,14 @@ class Provider:
             return accept_userinfo(answer.document(), sub=sub)
         token = await self._verifier.verify(
             answer.text(),
-            algorithms=self._userinfo_algorithms,
+            algorithms=self._registration.userinfo_algorithms,
             setting="userinfo_signing_algorithms",
         )
         return accept_signed_userinfo(
             token.claims,
             sub=sub,
             issuer=self._issuer,
-            client_id=self._client_id,
+            client_id=self._registration.client_id,
             at=self._clock.instant(),
             tenants=self._tenants,
         )

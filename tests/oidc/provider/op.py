@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, ClientSecretBasic
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import Provider, Registration
 
 ISSUER = "https://op.test/tenant/"
 NOW = 1_800_000_000
@@ -92,13 +92,15 @@ class OP:
     ) -> Provider:
         return Provider(
             ISSUER,
-            client_id="console",
-            client_secret="s" * 32,
-            authentication=authentication or ClientSecretBasic("console", "s" * 32),
-            algorithms=frozenset(algorithms),
+            Registration(
+                client_id="console",
+                client_secret="s" * 32,
+                authentication=authentication or ClientSecretBasic("console", "s" * 32),
+                algorithms=frozenset(algorithms),
+                userinfo_algorithms=frozenset(userinfo_algorithms) if userinfo_algorithms else None,
+                assertion_audience=assertion_audience,
+            ),
             clock=Clock(read=lambda: self.now),
-            assertion_audience=assertion_audience,
             allow_insecure_http=allow_insecure_http,
-            userinfo_algorithms=frozenset(userinfo_algorithms) if userinfo_algorithms else None,
             transport=httpx.MockTransport(self.respond),
         )

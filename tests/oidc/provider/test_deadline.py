@@ -10,7 +10,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import NoSecret
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import Provider, Registration
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
 
 
@@ -22,10 +22,12 @@ async def test_three_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
     op.publish([SigningKey("old")])
     provider = Provider(
         ISSUER,
-        client_id="console",
-        client_secret=None,
-        authentication=NoSecret("console"),
-        algorithms=frozenset({"EdDSA"}),
+        Registration(
+            client_id="console",
+            client_secret=None,
+            authentication=NoSecret("console"),
+            algorithms=frozenset({"EdDSA"}),
+        ),
         clock=Clock(),
         timeout=0.25,
         transport=httpx.MockTransport(slow),

@@ -81,6 +81,21 @@ def test_a_file_that_cannot_be_used_is_a_fault_of_the_configuration(
     assert caught.value.code is Code.CONFIGURATION_KEY_UNUSABLE
 
 
+@pytest.mark.parametrize("proxy", ["", "proxy:3128", "ftp://proxy"])
+def test_a_proxy_that_is_none_is_a_fault_of_the_configuration(proxy: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        HTTPOptions(proxy=proxy)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+
+
+async def test_a_proxy_of_the_host_that_is_none_is_an_error_of_the_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "ftp://proxy")
+    error = await failure_of("http://op.test/keys", HTTPOptions())
+    assert error.explanation.startswith("the proxy cannot be used: ")
+
+
 def test_no_secret_of_the_options_shows() -> None:
     options = HTTPOptions(client_certificate_password="s3cret", proxy="http://u:s3cret@proxy")
     assert "s3cret" not in repr(options)
