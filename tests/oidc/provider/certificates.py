@@ -26,6 +26,19 @@ from cryptography.x509.oid import NameOID
 
 from tests.oidc.provider.sockets import Script, Server
 
+# Python 3.13 believes no authority that does not say what its key is for (RFC 5280 4.2.1.3).
+ISSUES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Authority:
     """Issues certificates into `folder`; `file` is its own."""
@@ -37,7 +50,7 @@ class Authority:
         basic = x509.BasicConstraints(ca=True, path_length=None)
         certificate = self._builder(self._name, self._key).add_extension(basic, critical=True)
         self.file = folder / f"{name}.pem"
-        signed = certificate.sign(self._key, SHA256())
+        signed = certificate.add_extension(ISSUES, critical=True).sign(self._key, SHA256())
         self.file.write_bytes(signed.public_bytes(Encoding.PEM))
 
     def issue(self, name: str) -> Path:
