@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import httpx
@@ -17,10 +16,7 @@ from fastapi_oidc import (
     MemorySessionStore,
     OIDCMiddleware,
     OIDCSession,
-    OIDCSettings,
-    require_auth,
 )
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
 from tests.oidc.world import BASE_URL, make_world
 
 
@@ -193,79 +189,8 @@ async def test_a_route_that_is_not_mounted_is_named() -> None:
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.route_missing")
 
 
-def two_providers() -> tuple[FastAPI, list[DevProvider]]:
-    """One app with two instances; the second provider's only user is carol."""
-    app = FastAPI()
-    providers = []
-    for name, user in (("staff", "alice"), ("partners", "carol")):
-        secret = secrets.token_urlsafe(32)
-        client = DevClient(
-            client_id="app",
-            client_secret=secret,
-            redirect_uris=[f"{BASE_URL}/{name}/callback"],
-        )
-        op = DevProvider(users=[DevUser(user)], clients=[client], issuer=f"https://{name}.op.test")
-        settings = OIDCSettings(
-            name=name,
-            issuer=op.issuer,
-            client_id="app",
-            client_secret=secret,
-            cookie_secret=secrets.token_urlsafe(32),
-            base_url=BASE_URL,
-        )
-        oidc = OIDC(settings, transport=httpx.ASGITransport(op.app))
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.include_router(oidc.router, prefix=f"/{name}")
-        app.get(f"/{name}/me")(_who(oidc))
-        providers.append(op)
-
-    @app.get("/unclear")
-    async def unclear(_session: Annotated[Any, Depends(require_auth)]) -> None: ...
-
-    return app, providers
-
-
 def _who(oidc: OIDC[Any, Any]) -> Any:
     async def who(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
         return session.sub
 
     return who
-
-
-async def test_two_instances_do_not_see_each_other() -> None:
-    app, providers = two_providers()
-    transport = httpx.ASGITransport(app)
-    mounts = {op.issuer: httpx.ASGITransport(op.app) for op in providers}
-    async with httpx.AsyncClient(
-        transport=transport, base_url=BASE_URL, mounts=mounts, follow_redirects=True
-    ) as browser:
-        await sign_in(browser, "/staff/login?return_to=/staff/me", user="alice")
-        assert (await browser.get("/staff/me")).json() == "alice"
-        assert (await browser.get("/partners/me")).status_code == 401
-
-        await sign_in(browser, "/partners/login?return_to=/partners/me", user="carol")
-        assert (await browser.get("/partners/me")).json() == "carol"
-
-        await browser.post("/staff/logout", data={"local": "1"})
-        assert (await browser.get("/staff/me")).status_code == 401
-        assert (await browser.get("/partners/me")).json() == "carol"
-
-
-async def test_a_transaction_of_one_instance_is_none_of_the_other() -> None:
-    app, providers = two_providers()
-    mounts = {op.issuer: httpx.ASGITransport(op.app) for op in providers}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url=BASE_URL, mounts=mounts
-    ) as browser:
-        begun = await browser.get("/staff/login")
-        url = begun.headers["location"] + "&login_hint=alice"
-        callback = (await browser.get(url)).headers["location"]
-        answer = await browser.get(callback.replace("/staff/", "/partners/"))
-        assert answer.json()["code"] == "authorization.transaction_missing"
-
-
-async def test_the_module_level_dependency_asks_which_instance() -> None:
-    app, _ = two_providers()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL) as browser:
-        answer = await browser.get("/unclear")
-    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")

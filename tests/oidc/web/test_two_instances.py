@@ -20,6 +20,7 @@ from fastapi_oidc import (
     OIDCSession,
     OIDCSettings,
     SessionError,
+    require_auth,
 )
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
 from tests.oidc.world import BASE_URL
@@ -84,6 +85,9 @@ def _add_instance(world: TwoProviders, name: str, user: str) -> None:
 
 def _mount_pages(world: TwoProviders) -> None:
     staff, partners = world.instances["staff"], world.instances["partners"]
+
+    @world.app.get("/unclear")
+    async def unclear(_session: OIDCSession[Any] = Depends(require_auth)) -> None: ...
 
     @world.app.get("/both")
     async def both(
@@ -161,3 +165,34 @@ async def test_a_refused_callback_is_answered_by_its_instance(order: Sequence[st
         page = await browser.get("/staff/callback?state=x&code=y", headers=NAVIGATION)
     assert page.status_code == 400
     assert "/staff/login" in page.text
+
+
+async def test_two_instances_do_not_see_each_other() -> None:
+    world = two_providers(("staff", "partners"))
+    async with world.browser() as browser:
+        await sign_in(browser, "/staff/login?return_to=/staff-page", user="alice")
+        assert (await browser.get("/staff-page")).json() == "alice"
+        assert (await browser.get("/partners-page")).status_code == 401
+
+        await sign_in(browser, "/partners/login?return_to=/partners-page", user="carol")
+        assert (await browser.get("/partners-page")).json() == "carol"
+
+        await browser.post("/staff/logout", data={"local": "1"})
+        assert (await browser.get("/staff-page")).status_code == 401
+        assert (await browser.get("/partners-page")).json() == "carol"
+
+
+async def test_a_transaction_of_one_instance_is_none_of_the_other() -> None:
+    world = two_providers(("staff", "partners"))
+    async with world.browser() as browser:
+        begun = await browser.get("/staff/login", follow_redirects=False)
+        url = begun.headers["location"] + "&login_hint=alice"
+        callback = (await browser.get(url, follow_redirects=False)).headers["location"]
+        answer = await browser.get(callback.replace("/staff/", "/partners/"))
+        assert answer.json()["code"] == "authorization.transaction_missing"
+
+
+async def test_the_module_level_dependency_asks_which_instance() -> None:
+    async with two_providers(("staff", "partners")).browser() as browser:
+        answer = await browser.get("/unclear")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.instance_ambiguous")
