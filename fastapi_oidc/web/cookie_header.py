@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
 
 from fastapi_oidc.session.cookies import CookieNames
 
+MOST_ESCAPES = 1000
+"""Backslashes in one request's cookies that a slow parser may see; 60 kB of them take seconds."""
+
 _BLANK = " \t"
+_PARSER_IS_SLOW = sys.version_info < (3, 11, 10) or (3, 12) <= sys.version_info < (3, 12, 6)
+"""Whether this Python lacks the fix of CVE-2024-7592."""
+
+
+def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse cookies over which FastAPI would hold up everybody: it reads all of every request.
+
+    Raises HTTPException (431), with a Python whose parser takes quadratic time and no other.
+    """
+    if not _PARSER_IS_SLOW:
+        return
+    if sum(line.count(b"\\") for header, line in headers if header == b"cookie") > MOST_ESCAPES:
+        raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
 
 def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.web.cookie_header import cookie_names
+from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.requests import route_path
@@ -130,6 +130,7 @@ class Exchanges:
 
     async def load(self) -> None:
         """Fill the state of the request: with everybody who has a session cookie."""
+        require_parsable(self._scope["headers"])
         self._scope.setdefault("state", {}).update(self._table.nobody)
         for served in self._table.expected(self._scope["headers"]):
             if not served.leaves_alone(self._scope):

@@ -7,9 +7,12 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.web import cookie_header
 from fastapi_oidc.web.cookie_header import own_cookies
+from tests.oidc.world import make_world
 
 NAMES = CookieNames("oidc", secure=True)
 SESSION = "__Host-oidc_session"
@@ -75,3 +78,28 @@ def test_no_text_of_a_stranger_costs_more_than_its_length(piece: str) -> None:
     before = time.process_time()
     read(line)
     assert time.process_time() - before < 0.5
+
+
+async def test_no_request_is_held_up_by_the_parser_of_others() -> None:
+    """FastAPI reads every cookie itself, before any endpoint."""
+    async with make_world().browser() as browser:
+        before = time.process_time()
+        answer = await browser.get("/", headers={"cookie": 'a="' + '\\"' * 30_000 + '"'})
+        assert time.process_time() - before < 2
+    assert answer.status_code in (200, 431)
+
+
+def escapes(number: int) -> list[tuple[bytes, bytes]]:
+    return [(b"cookie", b"a=" + b"\\" * number), (b"x-cookie", b"\\" * number)]
+
+
+def test_a_slow_parser_sees_few_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cookie_header, "_PARSER_IS_SLOW", True)
+    cookie_header.require_parsable(escapes(cookie_header.MOST_ESCAPES))
+    with pytest.raises(HTTPException, match="431"):
+        cookie_header.require_parsable(escapes(cookie_header.MOST_ESCAPES + 1))
+
+
+def test_a_parser_that_was_mended_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cookie_header, "_PARSER_IS_SLOW", False)
+    cookie_header.require_parsable(escapes(30_000))
