@@ -382,6 +382,20 @@ async def test_a_store_written_before_the_abilities_is_asked_by_its_own_methods(
     assert await keeper.reread(kept) is None
 
 
+async def test_closing_a_keeper_closes_what_its_stores_opened(redis_url: str, prefix: str) -> None:
+    store = RedisSessionStore.from_url(redis_url, User, prefix=prefix)
+    revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
+    in_store, in_cookie = a_store_keeper(store, revocations), a_cookie_keeper(revocations)
+    kept = in_store.placed(a_session())
+    await in_store.save(kept)
+    await in_cookie.revoke(a_record())
+    # Connections that stay open are warnings, and warnings are errors.
+    await in_store.aclose()
+    assert await in_cookie.reread(kept) == Found(kept, "ended_by_provider")
+    await in_cookie.aclose()
+    await a_store_keeper(PlainSessionStore()).aclose()
+
+
 async def test_a_row_of_another_time_is_no_session() -> None:
     """As when the identity's type changed and the store decodes rows itself."""
 
