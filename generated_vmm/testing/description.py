@@ -33,6 +33,11 @@ class Operation:
     answer: str | None
 
     @property
+    def endpoint(self) -> str:
+        """Method and path, as in `PUT /balloon`."""
+        return f"{self.method} {self.path}"
+
+    @property
     def parts(self) -> list[str]:
         """The segments of the path."""
         return [part for part in self.path.split("/") if part]

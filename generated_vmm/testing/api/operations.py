@@ -8,7 +8,7 @@ from typing import Final
 from generated_vmm.testing.api.routing import find_operation
 from generated_vmm.testing.bodies.json_text import Misread, json_bytes
 from generated_vmm.testing.bodies.shapes import read_body
-from generated_vmm.testing.description import SCHEMAS, Json, Operation, config_member
+from generated_vmm.testing.description import SCHEMAS, Json, config_member
 from generated_vmm.testing.machine import Fault, Machine, Members
 from generated_vmm.testing.rule import RULES, Call
 from generated_vmm.testing.rules import boot, snapshots
@@ -45,7 +45,7 @@ def answer(machine: Machine, request: Request) -> Answer:
         return _fault_answer(Fault(text), machine)
     except Fault as fault:
         return _fault_answer(fault, machine)
-    is_deprecated = DEPRECATED.get(_endpoint(call.operation))
+    is_deprecated = DEPRECATED.get(call.operation.endpoint)
     deprecated = is_deprecated is not None and is_deprecated(call.body)
     try:
         value = carry_out(machine, call)
@@ -67,7 +67,7 @@ def read_call(request: Request) -> Call:
         return Call(operation, resource_id, {}, body)
     if operation.parameter in body and body[operation.parameter] != resource_id:
         raise _id_mismatch(operation.parameter, resource_id, str(body[operation.parameter]))
-    check = CHECKS.get(_endpoint(operation))
+    check = CHECKS.get(operation.endpoint)
     if check is not None:
         check(body)
     return Call(operation, resource_id, body)
@@ -79,11 +79,7 @@ def carry_out(machine: Machine, call: Call) -> Json:
     member = config_member(call.operation.path)
     if not machine.started and call.operation.method != "GET" and member not in (None, *HIDDEN):
         machine.boot_path_configured = True
-    return RULES.get(_endpoint(call.operation), store_as_described)(machine, call)
-
-
-def _endpoint(operation: Operation) -> str:
-    return f"{operation.method} {operation.path}"
+    return RULES.get(call.operation.endpoint, store_as_described)(machine, call)
 
 
 def _require_phase(machine: Machine, phase: str) -> None:

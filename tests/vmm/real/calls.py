@@ -116,14 +116,13 @@ def draw_episode(random: random.Random, length: int, *, pci: bool) -> list[Drawn
 
 def _devices(random: random.Random) -> list[Drawn]:
     """Calls that set up some devices, in an order in which they may work."""
-    known = {f"{one.method} {one.path}": one for one in OPERATIONS}
+    known = {one.endpoint: one for one in OPERATIONS}
     listed = [known[endpoint] for endpoint in DEVICES if endpoint in known]
     return [draw(random, one) for one in listed if random.random() < 0.7]
 
 
 def _is_asked(operation: Operation, *, pci: bool) -> bool:
-    endpoint = f"{operation.method} {operation.path}"
-    needs_driver = pci and endpoint.startswith(NEEDS_DRIVER)
+    needs_driver = pci and operation.endpoint.startswith(NEEDS_DRIVER)
     return (operation.method, operation.path) not in NEVER and not needs_driver
 
 

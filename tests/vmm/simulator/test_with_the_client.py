@@ -19,6 +19,7 @@ from generated_vmm import (
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.api.routing import find_operation
 from generated_vmm.testing.description import OPERATIONS, Operation
+from generated_vmm.testing.rule import RULES
 from generated_vmm.testing.wire.http_layer import Request
 from tests.vmm.simulator.conftest import MakeMonitor
 
@@ -112,7 +113,8 @@ def test_every_operation_is_accepted_as_the_client_sends_it(
         vm.snapshot.create(saved)
         assert vm.get_instance_info().state == "Paused"
     restored = restore(make_monitor("restored.socket", check_files=False), saved, folder)
-    assert reached(monitor) | reached(restored) == set(OPERATIONS)
+    with_rules = {one for one in OPERATIONS if one.endpoint in RULES}
+    assert reached(monitor) | reached(restored) == with_rules
     assert {call.status for call in monitor.calls + restored.calls} == {200, 204}
 
 
