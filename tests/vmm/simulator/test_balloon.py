@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, shows
 
 NOT_FOUND = "Failed perform action on device: Device not found"
 Start = Callable[[], None]
@@ -30,8 +30,8 @@ def test_a_balloon_shows_its_defaults(call: Caller) -> None:
         "free_page_hinting": False,
         "free_page_reporting": False,
     }
-    assert call.get("/balloon") == expected
-    assert call.get("/vm/config")["balloon"] == expected
+    assert shows(call.get("/balloon"), expected)
+    assert shows(call.get("/vm/config")["balloon"], expected)
 
 
 def test_a_balloon_no_larger_than_the_memory(call: Caller) -> None:

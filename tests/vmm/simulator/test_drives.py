@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.testing.description import Json
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, shows
 
 NO_DEVICE = "Drive config error: Unable to create the virtio block device: "
 NO_PATCH = "Drive config error: Unable to patch the block device: "
@@ -27,19 +27,22 @@ def put(call: Caller, drive_id: str, **body: object) -> None:
 
 def test_a_drive_shows_its_defaults_and_nulls(call: Caller, disk: str) -> None:
     put(call, "rootfs", is_root_device=True, path_on_host=disk)
-    assert drives(call) == [
-        {
-            "drive_id": "rootfs",
-            "partuuid": None,
-            "is_root_device": True,
-            "cache_type": "Unsafe",
-            "is_read_only": False,
-            "path_on_host": disk,
-            "rate_limiter": None,
-            "io_engine": "Sync",
-            "socket": None,
-        }
-    ]
+    assert shows(
+        drives(call),
+        [
+            {
+                "drive_id": "rootfs",
+                "partuuid": None,
+                "is_root_device": True,
+                "cache_type": "Unsafe",
+                "is_read_only": False,
+                "path_on_host": disk,
+                "rate_limiter": None,
+                "io_engine": "Sync",
+                "socket": None,
+            }
+        ],
+    )
 
 
 def test_a_vhost_user_drive_shows_no_file(call: Caller, backend: str) -> None:

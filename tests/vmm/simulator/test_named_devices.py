@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm.testing.description import Json
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, shows
 from tests.vmm.simulator.conftest import MakeMonitor
 
 TAP = "Network config error: Could not create the network device: "
@@ -55,16 +55,19 @@ class TestNetworkInterfaces:
         call.accepted(
             "PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"}
         )
-        assert shown(call, "network-interfaces") == [
-            {
-                "iface_id": "eth0",
-                "host_dev_name": "tap0",
-                "guest_mac": None,
-                "mtu": None,
-                "rx_rate_limiter": None,
-                "tx_rate_limiter": None,
-            }
-        ]
+        assert shows(
+            shown(call, "network-interfaces"),
+            [
+                {
+                    "iface_id": "eth0",
+                    "host_dev_name": "tap0",
+                    "guest_mac": None,
+                    "mtu": None,
+                    "rx_rate_limiter": None,
+                    "tx_rate_limiter": None,
+                }
+            ],
+        )
 
     @pytest.mark.parametrize(
         ("change", "fault"),
@@ -119,15 +122,18 @@ class TestNetworkInterfaces:
 class TestPmem:
     def test_a_device_shows_its_defaults(self, call: Caller, disk: str) -> None:
         call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk})
-        assert shown(call, "pmem") == [
-            {
-                "id": "p",
-                "path_on_host": disk,
-                "root_device": False,
-                "read_only": False,
-                "rate_limiter": None,
-            }
-        ]
+        assert shows(
+            shown(call, "pmem"),
+            [
+                {
+                    "id": "p",
+                    "path_on_host": disk,
+                    "root_device": False,
+                    "read_only": False,
+                    "rate_limiter": None,
+                }
+            ],
+        )
 
     def test_a_second_root_device_is_refused(self, call: Caller, disk: str) -> None:
         call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk, "root_device": True})

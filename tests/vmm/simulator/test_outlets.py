@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, shows
 
 
 def test_the_logger_may_be_set_again_and_makes_its_file(call: Caller, folder: Path) -> None:
@@ -50,10 +50,11 @@ def test_the_serial_limiter_is_a_bare_bucket(call: Caller) -> None:
 
 def test_entropy_shows_its_limiter(call: Caller) -> None:
     call.accepted("PUT", "/entropy", {})
-    assert call.get("/vm/config")["entropy"] == {"rate_limiter": None}
+    assert shows(call.get("/vm/config")["entropy"], {"rate_limiter": None})
     bucket = {"size": 1, "one_time_burst": None, "refill_time": 1}
     call.accepted("PUT", "/entropy", {"rate_limiter": {"bandwidth": bucket}})
-    assert call.get("/vm/config")["entropy"] == {"rate_limiter": {"bandwidth": bucket, "ops": None}}
+    limiter = {"rate_limiter": {"bandwidth": bucket, "ops": None}}
+    assert shows(call.get("/vm/config")["entropy"], limiter)
 
 
 def test_the_console_goes_to_the_serial_file(
