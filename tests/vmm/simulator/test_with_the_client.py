@@ -37,7 +37,7 @@ def configure(vm: VmmClient, folder: Path) -> None:
     """Everything that is set before the start, with as many fields as there are."""
     vm.logger.set(log_path="/log", level="Debug", show_level=True, module="api")
     vm.metrics.set(metrics_path="/metrics")
-    vm.serial.set(serial_out_path="/serial", rate_limiter=BUCKET)
+    vm.serial.set({"serial_out_path": "/serial", "rate_limiter": BUCKET})
     vm.cpu_config.set(
         kvm_capabilities=["!5"],
         cpuid_modifiers=[CPUID_LEAF],
@@ -50,7 +50,7 @@ def configure(vm: VmmClient, folder: Path) -> None:
         is_root_device=True, path_on_host="/disk", partuuid="x", rate_limiter=LIMITER
     )
     vm.drive("vub").set(is_root_device=False, socket="/vub.sock")
-    vm.pmem("p").set(path_on_host="/p", read_only=True, rate_limiter=LIMITER)
+    vm.pmem("p").set({"path_on_host": "/p", "read_only": True, "rate_limiter": LIMITER})
     vm.network_interface("eth0").set(
         {
             "host_dev_name": "tap0",
