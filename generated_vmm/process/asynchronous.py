@@ -14,7 +14,8 @@ from generated_vmm.process.base import (
     ASKING_SECONDS,
     ENDING,
     KILLING,
-    POLL_SECONDS,
+    LONGEST_PAUSE,
+    SHORTEST_PAUSE,
     Ending,
     MonitorBase,
 )
@@ -81,7 +82,7 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
 
     async def _wait_until_ready(self) -> None:
         settings = self._process.place.settings
-        deadline, last = time.monotonic() + settings.timeout, None
+        deadline, last, pause = time.monotonic() + settings.timeout, None, SHORTEST_PAUSE
         async with AsyncVmmClient(self.socket_path, timeout=settings.timeout) as client:
             while True:
                 self._process.require_starting(deadline, last)
@@ -90,7 +91,8 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
                     return
                 except VmmError as error:
                     last = error
-                await self._process.child.async_wait(POLL_SECONDS)
+                await self._process.child.async_wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     def _connect(self) -> None:
         self._client = AsyncVmmClient(

@@ -15,12 +15,11 @@ from generated_vmm.process.state import State, read_state
 from generated_vmm.process.usage import Usage, usage_of
 
 Client = TypeVar("Client")
-POLL_SECONDS = 0.005  # between two looks at whether the socket answers
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two looks for an answer
 ASKING_SECONDS = 1.0  # for the questions to a monitor that is to end, which may hang
 
-Ending: TypeAlias = tuple[
-    tuple[signal.Signals, float], ...
-]  # signals, and seconds for each to work
+# signals, and the seconds for each to work
+Ending: TypeAlias = tuple[tuple[signal.Signals, float], ...]
 KILLING: Ending = ((signal.SIGKILL, 30.0),)
 ENDING: Ending = ((signal.SIGTERM, 2.0), *KILLING)
 
@@ -36,7 +35,10 @@ class MonitorBase(Generic[Client]):
         """A monitor for a process that was written down in a folder."""
         state = read_state(directory)
         monitor = cls.__new__(cls)
-        monitor._set_up(cls._place_from(state))
+        try:
+            monitor._set_up(cls._place_from(state))
+        except (LookupError, TypeError, ValueError) as error:
+            raise MonitorError(f"{directory} is no {cls.__name__}'s: {error!r}") from error
         monitor._process.take_up(state)
         monitor._connect()
         return monitor

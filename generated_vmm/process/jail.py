@@ -119,10 +119,10 @@ class Jail:
         self.settings = settings
         self.id: str | None = jail.id
         self._jailer, self._binary, self._jail = os.fspath(jailer), os.fspath(binary), jail
-        program = os.path.realpath(shutil.which(self._binary) or self._binary)
-        self._exec_name = os.path.basename(program)  # as the jailer names it: links are followed
-        base = os.path.abspath(jail.chroot_base_dir)
-        self.directory = Path(base, self._exec_name, jail.id)
+        self._program = os.path.realpath(shutil.which(self._binary) or self._binary)
+        self._exec_name = os.path.basename(self._program)  # the jailer follows links
+        self._base = os.path.abspath(jail.chroot_base_dir)
+        self.directory = Path(self._base, self._exec_name, jail.id)
         self.inner = JailRoot(self.directory / ROOT, jail.uid, jail.gid)
         self._leftovers = Leftovers()
         require_short(self.socket_path)
@@ -219,11 +219,11 @@ class Jail:
         return self._leftovers
 
     def how(self) -> dict[str, object]:
-        """What makes this place again, in a form for JSON."""
+        """What makes this place again, in a form for JSON, from whatever folder."""
         return {
             "jailer": self._jailer,
-            "binary": self._binary,
-            "jail": in_json(self._jail),
+            "binary": self._program,
+            "jail": {**in_json(self._jail), "chroot_base_dir": self._base},
             "settings": in_json(self.settings),
             "leftovers": asdict(self._leftovers),
         }

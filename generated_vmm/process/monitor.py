@@ -14,7 +14,8 @@ from generated_vmm.process.base import (
     ASKING_SECONDS,
     ENDING,
     KILLING,
-    POLL_SECONDS,
+    LONGEST_PAUSE,
+    SHORTEST_PAUSE,
     Ending,
     MonitorBase,
 )
@@ -85,7 +86,7 @@ class Monitor(MonitorBase[VmmClient]):
 
     def _wait_until_ready(self) -> None:
         settings = self._process.place.settings
-        deadline, last = time.monotonic() + settings.timeout, None
+        deadline, last, pause = time.monotonic() + settings.timeout, None, SHORTEST_PAUSE
         with VmmClient(self.socket_path, timeout=settings.timeout) as client:
             while True:
                 self._process.require_starting(deadline, last)
@@ -94,7 +95,8 @@ class Monitor(MonitorBase[VmmClient]):
                     return
                 except VmmError as error:
                     last = error
-                self._process.child.wait(POLL_SECONDS)
+                self._process.child.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
 
     def _connect(self) -> None:
         self._client = VmmClient(

@@ -34,6 +34,9 @@ SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = (
 )
 
 
+PATHS = ("socket_path", "config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
+
+
 class Place(Protocol):
     """Where a monitor runs, bare or jailed; all paths are the host's unless said otherwise."""
 
@@ -43,37 +46,48 @@ class Place(Protocol):
     @property
     def directory(self) -> Path:
         """The monitor's folder."""
+        ...
 
     @property
     def socket_path(self) -> str:
         """The API's socket."""
+        ...
 
     def prepare(self) -> None:
         """Makes the folder and the fifos. `MonitorStartError` when the place is taken."""
+        ...
 
     def words(self) -> list[str]:
         """The command line."""
+        ...
 
     def outlet(self, name: str) -> str:
         """The fifo for the log or the metrics."""
+        ...
 
     def console_input(self) -> str:
         """The fifo that leads to the guest's console."""
+        ...
 
     def log_file(self) -> str | None:
         """The file in which the log can be read too, None for the outlet alone."""
+        ...
 
     def outside(self, path: str) -> str:
         """A path as the monitor says it, on the host."""
+        ...
 
     def monitor_of(self, started: Child) -> Child:
         """The monitor's process, given the one that was started for it."""
+        ...
 
     def leftovers(self) -> Leftovers:
         """What has been made up to now and is to be removed after the end."""
+        ...
 
     def how(self) -> dict[str, object]:
         """What makes this place again, in a form for JSON."""
+        ...
 
 
 class Bare:
@@ -174,9 +188,11 @@ class Bare:
         return self._leftovers
 
     def how(self) -> dict[str, object]:
-        """What makes this place again, in a form for JSON."""
-        leftovers = asdict(self._leftovers)
-        return {"binary": self._binary, "settings": in_json(self.settings), "leftovers": leftovers}
+        """What makes this place again, in a form for JSON, from whatever folder."""
+        given = in_json(self.settings)
+        given |= {name: _absolute(getattr(self.settings, name)) for name in PATHS}
+        given["directory"], given["cwd"] = str(self.directory), self.outside("")
+        return {"binary": self._binary, "settings": given, "leftovers": asdict(self._leftovers)}
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:

@@ -99,9 +99,13 @@ class Process:
             self._guard()
 
     def _guard(self) -> None:
-        if not self.place.settings.detached:
-            pidfd = None if self._child is None else self._child.pidfd
-            self._key = GUARD.keep(pidfd, self.place.leftovers(), self._key)
+        pidfd = None if self._child is None else self._child.pidfd
+        self._key = GUARD.keep(pidfd, self.place.leftovers(), self._key)
+
+    def _release(self) -> None:
+        if self._key is not None:
+            GUARD.release(self._key)
+        self._key = None
 
     def _listen(self) -> None:
         name = f"monitor-{self.child.pid}"
@@ -109,9 +113,10 @@ class Process:
         self._pump = Pump(self.child.pidfd, feeds, self.outlets.end, name)
 
     def settle(self) -> None:
-        """Writes a monitor down that is to survive this process."""
+        """Writes a monitor down that is to survive this process, and lets the warden forget it."""
         if self.place.settings.detached:
             write_state(self.place.directory, self.child.pid, self.place.how())
+            self._release()
 
     def take_up(self, state: State) -> None:
         """Goes on with a process that another one started. `MonitorExited` when it has ended."""
@@ -119,7 +124,11 @@ class Process:
             self._child = state.child()
         except ProcessLookupError as error:
             raise MonitorExited(f"the monitor has ended: {error}") from error
-        self._feeds = self.outlets.open(self.place)
+        try:
+            self._feeds = self.outlets.open(self.place)
+        except OSError as error:
+            self._child.close()
+            raise MonitorError(f"the monitor's outlets cannot be opened: {error}") from error
         self._listen()
 
     def note_vsock(self, path: str) -> None:
@@ -128,7 +137,8 @@ class Process:
         sockets = self.place.leftovers().sockets
         if outside not in sockets:
             sockets.append(outside)
-            self._guard()
+            if self._key is not None:
+                self._guard()
 
     def note_vsock_of(self, config: FullVmConfiguration) -> None:
         """Adds the socket of the vsock device that a microVM has, if any."""
@@ -151,8 +161,7 @@ class Process:
             self._is_finished = True
             self._close_pump()
             self.place.leftovers().remove()
-            if self._key is not None:
-                GUARD.release(self._key)
+            self._release()
             if self._child is not None:
                 self._child.close()
 

@@ -45,10 +45,13 @@ def read_state(directory: str | os.PathLike[str]) -> State:
     """What was written down in a folder. `MonitorError` when there is nothing, or nonsense."""
     path = Path(directory) / STATE
     try:
-        return State(**json.loads(path.read_text("utf-8")))
+        written = json.loads(path.read_text("utf-8"))
+        if not isinstance(written["pid"], int) or not isinstance(written["how"], dict):
+            raise TypeError("pid is not a number or how is not an object")
+        return State(**written)
     except FileNotFoundError:
         raise MonitorError(f"{directory} is not the folder of a detached monitor") from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, LookupError, TypeError, ValueError) as error:
         raise MonitorError(f"{path} cannot be read: {error}") from error
 
 

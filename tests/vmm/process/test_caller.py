@@ -123,9 +123,14 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("detached", [False, True])
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_caller_that_is_killed_while_it_starts_a_monitor_leaves_nothing(
-    call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path, is_known: bool
+    call: Callable[[str], Caller],
+    watch: Callable[[int], Child],
+    folder: Path,
+    is_known: bool,
+    detached: bool,
 ) -> None:
     """Before and after the warden knows of the process, which is not yet the monitor."""
     caller = call(f"""\
@@ -140,7 +145,7 @@ def die(self, pidfd, *rest):
     sys.stdin.readline()
     os.kill(os.getpid(), signal.SIGKILL)
 guard.Guard.keep = die
-Monitor(binary, directory=folder + "/vm").start()
+Monitor(binary, directory=folder + "/vm", detached={detached}).start()
 """)
     monitor = watch(caller.told()["pid"])
     (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]

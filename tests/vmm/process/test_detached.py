@@ -26,6 +26,7 @@ from generated_vmm.process import (
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
+WRONG_TYPES = '{"pid": "1", "start_time": 1, "boot_id": "", "how": {}}'
 STARTS_ONE = """\
 import json, sys
 from generated_vmm.process import Monitor
@@ -134,7 +135,7 @@ def test_another_process_of_the_same_number_is_not_taken_up(
     assert monitor.running
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800"])
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])
 def test_a_folder_of_no_monitor_is_refused(
     attach: Callable[[Path], Monitor], folder: Path, content: str
 ) -> None:
@@ -143,6 +144,40 @@ def test_a_folder_of_no_monitor_is_refused(
     (folder / "monitor.json").write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(MonitorError, match="cannot be read"):
         attach(folder)
+
+
+def test_what_somebody_else_wrote_down_is_refused(
+    start: Make, attach: Callable[[Path], Monitor], folder: Path
+) -> None:
+    start(directory=folder, detached=True)
+    path = folder / "monitor.json"
+    written = json.loads(path.read_text())
+    for how in ({}, {**written["how"], "settings": {"unknown": 1}}, {"jailer": "jailer"}):
+        path.write_text(json.dumps({**written, "how": how}))
+        with pytest.raises(MonitorError, match=r"is no Async|is no Monitor's"):
+            attach(folder)
+    path.write_text(json.dumps(written))
+    (folder / "log").unlink()
+    with pytest.raises(MonitorError, match="outlets cannot be opened"):
+        attach(folder)
+
+
+def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(
+    start: Make,
+    attach: Callable[[Path], Monitor],
+    do: Do,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    first = start(directory="vm", socket_path="vm.socket", detached=True)
+    do(first.client.vsock.set(guest_cid=3, uds_path="v.sock"))
+    do(first.detach())
+    monkeypatch.chdir("/")
+    second = attach(folder / "vm")
+    assert second.socket_path == folder / "vm.socket"
+    do(second.stop())
+    assert list(folder.iterdir()) == []
 
 
 def test_what_is_written_down_is_for_its_owner_and_has_no_environment(
