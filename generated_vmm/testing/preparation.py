@@ -96,12 +96,14 @@ def read_file(arguments: Arguments, name: str, what: str) -> bytes | None:
         ) from None
 
 
-def size_in(arguments: Arguments, name: str) -> int | None:
-    """The number an argument has; None without it. Raises `Panic`."""
+def size_in(arguments: Arguments, name: str, default: int) -> int:
+    """The number an argument has, or the default. Raises `Panic`."""
     given = arguments.get(name)
-    if given is not None and re.fullmatch(r"\+?[0-9]{1,18}", given) is None:
+    if given is None:
+        return default
+    if re.fullmatch(r"\+?[0-9]{1,18}", given) is None:
         raise Panic(f"'{name[2:]}' parameter expected to be of 'usize' type.: {given!r}")
-    return None if given is None else int(given)
+    return int(given)
 
 
 def require_filter(arguments: Arguments) -> None:

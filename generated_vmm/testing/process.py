@@ -90,14 +90,14 @@ def _run(arguments: Arguments, outlets: Outlets) -> int:
 def _serve(arguments: Arguments, outlets: Outlets) -> int:
     config = read_file(arguments, "--config-file", "configuration")
     metadata = read_file(arguments, "--metadata", "mmds content")
-    limit = size_in(arguments, "--http-api-max-payload-size") or PAYLOAD_LIMIT
+    limit = size_in(arguments, "--http-api-max-payload-size", PAYLOAD_LIMIT)
     monitor = SimulatedMonitor(
         arguments.get("--socket") or arguments.get("--api-sock") or DEFAULT_SOCKET,
         check_files=not arguments.has("--any-path"),
         enable_pci=arguments.has("--enable-pci"),
         instance_id=instance_id(arguments),
         payload_limit=limit,
-        mmds_size_limit=size_in(arguments, "--mmds-size-limit") or limit,
+        mmds_size_limit=size_in(arguments, "--mmds-size-limit", limit),
         outlets=outlets,
     )
     require_filter(arguments)
@@ -123,16 +123,17 @@ def _run_guest(
     """The exit code of the guest; None when a signal has ended it."""
     if not arguments.has("--no-api"):
         _listen(monitor, outlets)
+    _react_to_signals(monitor, arguments)
     outlets.console = _to_stdout
     if metadata is not None:
         _give_metadata(monitor, metadata)
     if config is not None:
         _boot(monitor, config, outlets)
     threading.Thread(target=_listen_to_stdin, args=(monitor,), daemon=True).start()
-    if arguments.has("--no-api"):
-        signal.pause()
-    _react_to_signals(monitor, arguments)
-    return monitor.serve()
+    if not arguments.has("--no-api"):
+        return monitor.serve()
+    signal.pause()
+    return None
 
 
 def _react_to_signals(monitor: SimulatedMonitor, arguments: Arguments) -> None:

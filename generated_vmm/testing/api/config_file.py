@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generated_vmm.testing.api.operations import carry_out, read_call
-from generated_vmm.testing.bodies.json_text import Misread, json_bytes, plain, read_json
+from generated_vmm.testing.api.operations import carry_out
+from generated_vmm.testing.bodies.json_text import Misread, plain, read_json
+from generated_vmm.testing.bodies.shapes import fill
 from generated_vmm.testing.description import OPERATIONS, Json, config_member
 from generated_vmm.testing.machine import Machine
+from generated_vmm.testing.rule import Call
 from generated_vmm.testing.rules.boot import start
-from generated_vmm.testing.wire.http_layer import Request
 
 REQUIRED = ("boot-source", "drives")
 FIRST = ("machine-config", "cpu-config", "boot-source", "drives", "network-interfaces")
@@ -38,7 +39,7 @@ def _set(machine: Machine, member: str, value: Json) -> None:
         if operation.method != "PUT" or config_member(operation.path) != member or value is None:
             continue
         for one in value if isinstance(value, list) else [value]:
-            key = operation.parameter
-            resource_id = one.get(key) if key and isinstance(one, dict) else ""
-            path = operation.path.replace(f"{{{key}}}", str(resource_id)) if key else operation.path
-            carry_out(machine, read_call(Request("PUT", path, json_bytes(one))))
+            body = fill(operation.body or "", one)
+            if isinstance(body, dict):
+                resource_id = str(body.get(operation.parameter, ""))
+                carry_out(machine, Call(operation, resource_id, body))

@@ -146,7 +146,8 @@ def config(folder: Path, **members: object) -> Path:
 
 def test_a_microvm_from_a_file_and_its_metadata(start: Start, folder: Path) -> None:
     (folder / "metadata").write_text('{"a": 1}')
-    drive = {"drive_id": "d", "is_root_device": True, "path_on_host": "/d"}
+    # Ids are looked at in paths alone.
+    drive = {"drive_id": "d-1", "is_root_device": True, "path_on_host": "/d"}
     interface = {"iface_id": "n", "host_dev_name": "tap0"}
     path = config(
         folder,
