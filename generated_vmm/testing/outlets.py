@@ -27,7 +27,7 @@ class Outlets:
         self._log = log_to
         self._metrics: int | None = None
         self._serial: int | None = None
-        self._opened: list[int] = []
+        self._opened: set[int] = set()
         self.metrics = Metrics()
         self.console: Callable[[bytes], None] = lambda content: None
         self.level = "info"
@@ -42,7 +42,7 @@ class Outlets:
 
     def open_log(self, path: str) -> None:
         """Write the log to this file or pipe from now on. Raises `OSError`, `ValueError`."""
-        self._log = self._open(path)
+        self._log = self._open(path, self._log)
 
     def open_metrics(self, path: str) -> None:
         """Write the metrics to this file or pipe. Raises `OSError`, `ValueError`.
@@ -51,12 +51,13 @@ class Outlets:
         """
         opened = self._open(path)
         if self.has_metrics:
+            self._close(opened)
             raise RuntimeError("Reinitialization of metrics not allowed.")
         self._metrics = opened
 
     def open_serial(self, path: str) -> None:
         """Write the guest's console to this file or pipe. Raises `OSError`, `ValueError`."""
-        self._serial = self._open(path)
+        self._serial = self._open(path, self._serial)
 
     def log(self, message: str, *, level: str = "info", thread: str = "main") -> None:
         """Write one line, as far as level and module let it through."""
@@ -109,14 +110,22 @@ class Outlets:
 
     def close(self) -> None:
         """Close the files; nothing is written any more."""
-        self._log = self._metrics = None
-        while self._opened:
-            os.close(self._opened.pop())
+        self._log = self._metrics = self._serial = None
+        for descriptor in tuple(self._opened):
+            self._close(descriptor)
 
-    def _open(self, path: str) -> int:
+    def _open(self, path: str, former: int | None = None) -> int:
+        """Open a file in the place of a former one, which is closed if it was opened here."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-        self._opened.append(os.open(path, flags, 0o644))
-        return self._opened[-1]
+        opened = os.open(path, flags, 0o644)
+        self._opened.add(opened)
+        self._close(former)
+        return opened
+
+    def _close(self, descriptor: int | None) -> None:
+        if descriptor is not None and descriptor in self._opened:
+            self._opened.discard(descriptor)
+            os.close(descriptor)
 
 
 def _write(descriptor: int, content: bytes) -> bool:

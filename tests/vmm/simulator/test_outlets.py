@@ -92,3 +92,20 @@ def test_a_module_narrows_the_log(call: Caller, folder: Path) -> None:
     call.accepted("PUT", "/logger", {"log_path": str(folder / "log"), "module": "vmm::devices"})
     call.accepted("PUT", "/entropy", {})
     assert (folder / "log").read_text() == ""
+
+
+def test_outlets_named_again_and_again_hold_no_more_files(
+    call: Caller, kernel: str, folder: Path
+) -> None:
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": str(folder / "nothing")})
+
+    def name_them() -> int:
+        call.accepted("PUT", "/logger", {"log_path": str(folder / "log")})
+        call("PUT", "/metrics", {"metrics_path": str(folder / "metrics")})
+        call.accepted("PUT", "/serial", {"serial_out_path": str(folder / "serial")})
+        assert call("PUT", "/actions", {"action_type": "InstanceStart"}).status == 400
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    first = name_them()
+    assert max(name_them() for _ in range(5)) <= first
