@@ -96,15 +96,12 @@ def assembled(
     revocations = _revocations(parts)
     keeper = _keeper(parts, codec, keys, names, revocations)
     _require_use_kept(settings, keeper)
-    # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
-    is_posted = settings.response_mode == "form_post" and names.secure
-    same_site: SameSite = "none" if is_posted else "lax"
     party = RelyingParty(
         policy=settings.policy(),
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
         keeper=keeper,
         names=names,
-        transactions=TransactionCookies(keys.sealer("login"), names, same_site=same_site),
+        transactions=_transactions(settings, keys, names),
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
@@ -126,6 +123,13 @@ def assembled(
         load_request_data=load_request_data,
         create_public_session=create_public_session,
     )
+
+
+def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> TransactionCookies:
+    # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
+    is_posted = settings.response_mode == "form_post" and names.secure
+    same_site: SameSite = "none" if is_posted else "lax"
+    return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
 
 
 def _require_stores(parts: Parts[Identity]) -> None:

@@ -54,10 +54,7 @@ class ProviderMetadata:
 
         An https issuer has https endpoints, whatever `allow_insecure_http` says. With `mutual_tls`
         the endpoints are those for clients with a certificate, where there are any (RFC 8705 5).
-        With `tenants` the document is that of their shared `issuer`.
-
-        Raises ProviderError: provider.issuer_mismatch, provider.insecure_endpoint or
-        provider.metadata_invalid.
+        With `tenants` the document is that of their shared `issuer`. Raises ProviderError.
         """
         is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
         source = _Document(document, allow_insecure_http=is_insecure, mutual_tls=mutual_tls)
