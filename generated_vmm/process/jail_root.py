@@ -56,15 +56,18 @@ class JailRoot:
                 os.close(new)
         return inside
 
-    def link_in(self, source: HostPath, path: HostPath | None = None) -> str:
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
         """Makes a hard link to a file in the jail; the path as the monitor sees it.
 
-        It stays one file: its owner and mode are as they were, and the jailed user must be able to
-        read it, or write to it. Raises `OSError` (EXDEV) when the jail is on another file system.
+        It stays one file: its owner and mode are as they were, or with `give` the owner is the
+        jailed user. Raises `FileExistsError`, and `OSError` (EXDEV) on another file system.
         """
         inside = self._target(source, path)
         with self._folder_of(inside) as folder:
-            os.link(source, os.path.basename(inside), dst_dir_fd=folder)
+            name = os.path.basename(inside)
+            os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+            if give:
+                os.chown(name, self._uid, self._gid, dir_fd=folder, follow_symlinks=False)
         return inside
 
     def _target(self, source: HostPath, path: HostPath | None) -> str:

@@ -68,14 +68,15 @@ class JailedBase(MonitorBase[Client]):
         self._jail.claim()
         return self._jail.inner.copy_in(source, path)
 
-    def link_in(self, source: HostPath, path: HostPath | None = None) -> str:
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
         """Makes a hard link to a file in the jail; the path for the monitor.
 
-        It stays one file with one owner and mode: the jailed user must be able to read it, and to
-        write to it where the guest may. Raises `OSError` (EXDEV) on another file system.
+        It stays one file with one owner and mode: those it had, or with `give` the jailed user
+        becomes its owner, outside too. The user must be able to read it, and to write to it where
+        the guest may. Raises `FileExistsError`, and `OSError` (EXDEV) on another file system.
         """
         self._jail.claim()
-        return self._jail.inner.link_in(source, path)
+        return self._jail.inner.link_in(source, path, give=give)
 
     @classmethod
     def _place_from(cls, state: State) -> Place:

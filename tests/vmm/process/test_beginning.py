@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorStartError
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import Do, Make
 
 MANY = 50
 
@@ -269,7 +269,7 @@ def test_a_binary_without_a_name_is_refused() -> None:
 
 def test_many_begin_and_end_at_once(binary: list[str]) -> None:
     def run(number: int) -> str:
-        with Monitor(binary, id=f"vm-{number}", timeout=PATIENCE) as monitor:
+        with Monitor(binary, id=f"vm-{number}", timeout=100) as monitor:
             return monitor.client.get_instance_info().id
 
     with ThreadPoolExecutor(MANY) as threads:

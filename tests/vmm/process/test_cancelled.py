@@ -91,7 +91,7 @@ async def test_a_block_that_is_cancelled_ends_its_monitor(binary: list[str]) -> 
 
 async def test_many_begin_and_end_at_once(binary: list[str]) -> None:
     async def run(number: int) -> str:
-        async with AsyncMonitor(binary, id=f"vm-{number}", timeout=PATIENCE) as monitor:
+        async with AsyncMonitor(binary, id=f"vm-{number}", timeout=100) as monitor:
             return (await monitor.client.get_instance_info()).id
 
     ids = await asyncio.gather(*(run(number) for number in range(50)))

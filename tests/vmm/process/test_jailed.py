@@ -79,6 +79,21 @@ def test_a_guest_runs_in_a_jail(start: Any, do: Do, guest: dict[str, Any]) -> No
     assert not monitor.directory.exists()
 
 
+def test_a_linked_file_is_given_to_the_jailed_user_if_wanted(
+    make: Any, do: Do, folder: Path
+) -> None:
+    for name in ("kept", "given"):
+        (folder / name).touch()
+    monitor = make()
+    monitor.link_in(folder / "kept")
+    monitor.link_in(folder / "given", give=True)
+    owners = {name: (folder / name).stat().st_uid for name in ("kept", "given")}
+    assert owners == {"kept": 0, "given": USER}
+    (folder / "link").symlink_to(folder / "kept")
+    monitor.link_in(folder / "link", "/other", give=True)
+    assert (folder / "kept").stat().st_uid == 0
+
+
 def test_the_sockets_of_a_jail_are_seen_from_outside(start: Any, do: Do) -> None:
     monitor = start(socket_path="/run/firecracker.socket")
     assert monitor.socket_path == monitor.root / "run/firecracker.socket"
