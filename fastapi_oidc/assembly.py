@@ -27,12 +27,7 @@ from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookie_keeper import CookieKeeper
 from fastapi_oidc.session.cookies import CookieNames, SameSite
-from fastapi_oidc.session.given import (
-    REFRESH_LOCK,
-    REVOCATION_STORE,
-    SESSION_STORE,
-    require_store,
-)
+from fastapi_oidc.session.given import require_stores
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.logout_cookie import LogoutCookie
@@ -90,7 +85,7 @@ def assembled(
     create_public_session: CreatePublicSession[Identity, RequestData] | None,
 ) -> Site[Identity, RequestData]:
     """The instance as the web layer sees it; raises ConfigurationError."""
-    _require_stores(parts)
+    require_stores(parts.session_store, parts.back_channel_logout_store, parts.refresh_lock)
     settings, keys, names = parts.settings, parts.settings.key_ring(), parts.settings.cookie_names()
     codec = SessionCodec(_identity_type(parts))
     revocations = _revocations(parts)
@@ -130,16 +125,6 @@ def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> 
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
     return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
-
-
-def _require_stores(parts: Parts[Identity]) -> None:
-    if parts.session_store != "memory":
-        require_store("session_store", parts.session_store, SESSION_STORE)
-    if parts.back_channel_logout_store != "memory":
-        require_store(
-            "back_channel_logout_store", parts.back_channel_logout_store, REVOCATION_STORE
-        )
-    require_store("refresh_lock", parts.refresh_lock, REFRESH_LOCK)
 
 
 def _require_use_kept(settings: OIDCSettings, keeper: Keeper[Identity]) -> None:

@@ -11,11 +11,19 @@ REVOCATION_STORE = ("revoke", "is_revoked")
 REFRESH_LOCK = ("run_exclusive",)
 
 
-def require_store(option: str, given: object, methods: tuple[str, ...]) -> None:
-    """`given` is None or has every method.
+def require_stores(sessions: object, endings: object, lock: object) -> None:
+    """What the application gave is None, "memory" where that is taken, or has every method.
 
-    Raises ConfigurationError (configuration.invalid), for a text or a class above all.
+    Raises ConfigurationError (configuration.invalid), for another text or a class above all.
     """
+    if sessions != "memory":
+        _require("session_store", sessions, SESSION_STORE)
+    if endings != "memory":
+        _require("back_channel_logout_store", endings, REVOCATION_STORE)
+    _require("refresh_lock", lock, REFRESH_LOCK)
+
+
+def _require(option: str, given: object, methods: tuple[str, ...]) -> None:
     if given is None or _has(given, methods):
         return
     raise ConfigurationError(
@@ -32,7 +40,7 @@ def _has(given: object, methods: tuple[str, ...]) -> bool:
 
 def _said(given: object) -> str:
     if isinstance(given, str):
-        return f"the text {given!r}"
+        return "a text"  # which may be a URL with a password
     if inspect.isclass(given):
         return f"the class {given.__name__}, not an object of it"
     return f"a {type(given).__name__}"

@@ -114,12 +114,13 @@ def test_an_async_listener_is_refused_because_nobody_would_await_it() -> None:
 
 
 @pytest.mark.parametrize("option", ["session_store", "back_channel_logout_store", "refresh_lock"])
-@pytest.mark.parametrize("given", ["redis", MemorySessionStore, object()])
+@pytest.mark.parametrize("given", ["redis://:password@db", MemorySessionStore, object()])
 def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: object) -> None:
     wrong: dict[str, Any] = {option: given}
     with pytest.raises(ConfigurationError, match=option) as caught:
         OIDC(OIDCSettings(**options()), **wrong)
     assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "password" not in str(caught.value)
 
 
 def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
