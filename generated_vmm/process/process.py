@@ -24,7 +24,8 @@ from generated_vmm.process.place import CONSOLE_OUTPUT, LOG, Place
 from generated_vmm.process.pump import Feed, Pump
 from generated_vmm.process.state import State, write_state
 
-OUTPUT = os.O_RDWR | os.O_NONBLOCK  # a fifo that always has a reader, and whose writer never waits
+# a fifo that always has a reader, and whose writer never waits
+OUTPUT = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW
 LET_GO: list[Child] = []
 
 
@@ -110,7 +111,12 @@ class Process:
     def _listen(self) -> None:
         name = f"monitor-{self.child.pid}"
         feeds, self._feeds = self._feeds, {}
-        self._pump = Pump(self.child.pidfd, feeds, self.outlets.end, name)
+        self._pump = Pump(self.child.pidfd, feeds, self._note_end, name)
+
+    def _note_end(self) -> None:
+        """Collects the exit status of a monitor that has ended, so that no zombie stays."""
+        self.outlets.end()
+        _ = self.is_running
 
     def settle(self) -> None:
         """Writes a monitor down that is to survive this process, and lets the warden forget it."""

@@ -85,10 +85,13 @@ class Settings:
             raise ValueError("no_seccomp and seccomp_filter exclude each other")
         for name in ("serial_bytes", "http_api_max_payload_size", "mmds_size_limit", "timeout"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise ValueError(f"{name} is {value}; it must be more than 0")
-        if self.grace < 0:
+        if not self.grace >= 0:
             raise ValueError(f"grace is {self.grace}; it cannot be negative")
+        for name, value in vars(self).items():
+            if value == "":
+                raise ValueError(f"{name} is empty")
 
     @property
     def max_body_bytes(self) -> int:

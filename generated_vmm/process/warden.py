@@ -20,6 +20,7 @@ from pathlib import Path
 
 LONGEST_ORDER = 65_536
 LONGEST_END = 30.0  # seconds that a killed process gets to give its memory back
+LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
 READY = b"ready"
 
 
@@ -98,7 +99,7 @@ def is_ready(descriptor: int, seconds: float | None) -> bool:
     """Whether a descriptor can be read from within the time; a pidfd can after its end."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(None if seconds is None else seconds * 1000))
+    return bool(waiting.poll(None if seconds is None else min(seconds * 1000, LONGEST_POLL)))
 
 
 def main(caller_pid: int, orders: socket.socket) -> None:

@@ -123,3 +123,16 @@ def watch() -> Iterator[Callable[[int], Child]]:
     yield watch
     for child in watched:
         child.close()
+
+
+def wardens_of(pid: int) -> list[int]:
+    """The processes that look after what a caller leaves."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in children if b"warden.py" in _command(int(each))]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""

@@ -18,7 +18,7 @@ import pytest
 
 from generated_vmm.process import Monitor
 from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, wardens_of
 
 BEGINNING = """\
 import json, os, signal, sys, threading, time
@@ -68,19 +68,6 @@ def call(binary: list[str], folder: Path) -> Iterator[Callable[[str], Caller]]:
     yield call
     for caller in callers:
         caller.close()
-
-
-def wardens_of(pid: int) -> list[int]:
-    """The processes that look after what a caller leaves."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in children if b"warden.py" in _command(int(each))]
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

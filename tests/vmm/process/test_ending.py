@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -149,6 +150,18 @@ def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[
     do(monitor.client.action("SendCtrlAltDel"))
     assert do(monitor.wait(PATIENCE)) == 0
     assert do(monitor.stop()) == 0
+
+
+def test_a_monitor_that_has_ended_is_no_zombie(start: Make, do: Do) -> None:
+    monitor = start()
+    pid = monitor.pid
+    os.kill(pid, signal.SIGKILL)
+    assert not monitor.log.wait(10_000, PATIENCE)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT):
+            os.sched_yield()
+    assert not Path(f"/proc/{pid}").exists()
+    assert do(monitor.wait(float("inf"))) == -signal.SIGKILL
 
 
 def test_waiting_has_its_time(start: Make, do: Do) -> None:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, wardens_of
 
 USER = 54_321
 
@@ -183,11 +183,8 @@ def test_a_caller_that_is_killed_leaves_no_jail(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         child = watch(int(caller.stdout.readline()))
+        (warden,) = [watch(pid) for pid in wardens_of(caller.pid)]
         caller.kill()
     assert child.wait(PATIENCE)
-    jail = folder / "firecracker" / "vm-1"
-    for _ in range(1000):
-        if not jail.exists():
-            break
-        os.sched_yield()
-    assert not jail.exists()
+    assert warden.wait(PATIENCE)
+    assert not (folder / "firecracker" / "vm-1").exists()

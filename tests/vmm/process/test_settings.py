@@ -67,6 +67,10 @@ def test_a_file_is_told_as_the_monitor_sees_it(name: str) -> None:
         ({"http_api_max_payload_size": -1}, "http_api_max_payload_size"),
         ({"mmds_size_limit": 0}, "mmds_size_limit"),
         ({"timeout": 0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"grace": float("nan")}, "grace"),
+        ({"socket_path": ""}, "socket_path is empty"),
+        ({"directory": ""}, "directory is empty"),
         ({"grace": -1}, "grace"),
     ],
 )
