@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from generated_vmm._generated.async_facade import AsyncVmmClient
-from generated_vmm.errors import VmmError, VmmTimeoutError
+from generated_vmm.errors import VmmApiError, VmmError, VmmProtocolError, VmmTimeoutError
 from generated_vmm.process.base import (
     ASKING_SECONDS,
     ENDING,
@@ -134,13 +135,15 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
 
     async def _end_guest(self, grace: float) -> None:
         async with AsyncVmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
-            try:
-                self._process.note_vsock_of(await client.vm_config.get())
+            with contextlib.suppress(VmmError):  # it hangs, or has just ended
+                await self._note_vsock(client)
                 if grace and (await client.get_instance_info()).state == "Running":
                     await client.action("SendCtrlAltDel")
                     await self._process.child.async_wait(grace)
-            except VmmError:  # it hangs, or has just ended
-                pass
+
+    async def _note_vsock(self, client: AsyncVmmClient) -> None:
+        with contextlib.suppress(VmmApiError, VmmProtocolError):  # of another version
+            self._process.note_vsock_of(await client.vm_config.get())
 
     async def _end(self, ending: Ending) -> int | None:
         if not self._process.is_to_end:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from generated_vmm.errors import VmmError, VmmTimeoutError
+from generated_vmm.errors import VmmApiError, VmmError, VmmProtocolError, VmmTimeoutError
 from generated_vmm.facade import VmmClient
 from generated_vmm.process.base import (
     ASKING_SECONDS,
@@ -131,14 +132,16 @@ class Monitor(MonitorBase[VmmClient]):
             return self._end(KILLING)
 
     def _end_guest(self, grace: float) -> None:
-        with VmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
-            try:
-                self._process.note_vsock_of(client.vm_config.get())
-                if grace and client.get_instance_info().state == "Running":
-                    client.action("SendCtrlAltDel")
-                    self._process.child.wait(grace)
-            except VmmError:  # it hangs, or has just ended
-                pass
+        client = VmmClient(self.socket_path, timeout=ASKING_SECONDS)
+        with client, contextlib.suppress(VmmError):  # it hangs, or has just ended
+            self._note_vsock(client)
+            if grace and client.get_instance_info().state == "Running":
+                client.action("SendCtrlAltDel")
+                self._process.child.wait(grace)
+
+    def _note_vsock(self, client: VmmClient) -> None:
+        with contextlib.suppress(VmmApiError, VmmProtocolError):  # of another version
+            self._process.note_vsock_of(client.vm_config.get())
 
     def _end(self, ending: Ending) -> int | None:
         if not self._process.is_to_end:

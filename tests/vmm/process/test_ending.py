@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmClient, VmmConnectionError, VmmTimeoutError
+from generated_vmm import VmmClient, VmmConnectionError, VmmProtocolError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited, asynchronous
 from generated_vmm.process import monitor as blocking
 from generated_vmm.process.child import Child
+from generated_vmm.process.process import Process
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 
@@ -34,6 +35,21 @@ def test_a_guest_that_runs_is_asked_to_end(start: Make, do: Do, guest: dict[str,
     do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
     assert do(monitor.stop(grace=PATIENCE)) == 0
     assert b"guest resets" in monitor.serial.read().data
+
+
+def test_a_guest_is_asked_to_end_whatever_the_monitor_says_of_its_devices(
+    start: Make, do: Do, guest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a monitor of another version."""
+
+    def unreadable(*_: object) -> None:
+        raise VmmProtocolError("not what was asked for")
+
+    monitor = start()
+    do(monitor.client.boot(**guest))
+    do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
+    monkeypatch.setattr(Process, "note_vsock_of", unreadable)
+    assert do(monitor.stop(grace=PATIENCE)) == 0
 
 
 def test_a_guest_that_cannot_hear_is_not_waited_for(
