@@ -18,6 +18,7 @@ WORDS: Final = {
     "Expecting property name": ("key must be a string", "EOF while parsing an object"),
     "Expecting ':'": ("expected `:`", "EOF while parsing an object"),
     "Expecting ','": ("expected `,` or `}`", "EOF while parsing an object"),
+    "Illegal trailing comma": ("trailing comma", "trailing comma"),
     "Extra data": ("trailing characters", "trailing characters"),
     "Unterminated string": ("EOF while parsing a string", "EOF while parsing a string"),
     "Invalid control": ("control character (\\u0000-\\u001F) found while parsing a string", ""),
