@@ -14,9 +14,9 @@ EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) --ignore tests/console --ignore tests/packaging --ignore tests/release --ignore tests/typing \
-	--ignore tests/vmm/codegen --ignore tests/vmm/process --ignore tests/vmm/real --ignore tests/oidc/property \
-	--ignore-glob 'tests/*_processes.py' --ignore-glob 'tests/*_sockets.py' --ignore-glob 'tests/*test_documentation.py'
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console packaging release typing oidc/property oidc/testing \
+	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
+	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -59,7 +59,7 @@ test-lowest: setup ## run them with the lowest versions that pyproject.toml allo
 	@$(BIN)/python -m release.lowest > build/lowest/constraints.txt
 	@build/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
 	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(EVERYTHING)
-	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider $(PYTHON_TESTS) $(ARGS)
+	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) $(ARGS)
 
 check: setup ## format, lint, types, layers, generated code
 	@$(BIN)/ruff format --check .
