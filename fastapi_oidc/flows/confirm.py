@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.flows.refresh import fitting
-from fastapi_oidc.flows.refresher import Refresher, Renewed
+from fastapi_oidc.flows.refresh_outcomes import Renewed
+from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, reauthenticated, renewed
 from fastapi_oidc.flows.resume import living

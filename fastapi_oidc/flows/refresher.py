@@ -10,17 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.refresh import successor
+from fastapi_oidc.flows.refresh_outcomes import (
+    Outcome,
+    Postponed,
+    Refused,
+    Renewed,
+    Unmade,
+    is_final,
+    name_of,
+)
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import KeptAnswer
 from fastapi_oidc.flows.turns import Turns
 from fastapi_oidc.once import Expiring, Flights
-from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 
@@ -39,33 +47,6 @@ LIMIT: Final = 20_000
 _log = logging.getLogger("fastapi_oidc.session")
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed(Generic[Identity]):
-    """The session goes on as `kept`."""
-
-    kept: Kept[Identity]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The provider, a rule, the application or the user ended the session."""
-
-    code: Code
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """Nothing was decided; `pause` seconds lie before the next attempt, at `retry_at`."""
-
-    pause: int
-    retry_at: int
-
-
-class Unmade(Exception):
-    """What was to take the place of a refresh failed; nothing was decided of the session."""
-
-
-Outcome: TypeAlias = Renewed[Identity] | Refused | Postponed
 Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
 
 
@@ -171,7 +152,7 @@ class Refresher(Generic[Identity]):
         try:
             renewed = await self._once(name, kept, make)
         except OIDCError as error:
-            if _is_final(error):
+            if is_final(error):
                 return await self._refused(name, kept, error)
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
@@ -265,21 +246,6 @@ class Refresher(Generic[Identity]):
         event = refused(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
         return postponed
-
-
-def name_of(session: OIDCSession[Identity]) -> str:
-    """Names one refresh of one session: the next one has another generation."""
-    return f"{session.id}.{session.generation}"
-
-
-def _is_final(error: OIDCError) -> bool:
-    """Whether the provider, a rule or the application (by a SessionError) ended the session."""
-    if isinstance(error, SessionError):
-        return not error.is_outage
-    if isinstance(error, ProtocolViolation):
-        # The key may be published later than it signs (OpenID Connect Core 10.1.1).
-        return error.code is not Code.JWS_KEY_MISSING
-    return isinstance(error, TokenRefused) and error.is_final
 
 
 async def _happens(waiting: Awaitable[object], seconds: float) -> bool:

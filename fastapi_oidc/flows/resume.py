@@ -9,7 +9,8 @@ from typing import Final
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.outcomes import Resumed
-from fastapi_oidc.flows.refresher import Outcome, Postponed, Refresher, Refused, Renewed
+from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
+from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
 from fastapi_oidc.flows.standing import Goes, Over
 from fastapi_oidc.session.keeper import Found, Kept
