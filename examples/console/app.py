@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import routes
+from examples.console import account, routes
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
@@ -25,7 +25,10 @@ def create_app(
 ) -> FastAPI:
     """The console for the monitors at `sockets`, by name. Raises ConfigurationError."""
     oidc: OIDC[User] = OIDC(
-        settings, resolve_identity=resolve_identity, back_channel_logout_store="memory"
+        settings,
+        resolve_identity=resolve_identity,
+        session_store="memory",
+        back_channel_logout_store="memory",
     )
     monitors = Monitors(sockets, suggestions or {})
 
@@ -37,16 +40,17 @@ def create_app(
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
-    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=("/static", "/signed-out"))
+    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=("/static", account.SIGNED_OUT_PATH))
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
     app.include_router(oidc.router, prefix="/auth")
+    app.include_router(account.routes(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
     app.include_router(routes.changes(oidc))
     tell_refusals(app, oidc)
 
-    @app.get("/signed-out")
+    @app.get(account.SIGNED_OUT_PATH)
     async def signed_out(why: str = "") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, "/", "Sign in again")

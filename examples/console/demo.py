@@ -23,6 +23,8 @@ USERS = (
 )
 CLIENT_ID = "microvm-console"
 MACHINES = ("demo",)
+IDLE_SECONDS = 3600
+"""Without a request for that long a session of the demo is over; it also dates `last seen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def _demo_settings(provider: DevProvider, settings: ConsoleSettings) -> OIDCSett
         cookie_secret=(SecretStr(secrets.token_urlsafe(48)),),
         base_url=f"http://127.0.0.1:{settings.port}",
         allow_insecure_http=True,
+        idle_timeout=IDLE_SECONDS,
     )
 
 

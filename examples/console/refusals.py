@@ -35,7 +35,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     ) -> HTMLResponse:
         change = change_of(request.path_params["change"])
         visit = replace(
-            visit_of(oidc, request, session),
+            await visit_of(oidc, request, session),
             tab=change.tab,
             refusal=refusal_sentence(change, error),
             status=error.status,

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from examples.console.account import Signed
 from examples.console.calls import on_behalf_of
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, Change
@@ -15,10 +16,8 @@ from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
 from examples.console.view import TABS, Attempt, account, machine_page, visit_of
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, require_auth
 from generated_vmm import VmmError, to_config_file
-
-Signed = Annotated[OIDCSession[User], Depends(require_auth)]
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -56,7 +55,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         if only is not None:
             return RedirectResponse(f"/machines/{only.name}", 303)
         states = await monitors_of(request).states()
-        visit = visit_of(oidc, request, session)
+        visit = await visit_of(oidc, request, session)
         return page("machines.html", {"machines": states, **account(visit)})
 
     @router.get("/machines/{machine}")
@@ -73,9 +72,8 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             # The address of a page that answered a failed change, entered or reloaded.
             return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
         told = CHANGES[done].done if done in CHANGES else ""
-        return await machine_page(
-            monitor, replace(visit_of(oidc, request, session), tab=tab, done=told)
-        )
+        visit = await visit_of(oidc, request, session)
+        return await machine_page(monitor, replace(visit, tab=tab, done=told))
 
     return router
 
@@ -130,7 +128,7 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         if failure is None:
             return RedirectResponse(f"/machines/{monitor.name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)
-        visit = visit_of(oidc, request, session)
+        visit = await visit_of(oidc, request, session)
         return await machine_page(
             monitor, replace(visit, tab=tab, attempt=attempt, status=failure.status)
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from examples.console.account import SessionRow, sessions_of
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change
 from examples.console.forms import Texts
@@ -57,6 +58,8 @@ class Visit:
     """Who looks at which tab, and what the page has to tell besides the machine."""
 
     session: OIDCSession[User]
+    sessions: Sequence[SessionRow]
+    path: str
     csrf_token: str
     script_url: str
     tab: str = "overview"
@@ -66,9 +69,15 @@ class Visit:
     status: int = 200
 
 
-def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
+async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
     """The visit that `request` makes."""
-    return Visit(session, oidc.csrf_token(session), oidc.script_url(request))
+    return Visit(
+        session=session,
+        sessions=await sessions_of(oidc, session),
+        path=request.url.path,
+        csrf_token=oidc.csrf_token(session),
+        script_url=oidc.script_url(request),
+    )
 
 
 async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
@@ -86,7 +95,6 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "tab": visit.tab,
         "done": visit.done,
         "refusal": visit.refusal,
-        "csrf_token": visit.csrf_token,
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
     }
@@ -98,6 +106,9 @@ def account(visit: Visit) -> dict[str, object]:
     return {
         "user": visit.session.identity,
         "session_ends": datetime.fromtimestamp(visit.session.expires_at, UTC),
+        "sessions": visit.sessions,
+        "path": visit.path,
+        "csrf_token": visit.csrf_token,
         "script_url": visit.script_url,
     }
 

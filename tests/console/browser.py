@@ -118,6 +118,11 @@ class Browser:
     def open(self, path: str = "/") -> None:
         self._show(self._client.get(urljoin(self.url or self._home, path)))
 
+    def ask(self, path: str) -> int:
+        """The status of what a page's script asks for; the page stays."""
+        url = urljoin(self._home, path)
+        return self._client.get(url, headers={"Accept": "application/json"}).status_code
+
     def home(self) -> None:
         self._show(self._client.get(self._home))
 

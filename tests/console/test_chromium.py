@@ -238,3 +238,24 @@ def test_signing_out_in_one_tab_is_noticed_in_the_other(visit: Visit) -> None:
     press(page, "Sign out everywhere")
     page.wait_for_url("**/signed-out")
     other.wait_for_url("**/signed-out?why=elsewhere", timeout=PATIENCE)
+
+
+def test_the_account_menu_closes_at_a_click_outside(visit: Visit) -> None:
+    page = visit()
+    page.click("summary")
+    everywhere = page.get_by_role("button", name="Sign out everywhere")
+    expect(everywhere).to_be_visible()
+    page.click("#sessions-title")
+    expect(everywhere).to_be_visible()
+    page.click("h1")
+    expect(everywhere).to_be_hidden()
+
+
+def test_two_browsers_of_one_person_see_each_other_and_one_ends_the_other(visit: Visit) -> None:
+    desk, phone = visit(), visit(width=390)
+    desk.reload()
+    desk.click("summary")
+    expect(desk.get_by_text("this one")).to_be_visible()
+    desk.get_by_role("button", name="End", exact=True).first.click()
+    phone.wait_for_url("**/signed-out?why=elsewhere", timeout=PATIENCE)
+    expect(desk.get_by_role("button", name="Sign out everywhere")).to_be_hidden()

@@ -23,11 +23,16 @@ document.addEventListener('submit', (event) => {
   button.textContent = button.dataset.working
 })
 
+const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
+
 document.addEventListener('keydown', (event) => {
-  const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account[open]'))
-  if (event.key !== 'Escape' || !menu) return
+  if (event.key !== 'Escape' || !menu?.open) return
   menu.open = false
   menu.querySelector('summary')?.focus()
+})
+
+document.addEventListener('pointerdown', ({ target }) => {
+  if (menu && !(target instanceof Node && menu.contains(target))) menu.open = false
 })
 
 // A page that comes back from the browser's memory shows what was, not what is.

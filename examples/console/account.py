@@ -1,0 +1,80 @@
+"""The account menu: this person's sessions, ending one of them, ending them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from examples.console.identity import User
+from fastapi_oidc import OIDC, LogoutOptions, OIDCSession, require_auth
+
+SIGNED_OUT_PATH = "/signed-out"
+
+Signed = Annotated[OIDCSession[User], Depends(require_auth)]
+Posted = Annotated[str, Form()]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session of the person who looks; `is_this` marks the one they look with."""
+
+    id: str
+    since: datetime
+    last_seen: datetime | None
+    is_this: bool
+
+
+async def sessions_of(oidc: OIDC[User], session: OIDCSession[User]) -> Sequence[SessionRow]:
+    """Every session of the person behind `session`: this one first, then the newest."""
+    dated = oidc.settings.idle_timeout is not None
+    rows = [_row(one, session.id, dated=dated) for one in await oidc.sessions_of(session.sub)]
+    return sorted(rows, key=lambda row: not row.is_this)
+
+
+def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
+    """`dated`: the library writes down when a session was last seen, if after its login."""
+    seen = (session.last_seen_at or session.created_at) if dated else None
+    return SessionRow(
+        id=session.id,
+        since=datetime.fromtimestamp(session.created_at, UTC),
+        last_seen=datetime.fromtimestamp(seen, UTC) if seen else None,
+        is_this=session.id == this,
+    )
+
+
+def routes(oidc: OIDC[User]) -> APIRouter:
+    """What the buttons of the menu do; everybody who is signed in may end their own sessions."""
+    router = APIRouter(prefix="/account")
+
+    @router.post("/end-session")
+    async def end_session(
+        session: Signed, csrf_token: Posted = "", session_id: Posted = "", return_to: Posted = "/"
+    ) -> Response:
+        oidc.check_csrf_token(session, csrf_token)
+        own = {one.id for one in await oidc.sessions_of(session.sub)}
+        if session_id in own:  # else it has ended meanwhile, or is somebody else's
+            await oidc.revoke(session_id=session_id)
+        return RedirectResponse(_own_path(return_to), 303)
+
+    @router.post("/sign-out-everywhere")
+    async def sign_out_everywhere(
+        request: Request, session: Signed, csrf_token: Posted = ""
+    ) -> Response:
+        oidc.check_csrf_token(session, csrf_token)
+        await oidc.revoke(sub=session.sub)
+        return await oidc.logout(request, LogoutOptions(return_to=SIGNED_OUT_PATH))
+
+    return router
+
+
+def _own_path(text: str) -> str:
+    """The path in `text` when it is one of this console; else its first page."""
+    parts = urlsplit(text)
+    is_own = text.startswith("/") and not parts.netloc and "\\" not in text
+    return parts.path if is_own and not parts.path.startswith("//") else "/"

@@ -1,0 +1,101 @@
+"""The account menu: one person's sessions in several browsers, and their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.console.browser import Browser
+from tests.console.running import RunningConsole
+
+
+def signed_in(console: RunningConsole, name: str = "AA Alice Admin") -> Browser:
+    browser = Browser(console.url)
+    browser.home()
+    browser.click(name)
+    return browser
+
+
+@pytest.fixture
+def desk(console: RunningConsole) -> Iterator[Browser]:
+    with signed_in(console) as browser:
+        yield browser
+        browser.home()
+        if browser.has_button("Sign out everywhere"):
+            browser.click("Sign out everywhere")
+
+
+@pytest.fixture
+def phone(desk: Browser, console: RunningConsole) -> Iterator[Browser]:
+    """Another browser of the person at the desk."""
+    with signed_in(console) as browser:
+        yield browser
+
+
+def is_signed_in(browser: Browser) -> bool:
+    """Whether the console knows the browser, which may be known at the provider all the same."""
+    return browser.ask("/machines/demo/state") == 200
+
+
+def test_the_menu_lists_this_persons_sessions_alone(
+    desk: Browser, phone: Browser, console: RunningConsole
+) -> None:
+    with signed_in(console, "BV Bob Viewer"):
+        desk.home()
+    assert desk.text.count("Since ") == 2
+    assert desk.text.count("this one") == 1
+    assert desk.text.count("Last seen ") == 1
+
+
+def test_one_session_is_ended_and_one_lands_where_one_was(desk: Browser, phone: Browser) -> None:
+    desk.open("/machines/demo/devices")
+    desk.click("End")
+    assert desk.path == "/machines/demo/devices"
+    assert desk.text.count("Since ") == 1
+    assert not is_signed_in(phone)
+    assert is_signed_in(desk)
+
+
+def test_the_session_of_somebody_else_is_not_ended(
+    desk: Browser, phone: Browser, console: RunningConsole
+) -> None:
+    with signed_in(console, "BV Bob Viewer") as bob, signed_in(console, "BV Bob Viewer"):
+        bob.home()
+        sessions = bob.text.count("Since ")
+        of_bob = next(form for form in bob.page.forms if form.action == "/account/end-session")
+        desk.home()
+        desk.click("End", {"session_id": of_bob.fields["session_id"]})
+        bob.home()
+        assert bob.text.count("Since ") == sessions
+    assert is_signed_in(phone)
+
+
+def test_signing_out_everywhere_ends_every_session_of_this_person_alone(
+    desk: Browser, phone: Browser, console: RunningConsole
+) -> None:
+    with signed_in(console, "BV Bob Viewer") as bob:
+        desk.click("Sign out everywhere")
+        assert "You have signed out of the console." in desk.text
+        assert not is_signed_in(desk)
+        assert not is_signed_in(phone)
+        assert is_signed_in(bob)
+
+
+@pytest.mark.parametrize("button", ["End", "Sign out everywhere"])
+def test_a_form_of_another_session_ends_nothing(desk: Browser, phone: Browser, button: str) -> None:
+    desk.home()
+    desk.click(button, {"csrf_token": "of somebody else"})
+    assert desk.status == 403
+    assert is_signed_in(desk)
+    assert is_signed_in(phone)
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["https://evil.example/", "//evil.example", "/\t/evil.example", "/\\evil.example"]
+)
+def test_one_lands_nowhere_else(desk: Browser, phone: Browser, elsewhere: str) -> None:
+    desk.home()
+    desk.click("End", {"return_to": elsewhere})
+    assert desk.path == "/machines/demo"
+    assert desk.status == 200
