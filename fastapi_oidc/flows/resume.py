@@ -13,6 +13,7 @@ from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Ren
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
 from fastapi_oidc.flows.standing import Goes, Over
+from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.keeper import Found, Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
@@ -201,17 +202,20 @@ async def _ended(
     party.announcer(
         Event(EventName.SESSION_ENDED, now, sub=session.sub, session_id=session.id, code=code)
     )
-    # The row of a store is of no more use; a cookie's record is needed when the application ended
-    # the session, of which no other process knows.
-    if kept.reference is not None or (reason == "revoked" and code is not Code.SESSION_REVOKED):
-        await forget(party, kept, reason)
+    # Of a session that the application ended no other process knows.
+    if reason == "revoked" and code is not Code.SESSION_REVOKED:
+        await _record(party, session, reason)
     # Who signed out has no cookie left of it, but maybe already that of the next session.
-    return Resumed(None, None if reason == "signed_out" else Over(kept), ended=reason)
+    return Resumed(None, None if reason == "signed_out" else Over(kept, reason), ended=reason)
 
 
-async def forget(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
-    """Keep the session no longer; a row that cannot be removed now will expire."""
+async def _record(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], reason: EndReason
+) -> None:
+    """The session is over wherever its end is asked for."""
+    if not party.keeper.keeps_endings:
+        return
     try:
-        await party.keeper.end(kept, reason)
+        await party.keeper.revoke(ending_of(session, reason, party.clock.now()))
     except SessionError as error:
         party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

@@ -15,7 +15,7 @@ from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.keeper import Found, Kept
-from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.model import EndReason, Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,13 @@ class Goes(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class Over(Generic[Identity]):
-    """The session that the browser came with is over."""
+    """The session that the browser came with is over; a row that it has goes with the answer.
+
+    A row that is gone by then tells that the user signed out or in again meanwhile.
+    """
 
     kept: Kept[Identity] = field(repr=False)
+    reason: EndReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,8 @@ async def cookie_changes(party: RelyingParty[Identity], standing: Standing[Ident
                 return _set_new(party, kept)
             case Goes(kept):
                 return await _set(party, kept)
-            case Over(kept):
-                return await _cleared(party, kept)
+            case Over(kept, reason):
+                return await _cleared(party, kept, reason)
             case Left():
                 return party.keeper.clearing()
     except SessionError as error:
@@ -82,32 +86,50 @@ async def _set(party: RelyingParty[Identity], kept: Kept[Identity]) -> Changes:
     found = await _found(party, kept)
     if found is None or found.ended is not None:
         return ()
-    newest = await newest_anywhere(party, kept)
-    return party.keeper.cookies(newest, party.clock.now())
+    return party.keeper.cookies(found.kept, party.clock.now())
 
 
-async def _cleared(party: RelyingParty[Identity], kept: Kept[Identity]) -> Changes:
+async def _cleared(
+    party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason
+) -> Changes:
     found = await _found(party, kept)
-    if found is not None and found.ended == "signed_out":
+    # Somebody else has ended it before: the cookie is that of another answer.
+    if found is None or found.ended == "signed_out":
         return ()
-    newest = await newest_anywhere(party, kept)
-    if newest.session.generation > kept.session.generation:
-        return party.keeper.cookies(newest, party.clock.now())
+    if found.kept.session.generation > kept.session.generation:
+        return party.keeper.cookies(found.kept, party.clock.now())
+    if kept.reference is not None:
+        await _forget(party, kept, reason)
+        if party.register.ended(kept.session) == "signed_out":
+            return ()
     return party.keeper.clearing()
 
 
 async def _found(party: RelyingParty[Identity], kept: Kept[Identity]) -> Found[Identity] | None:
-    """What is kept of the session now."""
-    reason = party.register.ended(kept.session)
-    return await party.keeper.reread(kept) if reason is None else Found(kept, reason)
+    """The newest state that is known of the session, and why it is over; None for a row that is
+    gone."""
+    found = Found(kept)
+    if party.register.ended(kept.session) is None:
+        reread = await party.keeper.reread(kept)
+        if reread is None:
+            return None
+        found = Found(await newest_anywhere(party, kept), reread.ended)
+    # Looked at last: it may have ended here while others were asked.
+    return Found(found.kept, party.register.ended(kept.session) or found.ended)
 
 
 async def newest_anywhere(party: RelyingParty[Identity], kept: Kept[Identity]) -> Kept[Identity]:
     """The newest state of `kept` that this process knows or, in cookies, another one left."""
-    newest = party.register.newest(kept)
-    if party.shared is None or kept.reference is not None:
-        return newest
-    session = await party.shared.newest(kept.session.id)
-    if session is None or session.generation <= newest.session.generation:
-        return newest
-    return Kept(session)
+    if party.shared is not None and kept.reference is None:
+        session = await party.shared.newest(kept.session.id)
+        if session is not None and session.generation > kept.session.generation:
+            kept = Kept(session)
+    return party.register.newest(kept)
+
+
+async def _forget(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
+    """Keep the session no longer; a row that cannot be removed now will expire."""
+    try:
+        await party.keeper.end(kept, reason)
+    except SessionError as error:
+        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
