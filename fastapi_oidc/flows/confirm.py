@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.flows.refresh import fitting
-from fastapi_oidc.flows.refresh_outcomes import Renewed
+from fastapi_oidc.flows.refresh_outcomes import Postponed, Renewed
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, reauthenticated, renewed
@@ -43,6 +43,10 @@ async def confirmed(
     match await refresher.succeed(kept, by_answer):
         case Renewed(successor):
             return successor
+        case Postponed():
+            raise SessionError(
+                Code.SESSION_REFRESH_POSTPONED, "the session cannot be renewed right now"
+            )
         case _:
             raise SessionError(
                 Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed"

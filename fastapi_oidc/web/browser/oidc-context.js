@@ -38,7 +38,7 @@ const CHECK_PAUSES = [30 * SECOND, 120 * SECOND]
 const CHECK_LIMIT = CHECK_PAUSES.length + 1
 
 /** Failures that say nothing about the user: the check is repeated later, the session stays. */
-const INCONCLUSIVE = /^(timeout|authorization\.transaction_missing|provider\..*|session\..*_unavailable)$/
+const INCONCLUSIVE = /^(timeout|authorization\.transaction_missing|provider\..*|session\.(refresh_postponed|.*_unavailable))$/
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -73,7 +73,7 @@ test('the same user keeps the session, another user or a refusal ends it', () =>
 
 test('a failure that says nothing about the user is tried again', () => {
   const codes = ['timeout', 'provider.unreachable', 'provider.unavailable', 'provider.timeout', 'provider.status',
-    'authorization.transaction_missing', 'session.store_unavailable']
+    'authorization.transaction_missing', 'session.store_unavailable', 'session.refresh_postponed']
   for (const code of codes) assert.equal(verdictOf({ outcome: 'error', code }), 'retry')
   assert.equal(verdictOf({ outcome: 'other_user', code: 'timeout' }), 'end')
 })

@@ -12,6 +12,7 @@ import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
+from tests.oidc.flows.test_refresh_failures import FailingLock
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
@@ -155,6 +156,16 @@ async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
     world.op.faults.put("token", ServerError())
     assert outcome(await check(browser)) == ("error", "provider.status")
     assert world.events[-1].code is Code.PROVIDER_STATUS
+
+
+async def test_a_lock_that_is_down_is_not_told_as_a_sign_out() -> None:
+    lock = FailingLock("never")
+    world = make_world(refresh_lock=lock)
+    browser = await world.signed_in()
+    lock.when = "before"
+    assert outcome(await check(browser)) == ("error", "session.refresh_postponed")
+    lock.when = "never"
+    assert outcome(await check(browser)) == ("same_user", "")
 
 
 @pytest.mark.parametrize("signed_in", [False, True])
