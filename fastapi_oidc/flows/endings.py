@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import end_of
 from fastapi_oidc.session.endings import RevocationRecord, expiry_of_record
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -81,6 +82,7 @@ async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCS
     Raises ConfigurationError (configuration.store_missing) when the store cannot list them,
     SessionError when it is down.
     """
-    policy = party.policy
+    policy, now = party.policy, party.clock.now()
     sessions = await party.keeper.sessions_of(policy.issuer, policy.client_id, sub)
-    return sorted(sessions, key=lambda session: -session.created_at)
+    living = [session for session in sessions if now < end_of(session, policy)]
+    return sorted(living, key=lambda session: -session.created_at)

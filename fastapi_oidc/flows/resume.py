@@ -99,8 +99,7 @@ async def resume(
         case Decision.RENEW:
             return await _after(party, await refresher.renew(kept), kept, active=active)
     used = await _used(party, kept, active=active)
-    is_news = used is not found.kept and used.reference is None
-    return Resumed(used.session, Goes(used) if is_news else None)
+    return Resumed(used.session, _news(used, found.kept))
 
 
 async def refresh_now(
@@ -151,6 +150,11 @@ async def _used(
     return used
 
 
+def _news(used: Kept[Identity], known: Kept[Identity]) -> Goes[Identity] | None:
+    """What the browser is to be told, which has `known`; a reference stays as it is."""
+    return Goes(used) if used is not known and used.reference is None else None
+
+
 def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -> bool:
     if policy.idle_timeout is None:
         return False
@@ -173,10 +177,12 @@ async def _after(
             reason = party.register.ended(kept.session)
             return await _ended(party, kept, code, reason or _reason(code))
         case Postponed():
-            usable = party.clock.now() < (kept.session.tokens.expires_at or 0)
-            if usable:
-                return Resumed(kept.session)
-            return Resumed(None, unavailable=_postponed(party, outcome))
+            # Whoever comes while the provider does not answer is no less active.
+            used = await _used(party, kept, active=active)
+            standing = _news(used, kept)
+            if party.clock.now() < (kept.session.tokens.expires_at or 0):
+                return Resumed(used.session, standing)
+            return Resumed(None, standing, unavailable=_postponed(party, outcome))
 
 
 def _reason(code: Code) -> EndReason:

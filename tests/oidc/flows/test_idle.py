@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Clock, ConfigurationError, MemorySessionStore, OIDCSession
+from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.test_refresh import generation
 from tests.oidc.session.plain_stores import PlainSessionStore
 from tests.oidc.world import Time, World, make_world
@@ -97,3 +98,23 @@ async def test_in_a_cookie_use_is_written_no_more_often() -> None:
 def test_a_store_that_cannot_remember_use_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="touch"):
         make_world(settings={"idle_timeout": IDLE}, session_store=PlainSessionStore())
+
+
+async def test_requests_during_an_outage_of_the_provider_count(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("token", ServerError(), times=100)
+    for _ in range(6):
+        world.time.advance(IDLE - 100)
+        await browser.get("/me")
+    assert "session.refresh_postponed" in world.event_names()
+    world.op.faults.clear()
+    world.time.advance(61)
+    assert await generation(browser) == 1
+
+
+async def test_a_session_that_was_idle_for_too_long_is_listed_no_more() -> None:
+    world = make_world(settings={"idle_timeout": IDLE}, session_store="memory")
+    await world.signed_in()
+    assert len(await world.oidc.sessions_of("alice")) == 1
+    world.time.advance(IDLE)
+    assert await world.oidc.sessions_of("alice") == []
