@@ -27,6 +27,7 @@ from fastapi_oidc.flows.refresh_outcomes import (
 )
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import KeptAnswer
+from fastapi_oidc.flows.standing import newest_anywhere
 from fastapi_oidc.flows.turns import Turns
 from fastapi_oidc.once import Expiring, Flights
 from fastapi_oidc.session.keeper import Kept
@@ -157,6 +158,8 @@ class Refresher(Generic[Identity]):
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
             return self._postponed(name, kept.session, error)
+        if self._party.register.ended(renewed.session):
+            return Refused(Code.SESSION_SIGNED_OUT)
         self._party.register.keep(renewed)
         self._pauses.pop(name)
         return Renewed(renewed)
@@ -175,22 +178,31 @@ class Refresher(Generic[Identity]):
         if current.session.generation > kept.session.generation:
             return current
         made = await make(current)
-        if self._party.register.ended(made.session) or not await self._party.keeper.replace(made):
+        if not await self._replaced(made):
             await self._give_back(made.session)
             raise SessionError(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
+        # From here on a sign-out finds the tokens that are to be revoked.
+        self._party.register.keep(made)
         self._answers.pop(name)
         if self._party.shared is not None:
             await self._party.shared.done(name, made)
         self._announce_refreshed(made.session)
         return made
 
+    async def _replaced(self, made: Kept[Identity]) -> bool:
+        """Whether the successor is kept; not when the session ended before or meanwhile."""
+        ended = self._party.register.ended
+        if ended(made.session) or not await self._party.keeper.replace(made):
+            return False
+        return ended(made.session) is None
+
     async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:
-        """What is kept now; raises SessionError (session.signed_out) when nothing is."""
+        """The newest that is known now; raises SessionError (session.signed_out) for nothing."""
         ended = self._party.register.ended(kept.session)
         found = None if ended else await self._party.keeper.reread(kept)
         if found is None or found.ended is not None:
             raise SessionError(Code.SESSION_SIGNED_OUT, "it is no longer kept")
-        return found.kept
+        return await newest_anywhere(self._party, found.kept)
 
     async def _by_refresh_token(self, current: Kept[Identity]) -> Kept[Identity]:
         return await successor(self._party, current, await self._answer(current.session))

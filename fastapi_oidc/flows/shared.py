@@ -93,7 +93,7 @@ class Shared(Generic[Identity]):
     async def newest(self, session_id: str) -> OIDCSession[Identity] | None:
         """The newest successor that any process left lately."""
         encoded = await self._kept(f"newest.{session_id}")
-        return None if encoded is None else self._codec.decode(encoded)
+        return None if encoded is None else self._read(encoded).session
 
     async def aclose(self) -> None:
         """Closes the connections that the lock made for itself."""

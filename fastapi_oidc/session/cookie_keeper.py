@@ -48,7 +48,7 @@ class CookieKeeper(Generic[Identity]):
             return None
         return await self.reread(kept)
 
-    async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
+    async def reread(self, kept: Kept[Identity]) -> Found[Identity]:
         """`kept`, which nobody else can change, and whether it has ended."""
         if not self._endings.are_kept:
             return Found(kept)
@@ -62,8 +62,9 @@ class CookieKeeper(Generic[Identity]):
         """Done by the cookie."""
 
     async def replace(self, kept: Kept[Identity]) -> bool:
-        """Done by the cookie."""
-        return True
+        """Done by the cookie, unless the session's end is recorded."""
+        found = await self.reread(kept)
+        return found.ended is None
 
     async def touch(self, kept: Kept[Identity], at: int) -> Kept[Identity]:
         """The session as its next cookie has it."""

@@ -108,8 +108,23 @@ async def test_with_a_lock_two_processes_refresh_once() -> None:
     assert refreshes(here) == 1
 
 
-async def test_the_tokens_of_a_refresh_that_came_too_late_are_given_back() -> None:
-    here, there = two_processes("session_store")
+async def test_a_cookie_that_was_lost_on_its_way_is_not_refreshed_again_in_the_other_process() -> (
+    None
+):
+    here, there = two_processes("refresh_lock")
+    browser = await here.signed_in()
+    without_answer = here.browser()
+    without_answer.cookies.update(dict(browser.cookies))
+    here.time.advance(LONG_AFTER)
+    assert await generation(without_answer) == 1
+    here.time.advance(100)  # longer than the lock remembers the run
+    assert await generation(same_browser(browser, there)) == 1
+    assert refreshes(here) == 1
+
+
+@pytest.mark.parametrize("shared", ["session_store", "back_channel_logout_store"])
+async def test_the_tokens_of_a_refresh_that_came_too_late_are_given_back(shared: str) -> None:
+    here, there = two_processes(shared)
     browser = await here.signed_in()
     held = Held(first=True)
     here.op.faults.put("token", held)

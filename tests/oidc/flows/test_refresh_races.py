@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from fastapi_oidc import MemorySessionStore, OIDCSession
-from fastapi_oidc.testing import Delay
-from tests.oidc.world import World, make_world
+from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
+from fastapi_oidc.testing import TokenRevoked
+from tests.oidc.interleaving import Gate, Held, begun
+from tests.oidc.world import Time, World, make_world
 
 LONG_AFTER = 400
 
@@ -23,11 +24,13 @@ async def test_signing_out_during_a_refresh_stays_signed_out(world: World) -> No
     browser = await world.signed_in()
     async with world.browser() as other_tab:
         other_tab.cookies.update(dict(browser.cookies))
-        world.op.faults.put("token", Delay(0.1))
+        held = Held()
+        world.op.faults.put("token", held)
         world.time.advance(LONG_AFTER)
-        refreshing = asyncio.create_task(other_tab.get("/me"))
-        await asyncio.sleep(0.03)
+        refreshing = begun(other_tab.get("/me"))
+        await held.gate.until_reached()
         await browser.post("/auth/logout", data={"local": "1"})
+        held.gate.opened.set()
         assert (await refreshing).status_code == 401
         assert (await other_tab.get("/me")).status_code == 401
 
@@ -40,14 +43,70 @@ async def test_a_sign_out_in_another_process_is_not_undone() -> None:
             kept.add(id)
             await super().set(id, session)
 
-    store = Watched()
+    store, held = Watched(), Held()
     world = make_world(session_store=store)
     browser = await world.signed_in()
-    world.op.faults.put("token", Delay(0.1))
+    world.op.faults.put("token", held)
     world.time.advance(LONG_AFTER)
-    refreshing = asyncio.create_task(browser.get("/me"))
-    await asyncio.sleep(0.03)
+    refreshing = begun(browser.get("/me"))
+    await held.gate.until_reached()
     for id in kept:
         await store.delete(id)
+    held.gate.opened.set()
     assert (await refreshing).status_code == 401
     assert [await store.get(id) for id in kept] == [None]
+
+
+class SlowStore(MemorySessionStore[Any]):
+    """Replaces a row at once, and says so when the gate is opened."""
+
+    def __init__(self, time: Time, gate: Gate) -> None:
+        super().__init__(clock=Clock(read=time))
+        self._gate = gate
+
+    async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
+        replaced = await super().replace(id, session)
+        await self._gate.passed()
+        return replaced
+
+
+async def test_signing_out_while_the_successor_is_saved_revokes_its_tokens() -> None:
+    time, gate = Time(), Gate()
+    world = make_world(time=time, session_store=SlowStore(time, gate))
+    browser = await world.signed_in()
+    time.advance(LONG_AFTER)
+    refreshing = begun(browser.get("/me"))
+    await gate.until_reached()
+    await browser.post("/auth/logout", data={"local": "1"})
+    before = len(world.op.record.of(TokenRevoked))
+    gate.opened.set()
+    assert (await refreshing).status_code == 401
+    assert len(world.op.record.of(TokenRevoked)) == before + 1
+
+
+class SlowLock(MemoryRefreshLock):
+    """Hands a run's result on when the gate is opened."""
+
+    gate: Gate | None = None
+
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
+    ) -> bytes:
+        result = await super().run_exclusive(session_id, operation)
+        if self.gate is not None:
+            await self.gate.passed()
+        return result
+
+
+async def test_signing_out_while_the_lock_is_released_stays_signed_out() -> None:
+    time, gate = Time(), Gate()
+    lock = SlowLock(clock=Clock(read=time))
+    world = make_world(time=time, refresh_lock=lock)
+    browser = await world.signed_in()
+    lock.gate = gate
+    time.advance(LONG_AFTER)
+    refreshing = begun(browser.get("/me"))
+    await gate.until_reached()
+    await browser.post("/auth/logout", data={"local": "1"})
+    gate.opened.set()
+    assert (await refreshing).status_code == 401
