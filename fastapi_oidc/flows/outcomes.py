@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from fastapi_oidc.errors import OIDCError, SessionError
 from fastapi_oidc.flows.standing import Changes, Standing
@@ -57,8 +57,7 @@ class Failed:
     changes: Changes = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed(Generic[Identity]):
+class Resumed(NamedTuple, Generic[Identity]):
     """The session of this request, or none.
 
     `standing` is what its cookie follows from, if that may change; `ended` says why a session that
@@ -66,6 +65,6 @@ class Resumed(Generic[Identity]):
     """
 
     session: OIDCSession[Identity] | None
-    standing: Standing[Identity] | None = field(default=None, repr=False)
+    standing: Standing[Identity] | None = None
     ended: EndReason | None = None
     unavailable: SessionError | None = None

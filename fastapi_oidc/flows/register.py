@@ -40,12 +40,17 @@ class Register(Generic[Identity]):
         known = self._newest.get(kept.session.id)
         return known if known is not None and _rank(known) > _rank(kept) else kept
 
-    def seen(self, kept: Kept[Identity]) -> None:
-        """A request came with `kept`: what the browser has need not be remembered for long."""
+    def seen(self, kept: Kept[Identity]) -> Kept[Identity]:
+        """As `newest`, for a request that came with `kept`: what the browser has need not be
+        remembered for long."""
         known = self._newest.get(kept.session.id)
-        if known is not None and _rank(kept) >= _rank(known):
-            ends = min(self._newest.ends(kept.session.id), self._clock.now() + REMEMBERED)
-            self._newest.set(kept.session.id, known, ends=ends)
+        if known is None:
+            return kept
+        if _rank(kept) < _rank(known):
+            return known
+        ends = min(self._newest.ends(kept.session.id), self._clock.now() + REMEMBERED)
+        self._newest.set(kept.session.id, known, ends=ends)
+        return kept
 
     def end(self, session_id: str, reason: EndReason, *, ends: int) -> None:
         """The session is over: nothing that is under way brings it back before the second `ends`,

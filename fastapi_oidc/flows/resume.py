@@ -14,7 +14,7 @@ from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
 from fastapi_oidc.flows.standing import Goes, Over
 from fastapi_oidc.session.endings import ending_of
-from fastapi_oidc.session.keeper import Found, Kept
+from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
 WRITES_PER_IDLE_TIME: Final = 10
@@ -63,7 +63,7 @@ def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
     A `session_lifetime` that was made shorter holds for older sessions too.
     """
     end = min(session.expires_at, session.created_at + policy.session_lifetime)
-    idle_end = idle_end_of(session, policy)
+    idle_end = None if policy.idle_timeout is None else idle_end_of(session, policy)
     return end if idle_end is None else min(end, idle_end)
 
 
@@ -89,16 +89,17 @@ async def resume(
     found = await party.keeper.read(cookies)
     if found is None or not is_ours(party, found.kept.session):
         return Resumed(None)
-    if (reason := _why_over(party, found)) is not None:
+    if (reason := found.ended or party.register.ended(found.kept.session)) is not None:
         return await _ended(party, found.kept, _CODES[reason], reason)
-    party.register.seen(found.kept)
-    kept = party.register.newest(found.kept)
-    match decide(kept.session, party.policy, now=party.clock.now()):
-        case Decision.END:
-            return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
-        case Decision.RENEW:
-            return await _after(party, await refresher.renew(kept), kept, active=active)
-    used = await _used(party, kept, active=active)
+    kept = party.register.seen(found.kept)
+    decision = decide(kept.session, party.policy, now=party.clock.now())
+    if decision is Decision.END:
+        return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
+    if decision is Decision.RENEW:
+        return await _after(party, await refresher.renew(kept), kept, active=active)
+    used = kept
+    if party.policy.idle_timeout is not None:
+        used = await _used(party, kept, active=active)
     return Resumed(used.session, _news(used, found.kept))
 
 
@@ -124,7 +125,9 @@ async def living(
 ) -> Kept[Identity] | None:
     """The session of this request as it is: neither over nor ended, and not refreshed."""
     found = await party.keeper.read(cookies)
-    if found is None or not is_ours(party, found.kept.session) or _why_over(party, found):
+    if found is None or not is_ours(party, found.kept.session):
+        return None
+    if found.ended or party.register.ended(found.kept.session):
         return None
     session = party.register.newest(found.kept).session
     return None if party.clock.now() >= end_of(session, party.policy) else found.kept
@@ -133,10 +136,6 @@ async def living(
 def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
     """Whether it is of this provider and client, which the settings may have changed since."""
     return (session.issuer, session.client_id) == (party.policy.issuer, party.policy.client_id)
-
-
-def _why_over(party: RelyingParty[Identity], found: Found[Identity]) -> EndReason | None:
-    return found.ended or party.register.ended(found.kept.session)
 
 
 async def _used(

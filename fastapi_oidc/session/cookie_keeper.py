@@ -46,7 +46,7 @@ class CookieKeeper(Generic[Identity]):
             kept = Kept(self._cookie.open(value))
         except SessionError:
             return None
-        return await self.reread(kept)
+        return await self.reread(kept) if self._endings.are_kept else Found(kept)
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity]:
         """`kept`, which nobody else can change, and whether it has ended."""

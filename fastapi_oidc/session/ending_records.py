@@ -20,16 +20,13 @@ class EndingRecords:
         self._store = store
         self._telling = store if isinstance(store, TellsReason) else None
         self._is_wrapped = bypasses(store, "ended_by", "is_revoked")
+        self.are_kept = store is not None
+        """Whether there is a store to ask."""
 
     @property
     def keeps_session_ids(self) -> bool:
         """Whether the end of a single session can be recorded."""
         return self._telling is not None
-
-    @property
-    def are_kept(self) -> bool:
-        """Whether there is a store to ask."""
-        return self._store is not None
 
     async def reason(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why `session` is over; None when no record covers it."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.endings import RevocationRecord
@@ -12,16 +11,14 @@ from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, Previou
 from fastapi_oidc.session.reference import SessionReference
 
 
-@dataclass(frozen=True, slots=True)
-class Kept(Generic[Identity]):
+class Kept(NamedTuple, Generic[Identity]):
     """A session and, when it lives in a store, the reference that its cookie carries."""
 
     session: OIDCSession[Identity]
-    reference: SessionReference | None = field(default=None, repr=False)
+    reference: SessionReference | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Found(Generic[Identity]):
+class Found(NamedTuple, Generic[Identity]):
     """A session that is kept; `ended` is the reason of a record that covers it."""
 
     kept: Kept[Identity]

@@ -16,6 +16,7 @@ from fastapi_oidc.protocol.jose import base64url
 MINIMUM_SECRET_BYTES = 32
 MAXIMUM_SEALED_LENGTH = 65_536
 _VERSION = b"1"
+_BOUND_TO = _VERSION + b":"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
@@ -59,16 +60,23 @@ class Sealer:
 
     def open(self, sealed: str, *, name: str) -> bytes:
         """The plaintext; raises SessionError (session.seal_broken) unless it was sealed here."""
-        return self.decrypt(_decoded(sealed), name=name)
+        if len(sealed) > MAXIMUM_SEALED_LENGTH:
+            raise SessionError(Code.SESSION_SEAL_BROKEN, "longer than any cookie")
+        try:
+            raw = base64url.decode(sealed)
+        except ValueError:
+            raise SessionError(Code.SESSION_SEAL_BROKEN, "not base64url") from None
+        return self.decrypt(raw, name=name)
 
     def encrypt(self, plaintext: bytes, *, name: str) -> bytes:
         """The sealed bytes, for what is no cookie."""
         nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._ciphers[0].encrypt(nonce, plaintext, _bound_to(name))
+        return nonce + self._ciphers[0].encrypt(nonce, plaintext, _BOUND_TO + name.encode())
 
     def decrypt(self, raw: bytes, *, name: str) -> bytes:
         """What `encrypt` sealed; raises SessionError (session.seal_broken)."""
-        nonce, encrypted, associated = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(name)
+        nonce, encrypted = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
+        associated = _BOUND_TO + name.encode()
         for cipher in self._ciphers:
             try:
                 return cipher.decrypt(nonce, encrypted, associated)
@@ -99,16 +107,3 @@ def _long_enough(secret: str) -> bytes:
 def _derived(secret: bytes, purpose: str) -> bytes:
     label = b"fastapi_oidc " + _VERSION + b" " + purpose.encode()
     return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=label).derive(secret)
-
-
-def _bound_to(name: str) -> bytes:
-    return _VERSION + b":" + name.encode()
-
-
-def _decoded(sealed: str) -> bytes:
-    if len(sealed) > MAXIMUM_SEALED_LENGTH:
-        raise SessionError(Code.SESSION_SEAL_BROKEN, "longer than any cookie")
-    try:
-        return base64url.decode(sealed)
-    except ValueError:
-        raise SessionError(Code.SESSION_SEAL_BROKEN, "not base64url") from None

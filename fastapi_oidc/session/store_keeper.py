@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Generic
 
 from fastapi_oidc.clock import Clock
@@ -79,7 +78,7 @@ class StoreKeeper(Generic[Identity]):
     async def touch(self, kept: Kept[Identity], at: int) -> Kept[Identity]:
         """Keeps the moment beside the row."""
         await self._rows.touch(_reference(kept).store_id, at)
-        return replace(kept, session=kept.session.model_copy(update={"last_seen_at": at}))
+        return Kept(kept.session.model_copy(update={"last_seen_at": at}), kept.reference)
 
     async def end(self, kept: Kept[Identity], reason: EndReason) -> None:
         """Records the end and deletes the row."""

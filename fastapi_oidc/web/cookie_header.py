@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -13,7 +13,7 @@ from fastapi_oidc.session.cookies import CookieNames
 MOST_ESCAPES = 1000
 """Backslashes in one request's cookies that a slow parser may see; 60 kB of them take seconds."""
 
-_BLANK = " \t"
+_BLANK = b" \t"
 _PARSER_IS_SLOW = sys.version_info < (3, 11, 10) or (3, 12) <= sys.version_info < (3, 12, 6)
 """Whether this Python lacks the fix of CVE-2024-7592."""
 
@@ -25,7 +25,11 @@ def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """
     if not _PARSER_IS_SLOW:
         return
-    if sum(line.count(b"\\") for header, line in headers if header == b"cookie") > MOST_ESCAPES:
+    escapes = 0
+    for header, line in headers:
+        if header == b"cookie" and b"\\" in line:
+            escapes += line.count(b"\\")
+    if escapes > MOST_ESCAPES:
         raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
 
@@ -39,26 +43,31 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
     found: dict[str, str] = {}
     for header, line in headers:
         if header == b"cookie":
-            _read(line.decode("latin-1"), names, found)
+            for pair in _pairs(line):
+                octets, _, value = pair.partition(b"=")
+                name = octets.strip(_BLANK).decode("latin-1")
+                if names.is_ours(name):
+                    found[name] = _unquoted(value.strip(_BLANK).decode("latin-1"))
     return found
 
 
 def cookie_names(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
     """The names of all cookies of a request."""
     return [
-        pair.partition(b"=")[0].strip(b" \t").decode("latin-1")
+        pair.partition(b"=")[0].strip(_BLANK).decode("latin-1")
         for header, line in headers
         if header == b"cookie"
-        for pair in line.split(b";")
+        for pair in _pairs(line)
     ]
 
 
-def _read(line: str, names: CookieNames, found: dict[str, str]) -> None:
-    for pair in line.split(";"):
-        name, _, value = pair.partition("=")
-        name = name.strip(_BLANK)
-        if names.is_ours(name):
-            found[name] = _unquoted(value.strip(_BLANK))
+def _pairs(line: bytes) -> Iterator[bytes]:
+    """As `line.split(b";")`, which looks at every octet by itself; a session has thousands."""
+    start = 0
+    while (end := line.find(b";", start)) >= 0:
+        yield line[start:end]
+        start = end + 1
+    yield line[start:]
 
 
 def _unquoted(value: str) -> str:

@@ -9,7 +9,7 @@ from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
@@ -44,13 +44,17 @@ class RequireAuth(SecurityBase, Generic[Identity]):
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         exchange: Exchange[Identity, Any] = exchange_of(connection, self._instance)
-        with exchange.owning():
+        try:
             return await self._permitted(exchange)
+        except OIDCError as error:
+            exchange.own(error)
+            raise
 
     async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.cross_site)."""
-        require_known_origin(exchange)
-        locals = await exchange.locals()
+        if exchange.scope["type"] == "websocket":
+            require_known_origin(exchange)
+        locals = exchange.known or await exchange.locals()
         if locals.unavailable is not None:
             raise locals.unavailable
         if locals.session is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Generic
 
 from starlette.requests import HTTPConnection
+from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.flows.endings import end, end_here
@@ -22,7 +24,7 @@ from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
 
 
 class Owning:
-    """A block whose errors belong to an instance; every request has such blocks."""
+    """A block whose errors belong to an instance."""
 
     __slots__ = ("_instance",)
 
@@ -32,26 +34,35 @@ class Owning:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, OIDCError) and error.instance is None:
-            error.instance = self._instance
+        if isinstance(error, OIDCError):
+            _own(self._instance, error)
+
+
+def _own(instance: str, error: OIDCError) -> None:
+    if error.instance is None:
+        error.instance = instance
 
 
 class Exchange(Generic[Identity, RequestData]):
     """Loads the session at most once, and knows what to change when the answer starts."""
 
-    def __init__(
-        self, site: Site[Identity, RequestData], connection: HTTPConnection, paths: RoutePaths
-    ) -> None:
-        self.site, self.connection, self.paths = site, connection, paths
+    def __init__(self, site: Site[Identity, RequestData], scope: Scope, paths: RoutePaths) -> None:
+        self.site, self.scope, self.paths = site, scope, paths
         self._changes: dict[str, CookieChange] = {}
         self._standing: Standing[Identity] | None = None
         self._ends_when_sent = False
-        self._locals: OIDCLocals[Identity, RequestData] | None = None
+        self.known: OIDCLocals[Identity, RequestData] | None = None
+        """Who the request is from, once somebody has asked."""
+
+    @cached_property
+    def connection(self) -> HTTPConnection:
+        """The request or websocket as Starlette gives it."""
+        return HTTPConnection(self.scope)
 
     @property
     def cookies(self) -> Mapping[str, str]:
         """The cookies of this instance that the browser sent."""
-        return own_cookies(self.connection.scope["headers"], self.site.party.names)
+        return own_cookies(self.scope["headers"], self.site.party.names)
 
     @property
     def origin(self) -> str:
@@ -66,16 +77,6 @@ class Exchange(Generic[Identity, RequestData]):
             raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
         scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
         return f"{scheme}://{url.netloc}"
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the answer may depend on who asks."""
-        return self._locals is not None
-
-    @property
-    def has_session(self) -> bool:
-        """Whether somebody is signed in, as far as was asked."""
-        return self._locals is not None and self._locals.session is not None
 
     def url(self, role: Role) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
@@ -93,17 +94,24 @@ class Exchange(Generic[Identity, RequestData]):
         """An error that is raised inside belongs to this instance, which is to answer it."""
         return Owning(self.site.name)
 
+    def own(self, error: OIDCError) -> None:
+        """As `owning`, of an error that was raised already: where every request comes by."""
+        _own(self.site.name, error)
+
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """Who this request is from; raises SessionError when a store cannot be asked.
 
         A request that is not `active` does not count for the idle timeout.
         """
-        if self._locals is None:
-            with self.owning():
-                party, refresher = self.site.party, self.site.refresher
-                resumed = await resume(party, refresher, self.cookies, active=active)
-                return await self._resumed(resumed)
-        return self._locals
+        if self.known is not None:
+            return self.known
+        site = self.site
+        try:
+            resumed = await resume(site.party, site.refresher, self.cookies, active=active)
+            return await self._resumed(resumed)
+        except OIDCError as error:
+            self.own(error)
+            raise
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """As `locals`, with new tokens; raises SessionError when they cannot be had."""
@@ -141,7 +149,7 @@ class Exchange(Generic[Identity, RequestData]):
 
     def clear(self) -> None:
         """No session after this answer, not even by a refresh that is under way."""
-        session = None if self._locals is None else self._locals.session
+        session = None if self.known is None else self.known.session
         if session is not None:
             register = self.site.party.register
             register.end(session.id, "signed_out", ends=session.expires_at)
@@ -169,14 +177,16 @@ class Exchange(Generic[Identity, RequestData]):
         return changes
 
     async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
-        self._standing = resumed.standing or self._standing
-        data = await self._data(resumed.session)
-        return self._are(OIDCLocals(resumed.session, data, resumed.ended, resumed.unavailable))
+        session, standing, ended, unavailable = resumed
+        self._standing = standing or self._standing
+        is_data_due = session is not None and self.site.load_request_data is not None
+        data = await self._data(session) if is_data_due else None
+        return self._are(OIDCLocals(session, data, ended, unavailable))
 
     def _are(self, locals: OIDCLocals[Identity, RequestData]) -> OIDCLocals[Identity, RequestData]:
         """From here on the request is from `locals`, wherever the application looks."""
-        self._locals = locals
-        self.connection.scope.setdefault("state", {})[self.site.name] = locals
+        self.known = locals
+        self.scope.setdefault("state", {})[self.site.name] = locals
         return locals
 
     async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.locals import OIDCLocals
@@ -68,9 +70,10 @@ class Table:
     def expected(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Served]:
         """The instances whose session cookie a request has, or seems to have."""
         if self.only is not None:
-            cookie = self.only.cookie
-            is_there = any(name == b"cookie" and cookie in line for name, line in headers)
-            return [self.only] if is_there else []
+            for name, line in headers:
+                if name == b"cookie" and self.only.cookie in line:
+                    return [self.only]
+            return []
         known = map(self.by_cookie.get, cookie_names(headers))
         return [served for served in known if served is not None]
 
@@ -83,6 +86,14 @@ class Table:
         return Table(each for name, each in self.by_name.items() if name not in outer.names)
 
 
+class Caching(Enum):
+    """Who may be given an answer that was made for somebody."""
+
+    ANYBODY = "anybody"
+    VARIES = "whoever sends the same cookies"
+    PERSONAL = "nobody else"
+
+
 class Exchanges:
     """Opens an exchange when somebody asks for it: an instance that nobody asks costs nothing.
 
@@ -92,22 +103,13 @@ class Exchanges:
     def __init__(self, table: Table, scope: Scope, outer: Exchanges | None) -> None:
         self._table, self._scope, self._outer = table, scope, outer
         self._opened: dict[str, Exchange[Any, Any]] = {}
-
-    @property
-    def only(self) -> str | None:
+        self.only = table.only.site.name if table.only is not None and outer is None else None
         """The instance that serves this request, if it is the only one."""
-        only = self._table.only
-        return only.site.name if only is not None and self._outer is None else None
 
     @property
     def names(self) -> list[str]:
         """The instances that serve this request."""
         return [*self._table.by_name, *(self._outer.names if self._outer else ())]
-
-    @property
-    def opened(self) -> Iterable[Exchange[Any, Any]]:
-        """Those whose cookies go out with this middleware's answer."""
-        return self._opened.values()
 
     def required(self, name: str) -> Exchange[Any, Any]:
         """The exchange of the instance `name`, opened if it was not; raises KeyError."""
@@ -120,7 +122,7 @@ class Exchanges:
                 raise KeyError(name)
             return self._outer.required(name)
         paths = served.paths_for(self._scope)
-        self._opened[name] = Exchange(served.site, HTTPConnection(self._scope), paths)
+        self._opened[name] = Exchange(served.site, self._scope, paths)
         return self._opened[name]
 
     def owner(self, instance: str | None) -> Exchange[Any, Any]:
@@ -136,16 +138,35 @@ class Exchanges:
             if not served.leaves_alone(self._scope):
                 await self.required(served.site.name).locals()
 
-    def vary(self) -> bool:
-        """Whether the answer may depend on who asks."""
+    def caching(self) -> Caching:
+        """What caches must know of the answer."""
+        caching = Caching.ANYBODY
         for exchange in self._opened.values():
-            if exchange.is_loaded:
-                return True
-        return not all(each.leaves_alone(self._scope) for each in self._table.by_name.values())
+            if exchange.known is not None:
+                if exchange.known.session is not None:
+                    return Caching.PERSONAL
+                caching = Caching.VARIES
+        if caching is Caching.ANYBODY:
+            for served in self._table.by_name.values():
+                if not served.leaves_alone(self._scope):
+                    return Caching.VARIES
+        return caching
 
-    def is_personal(self) -> bool:
-        """Whether a session was loaded for the answer."""
-        return any(exchange.has_session for exchange in self._opened.values())
+    def has_changes(self) -> bool:
+        """Whether a cookie may have to go out with the answer."""
+        for exchange in self._opened.values():  # noqa: SIM110 - at every request
+            if exchange.has_changes:
+                return True
+        return False
+
+    async def taken_changes(self) -> list[CookieChange]:
+        """The cookie changes that are right now, which the caller is going to send."""
+        return [
+            change
+            for exchange in self._opened.values()
+            if exchange.has_changes
+            for change in await exchange.taken_changes()
+        ]
 
 
 def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange[Any, Any]:

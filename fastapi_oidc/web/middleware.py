@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.exchange import Exchange
-from fastapi_oidc.web.exchanges import SCOPE_KEY, Exchanges, Served, Table
+from fastapi_oidc.web.exchanges import SCOPE_KEY, Caching, Exchanges, Served, Table
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.site import Instance
 from fastapi_oidc.web.startup import report_missing_routes, when_started
@@ -57,7 +57,7 @@ class OIDCMiddleware:
             await self._live(scope, receive, send)
             return
         outer: Exchanges | None = scope.get(SCOPE_KEY)
-        table = self._table.inside(outer)
+        table = self._table if outer is None else self._table.inside(outer)
         if scope["type"] not in ("http", "websocket") or not table.by_name:
             await self._app(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class OIDCMiddleware:
             # What endpoints raise is answered further inside: this is from load_request_data.
             await _interrupt(scope, error, receive, answer.send)
         except Exception:
-            if not answer.started and _is_plain(scope) and answer.has_changes:
+            if not answer.started and _is_plain(scope) and exchanges.has_changes():
                 # Starlette answers outside of every middleware, and the cookies would be lost.
                 await PlainTextResponse("Internal Server Error", 500)(scope, receive, answer.send)
             raise
@@ -113,40 +113,37 @@ class _Answer:
         self._exchanges, self._send = exchanges, send
         self.started = False
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether a cookie would be lost with the answer."""
-        return any(exchange.has_changes for exchange in self._exchanges.opened)
-
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self.started = True
-            await self._add_headers(message)
+            has_changes = self._exchanges.has_changes()
+            changes = await self._exchanges.taken_changes() if has_changes else ()
+            self._add_headers(message, changes)
         elif message["type"] == "websocket.close":
             self.started = True
         await self._send(message)
 
-    async def _add_headers(self, message: Message) -> None:
-        changes: list[CookieChange] = []
-        for exchange in self._exchanges.opened:
-            if exchange.has_changes:
-                changes += await exchange.taken_changes()
+    def _add_headers(self, message: Message, changes: Sequence[CookieChange]) -> None:
         headers = list(message.get("headers", ()))
-        if self._exchanges.vary():
+        caching = self._exchanges.caching()
+        if caching is not Caching.ANYBODY:
             headers.append((b"vary", b"Cookie"))
         if changes:
             # A cache that kept this answer would hand the cookies to somebody else.
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif self._exchanges.is_personal() and not _has_cache_control(headers):
+        elif caching is Caching.PERSONAL and not _has_cache_control(headers):
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 
 
 def _has_cache_control(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    return any(name == _CACHE_CONTROL or name.lower() == _CACHE_CONTROL for name, _ in headers)
+    for name, _ in headers:  # noqa: SIM110 - at every request; `any` makes a generator
+        if name == _CACHE_CONTROL or name.lower() == _CACHE_CONTROL:
+            return True
+    return False
 
 
 async def _refuse(

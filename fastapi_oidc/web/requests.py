@@ -102,10 +102,7 @@ def require_known_origin(exchange: Exchange[Any, Any]) -> None:
     Browsers send cookies with it and let the page read what comes. A client that sends no Origin is
     no browser. Raises SessionError (session.cross_site).
     """
-    connection = exchange.connection
-    if connection.scope["type"] != "websocket":
-        return
-    origin = connection.headers.get("origin")
+    origin = exchange.connection.headers.get("origin")
     if origin not in (None, exchange.origin, *exchange.site.trusted_origins):
         raise SessionError(Code.SESSION_CROSS_SITE, "the websocket was opened from another origin")
 

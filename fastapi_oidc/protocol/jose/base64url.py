@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 # Decodes every session cookie and token: this takes a sixth of the time of the module base64.
-_OCTETS = TypeAdapter(bytes, config=ConfigDict(val_json_bytes="base64", hide_input_in_errors=True))
+_OCTETS: Any = TypeAdapter(
+    bytes, config=ConfigDict(val_json_bytes="base64", hide_input_in_errors=True)
+).validator
 
 
 def encode(octets: bytes) -> str:
@@ -20,6 +23,7 @@ def decode(text: str) -> bytes:
     if "+" in text or "/" in text or "=" in text:
         raise ValueError("not base64url")
     try:
-        return _OCTETS.validate_strings(text)
+        octets: bytes = _OCTETS.validate_strings(text)
     except ValidationError:
         raise ValueError("not base64url") from None
+    return octets
