@@ -26,9 +26,9 @@ class Expiring(Generic[Key, Value]):
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
         self._clock, self._max_entries = clock, max_entries
         self._entries: dict[Key, tuple[int, Value]] = {}
-        # Every write leaves an entry here; one that the dictionary contradicts is out of date.
-        self._queue: list[tuple[int, int, Key]] = []
-        self._written = 0
+        # The keys that end in each second, and these seconds; a second without keys waits its turn.
+        self._keys: dict[int, dict[Key, None]] = {}
+        self._seconds: list[int] = []
 
     def __len__(self) -> int:
         """How many entries there are, with those that ended and were not removed yet."""
@@ -56,8 +56,8 @@ class Expiring(Generic[Key, Value]):
     def set(self, key: Key, value: Value, *, ends: int) -> None:
         """Keeps `value` until the second `ends`, in place of what was there."""
         if self.ends(key) != ends:
-            self._written += 1
-            heappush(self._queue, (ends, self._written, key))
+            self._leave(key)
+            self._enter(key, ends)
         self._entries[key] = (ends, value)
         self.prune(_PER_WRITE)
         if self._max_entries is not None and len(self._entries) > self._max_entries:
@@ -66,28 +66,38 @@ class Expiring(Generic[Key, Value]):
     def pop(self, key: Key) -> Value | None:
         """Forgets the entry; its value, unless it has ended."""
         value = self.get(key)
+        self._leave(key)
         self._entries.pop(key, None)
         return value
 
     def prune(self, at_most: int) -> None:
-        """Removes entries that have ended, and what the queue has of replaced ones; `at_most`."""
+        """Removes entries that have ended; `at_most`."""
         now = self._clock.now()
         for _ in range(at_most):
-            if not self._queue or (now < self._queue[0][0] and self._is_current(self._queue[0])):
+            if not self._seconds or now < self._seconds[0]:
                 return
             self._drop_first()
+
+    def _enter(self, key: Key, ends: int) -> None:
+        if ends not in self._keys:
+            self._keys[ends] = {}
+            heappush(self._seconds, ends)
+        self._keys[ends][key] = None
+
+    def _leave(self, key: Key) -> None:
+        entry = self._entries.get(key)
+        if entry is not None:
+            del self._keys[entry[0]][key]
 
     def _remove_first(self) -> None:
         while not self._drop_first():
             pass
 
     def _drop_first(self) -> bool:
-        """Whether the head of the queue was an entry, and not out of date."""
-        head = heappop(self._queue)
-        if not self._is_current(head):
+        """Whether the first second had an entry, which is removed; else the second is."""
+        keys = self._keys[self._seconds[0]]
+        if not keys:
+            del self._keys[heappop(self._seconds)]
             return False
-        del self._entries[head[2]]
+        del self._entries[keys.popitem()[0]]
         return True
-
-    def _is_current(self, queued: tuple[int, int, Key]) -> bool:
-        return self.ends(queued[2]) == queued[0]

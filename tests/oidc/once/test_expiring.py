@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +72,19 @@ def test_a_popped_value_is_gone() -> None:
     kept: Expiring[str, int] = Expiring(Time().clock())
     kept.set("one", 1, ends=2000)
     assert (kept.pop("one"), kept.pop("one"), kept.get("one")) == (1, None, None)
+
+
+def test_what_is_replaced_and_popped_again_and_again_takes_no_room() -> None:
+    kept: Expiring[object, int] = Expiring(Time().clock())
+    kept.set("ends first", 0, ends=1001)
+    tracemalloc.start()
+    for number in range(20_000):
+        kept.set("replaced", number, ends=2000 + number % 100)
+        kept.set(number, number, ends=3000 + number % 100)
+        kept.pop(number)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 100_000, "bytes for two entries and two hundred seconds"
 
 
 writes = st.lists(
