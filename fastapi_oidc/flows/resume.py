@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.outcomes import Resumed
 from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
@@ -109,12 +109,17 @@ async def refresh_now(
     """The session of this request with new tokens, whatever the old ones' time.
 
     Raises SessionError: session.required without a session, session.refresh_postponed while the
-    provider cannot be asked; the session goes on then.
+    provider cannot be asked; ConfigurationError when the provider gave no refresh token. The
+    session goes on then.
     """
     kept = await living(party, cookies)
     if kept is None:
         raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
-    outcome = await refresher.renew(party.register.newest(kept))
+    kept = party.register.newest(kept)
+    if kept.session.tokens.refresh_token is None:
+        explanation = 'without a refresh token; providers give one for the scope "offline_access"'
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    outcome = await refresher.renew(kept)
     if isinstance(outcome, Postponed):
         raise _postponed(party, outcome)
     return await _after(party, outcome, kept)

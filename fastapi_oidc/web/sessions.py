@@ -47,7 +47,8 @@ class Sessions(Generic[Identity, RequestData]):
         """The session with new tokens, however long the old ones last.
 
         Raises SessionError: session.required without a session or when the provider ended it,
-        session.refresh_postponed when the provider cannot be asked; the session goes on then.
+        session.refresh_postponed when the provider cannot be asked; ConfigurationError when it gave
+        no refresh token. The session goes on then.
         """
         exchange = self._exchange(connection)
         with exchange.owning():

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, ProtocolViolation, ProviderMetadata
-from fastapi_oidc.testing import ServerError
+from fastapi_oidc.testing import ServerError, TokensIssued
 from tests.oidc.world import World, make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -61,6 +61,17 @@ async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
     assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
     assert int(answer.headers["retry-after"]) > 0
     assert (await browser.get("/me")).status_code == 200, "the session goes on"
+
+
+async def test_a_session_without_a_refresh_token_asks_the_provider_nothing() -> None:
+    world = make_world(mount=mount, client={"issue_refresh_tokens": False})
+    browser = await world.signed_in()
+    asked = len(world.op.record.of(TokensIssued))
+    answer = await browser.get("/refresh")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert len(world.op.record.of(TokensIssued)) == asked
+    assert "session.refresh_postponed" not in world.event_names()
+    assert (await browser.get("/me")).json()["generation"] == 0
 
 
 async def test_user_info_is_asked_and_checked() -> None:
