@@ -34,7 +34,7 @@ def serve(settings: ConsoleSettings) -> None:
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
     with listener, parts(settings) as console:
-        app = create_app(console.oidc, console.sockets, console.suggestions)
+        app = create_app(console.oidc, console.monitors)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         print(_welcome(settings, console), flush=True)
         uvicorn.Server(config).run([listener])
@@ -55,7 +55,11 @@ def _welcome(settings: ConsoleSettings, console: Parts) -> str:
     if console.provider is not None:
         lines += ["  Sign in as        alice (admin) or bob (viewer), no password"]
         lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
-    lines += [f"  Monitor {name:9} {path}" for name, path in console.sockets.items()]
+    lines += [f"  Monitor {name:9} {path}" for name, path in settings.sockets.items()]
+    if console.folder is not None:
+        kind = "real" if settings.firecracker else "simulated"
+        kept = "kept" if settings.folder else "until the console ends"
+        lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
     return "\n".join([*lines, "  Stop with         Ctrl-C\n"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, routes
+from examples.console import account, creating, routes
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
@@ -18,24 +18,22 @@ from examples.console.refusals import message_page, tell_refusals
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
 
 
-def create_app(
-    settings: OIDCSettings,
-    sockets: Mapping[str, str],
-    suggestions: Mapping[str, str] | None = None,
-) -> FastAPI:
-    """The console for the monitors at `sockets`, by name. Raises ConfigurationError."""
+def create_app(settings: OIDCSettings, monitors: Monitors) -> FastAPI:
+    """The console for `monitors`, which it opens and closes. Raises ConfigurationError."""
     oidc: OIDC[User] = OIDC(
         settings,
         resolve_identity=resolve_identity,
         session_store="memory",
         back_channel_logout_store="memory",
     )
-    monitors = Monitors(sockets, suggestions or {})
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
-        await monitors.close()
+        await monitors.open()
+        try:
+            yield
+        finally:
+            await monitors.close()
         await oidc.aclose()
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
@@ -47,6 +45,7 @@ def create_app(
     app.include_router(account.routes(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
+    app.include_router(creating.routes(oidc))
     app.include_router(routes.changes(oidc))
     tell_refusals(app, oidc)
 

@@ -28,19 +28,21 @@ NO_FAILURE = Failure(200)
 
 async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     """Send what the form says; None when the monitor did all of it."""
-    parsed, errors = _parsed(change, form)
-    if errors:
-        return Failure(422, errors, "Nothing was sent: see the marked fields.")
+    parsed = parse(change, form)
+    if isinstance(parsed, Failure):
+        return parsed
     for section in change.sections:
         try:
-            await section.send(monitor.control, parsed[section.key])
+            if parsed[section.key]:
+                await section.send(monitor.control, parsed[section.key])
         except (VmmError, ValueError) as error:
             return _refused(monitor, section, error)
     try:
         if change.act is not None:
-            await change.act(monitor.control)
-    except VmmError as error:
+            await change.act(monitor)
+    except (VmmError, ValueError) as error:
         return Failure(_status(error), at_button=sentence(monitor, error))
+    await monitor.remember()
     return None
 
 
@@ -56,7 +58,8 @@ def sentence(monitor: Monitor, error: Exception) -> str:
     return str(error)
 
 
-def _parsed(change: Change, form: Texts) -> tuple[Mapping[str, Fields], Texts]:
+def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
+    """What the form says by section, or what is wrong with it."""
     parsed: dict[str, Fields] = {}
     errors: dict[str, str] = {}
     for section in change.sections:
@@ -64,7 +67,7 @@ def _parsed(change: Change, form: Texts) -> tuple[Mapping[str, Fields], Texts]:
             parsed[section.key] = section.parse(form)
         except Invalid as invalid:
             errors |= {f"{section.key}.{name}": told for name, told in invalid.errors.items()}
-    return parsed, errors
+    return Failure(422, errors, "Nothing was sent: see the marked fields.") if errors else parsed
 
 
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:

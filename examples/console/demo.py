@@ -1,64 +1,72 @@
-"""What the demo brings along when nothing else is given: a provider, a monitor, a kernel."""
+"""What the console works with, and what the demo brings along: a provider, monitors, a kernel."""
 
 from __future__ import annotations
 
 import secrets
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from examples.console.lively_memory import LivelyMemory
+from examples.console.first_machines import first_machines
+from examples.console.host import Host
+from examples.console.hosted import Launch
+from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
 from fastapi_oidc import ConfigurationError, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
-from generated_vmm.testing import SimulatedMonitor
 
 USERS = (
     DevUser("alice", "Alice Admin", "alice@example.com", {"roles": ["admin"]}),
     DevUser("bob", "Bob Viewer", "bob@example.com", {"roles": ["viewer"]}),
 )
 CLIENT_ID = "microvm-console"
-MACHINES = ("demo",)
+SIMULATED = (sys.executable, "-m", "examples.console.simulated")
 IDLE_SECONDS = 3600
 """Without a request for that long a session of the demo is over; it also dates `last seen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who signs people in, which monitors there are, and what an empty setup form suggests."""
+    """Who signs people in, and which monitors there are; those it starts have a `folder`."""
 
     oidc: OIDCSettings
-    sockets: Mapping[str, str]
-    suggestions: Mapping[str, str]
+    monitors: Monitors
     provider: DevProvider | None
-    monitors: Mapping[str, SimulatedMonitor]
+    folder: Path | None
 
 
 @contextmanager
 def parts(settings: ConsoleSettings) -> Iterator[Parts]:
     """Everything the console needs, while the block runs; raises SettingsError."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="console-")))
-        names = () if settings.sockets else MACHINES
-        monitors = {
-            name: SimulatedMonitor(folder / f"{name}.socket", instance_id=name) for name in names
-        }
-        for monitor in monitors.values():
-            monitor.guest.balloon_statistics = LivelyMemory(monitor)
-            stack.enter_context(monitor)
+        folder = None if settings.sockets else _folder(stack, settings)
         provider = None if settings.issuer else _provider(stack, settings)
-        own = {name: str(monitor.socket_path) for name, monitor in monitors.items()}
         yield Parts(
             oidc=_demo_settings(provider, settings) if provider else _given_settings(),
-            sockets=settings.sockets or own,
-            suggestions=_samples(folder) if own else {},
+            monitors=_host(settings, folder) if folder else Monitors(settings.sockets),
             provider=provider,
-            monitors=monitors,
+            folder=folder,
         )
+
+
+def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
+    if settings.folder is not None:
+        return settings.folder
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="console-")))
+
+
+def _host(settings: ConsoleSettings, folder: Path) -> Host:
+    """The machines that the console starts itself: real ones, or simulated and furnished."""
+    outlive = settings.folder is not None
+    if settings.firecracker is not None:
+        launch = Launch((settings.firecracker,), folder, outlive)
+        return Host(launch, _suggestions(settings.kernel, settings.rootfs))
+    return Host(Launch(SIMULATED, folder, outlive), samples(folder), first_machines)
 
 
 def _provider(stack: ExitStack, settings: ConsoleSettings) -> DevProvider:
@@ -99,9 +107,14 @@ def _given_settings() -> OIDCSettings:
         raise SettingsError(", ".join(error.faults)) from error
 
 
-def _samples(folder: Path) -> dict[str, str]:
+def samples(folder: Path) -> dict[str, str]:
     """Files that stand for a kernel and a disk, as the setup form suggests them."""
     kernel, disk = folder / "vmlinux", folder / "rootfs.ext4"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernel.write_bytes(b"\x7fELF" + bytes(60))
     disk.write_bytes(bytes(1024 * 1024))
-    return {"boot_source.kernel_image_path": str(kernel), "root_drive.path_on_host": str(disk)}
+    return _suggestions(str(kernel), str(disk))
+
+
+def _suggestions(kernel: str, disk: str) -> dict[str, str]:
+    return {"boot_source.kernel_image_path": kernel, "root_drive.path_on_host": disk}

@@ -50,7 +50,8 @@ class Section:
     """The inputs that become one model, which is sent with one call.
 
     `fixed` are members nobody is asked for, `current` finds the model in what the monitor has now.
-    `about` maps a word in a fault message to the field it is about; in lower case.
+    `about` maps a word in a fault message to the field it is about; in lower case. An `optional`
+    section with nothing in it is not sent.
     """
 
     key: str
@@ -61,6 +62,7 @@ class Section:
     current: Callable[[Machine], ApiModel | None] = lambda machine: None
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
+    optional: bool = False
 
     def __post_init__(self) -> None:
         """A client for an older monitor lacks some fields of its models: so does the form."""
@@ -76,6 +78,8 @@ class Section:
         """The members to send, each in its type; inputs left empty are not set. Raises Invalid."""
         typed = {one: form.get(f"{self.key}.{one.name}", "").strip() for one in self.fields}
         given = {one.name: _read(one, text) for one, text in typed.items() if text}
+        if self.optional and not given:
+            return {}
         try:
             # A form has texts only, so numbers and flags are read from texts here and only here.
             model = self.model.model_validate({**self.fixed, **given}, strict=False)

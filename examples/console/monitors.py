@@ -41,8 +41,23 @@ class Monitor:
             transport=RecordedTransport(socket_path, self.calls),
         )
 
+    @property
+    def is_hosted(self) -> bool:
+        """Whether this console starts and ends the monitor's process."""
+        return False
+
+    @property
+    def stage(self) -> str | None:
+        """`Starting` or `Ended` while the monitor is known not to run."""
+        return None
+
+    async def remember(self) -> None:
+        """Keep what the machine is made of, if the console keeps it."""
+
     async def state(self, *, within: float = LOOK_SECONDS) -> str | None:
-        """`Not started`, `Running` or `Paused`; None without an answer `within` seconds."""
+        """`Not started`, `Running`, `Paused` or the stage; None without an answer `within` s."""
+        if self.stage:
+            return self.stage
         try:
             return (await self.watch.with_options(timeout=within).get_instance_info()).state
         except VmmError:
@@ -76,10 +91,17 @@ class Monitor:
 
 
 class Monitors:
-    """All monitors by name, in the order given."""
+    """All monitors by name, in the order given; somebody else starts and ends them."""
 
-    def __init__(self, sockets: Mapping[str, str], suggestions: Mapping[str, str]) -> None:
-        self._monitors = {name: Monitor(name, path, suggestions) for name, path in sockets.items()}
+    def __init__(
+        self, sockets: Mapping[str, str], suggestions: Mapping[str, str] | None = None
+    ) -> None:
+        self._monitors: dict[str, Monitor] = {
+            name: Monitor(name, path, suggestions or {}) for name, path in sockets.items()
+        }
+
+    async def open(self) -> None:
+        """Begin to look after the monitors."""
 
     def get(self, name: str) -> Monitor | None:
         """The monitor of that name, if there is one."""
@@ -87,7 +109,7 @@ class Monitors:
 
     @property
     def only(self) -> Monitor | None:
-        """The monitor, when there is just one."""
+        """The monitor, when there is just one and there can be no more."""
         monitors = list(self._monitors.values())
         return monitors[0] if len(monitors) == 1 else None
 

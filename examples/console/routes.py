@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from examples.console.account import Signed
 from examples.console.calls import on_behalf_of
 from examples.console.carry_out import carry_out, sentence
-from examples.console.changes import CHANGES, Change
+from examples.console.changes import CHANGES, CREATE, Change
+from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
@@ -41,6 +42,9 @@ def change_of(change: str) -> Change:
     return CHANGES[change]
 
 
+DONE: Final = {change.name: change.done for change in (*CHANGES.values(), CREATE)}
+"""What is told after a change, by its name."""
+
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
@@ -50,13 +54,18 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     router = APIRouter()
 
     @router.get("/")
-    async def machines(request: Request, session: Signed) -> Response:
-        only = monitors_of(request).only
+    async def machines(request: Request, session: Signed, done: str = "") -> Response:
+        monitors = monitors_of(request)
+        only = monitors.only
         if only is not None:
             return RedirectResponse(f"/machines/{only.name}", 303)
-        states = await monitors_of(request).states()
         visit = await visit_of(oidc, request, session)
-        return page("machines.html", {"machines": states, **account(visit)})
+        values = {
+            "machines": await monitors.states(),
+            "can_create": isinstance(monitors, Host) and session.identity.is_admin,
+            "done": DONE.get(done, ""),
+        }
+        return page("machines.html", {**values, **account(visit)})
 
     @router.get("/machines/{machine}")
     async def overview(
@@ -71,7 +80,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         if tab not in TABS:
             # The address of a page that answered a failed change, entered or reloaded.
             return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
-        told = CHANGES[done].done if done in CHANGES else ""
+        told = DONE.get(done, "")
         visit = await visit_of(oidc, request, session)
         return await machine_page(monitor, replace(visit, tab=tab, done=told))
 
@@ -125,6 +134,8 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         tab = tab if tab in TABS else change.tab
         with on_behalf_of(session.identity.name):
             failure = await carry_out(monitor, change, typed)
+        if monitors_of(request).get(monitor.name) is None:
+            return RedirectResponse(f"/?done={change.name}", 303)
         if failure is None:
             return RedirectResponse(f"/machines/{monitor.name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)

@@ -30,7 +30,6 @@ def main(folder: Path) -> None:
         playwright = stack.enter_context(sync_playwright())
         chromium = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
         desk = _sign_in(chromium, address, width=1200, height=800, scheme="light")
-        _start_a_machine(desk)
         dark = _sign_in(chromium, address, width=1200, height=800, scheme="dark")
         phone = _sign_in(chromium, address, width=390, height=844, scheme="light")
         desk.wait_for_timeout(CHART_MILLISECONDS)
@@ -45,7 +44,7 @@ def _console() -> Iterator[str]:
         port = listener.getsockname()[1]
         settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
         with parts(settings) as console:
-            app = create_app(console.oidc, console.sockets, console.suggestions)
+            app = create_app(console.oidc, console.monitors)
             with serving(app, listener):
                 yield f"http://127.0.0.1:{port}"
 
@@ -65,20 +64,9 @@ def _sign_in(
     page = context.new_page()
     page.goto(address)
     page.click("button[value=alice]")
-    page.wait_for_url("**/machines/demo")
+    page.get_by_role("listitem").filter(has_text="Running").get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Memory")).to_be_visible()
     return page
-
-
-def _start_a_machine(page: Page) -> None:
-    page.get_by_role("link", name="Devices").click()
-    page.fill("#balloon-amount_mib", "64")
-    page.get_by_role("button", name="Save balloon").click()
-    page.get_by_role("link", name="Overview").click()
-    page.fill("#machine_config-vcpu_count", "2")
-    page.fill("#machine_config-mem_size_mib", "512")
-    page.get_by_role("button", name="Save setup").click()
-    page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.get_by_text("The machine is running.")).to_be_visible()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Self
 
 
@@ -16,23 +16,35 @@ class SettingsError(Exception):
 class ConsoleSettings:
     """Where the console listens and which monitors it shows.
 
-    `sockets` are the monitors by name; none means that the demo brings its own. `issuer` is None
-    when the demo brings its own OpenID Provider, which then listens on `provider_port`.
+    `sockets` are the monitors by name; none means that the console starts monitors itself, with
+    `firecracker` or, when that is None, simulated ones. Those it starts are kept in `folder` and
+    outlive the console; None means that they end with it. `kernel` and `rootfs` are suggested for
+    new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
+    on `provider_port`.
     """
 
     port: int
     provider_port: int
     sockets: Mapping[str, str]
     issuer: str | None
+    firecracker: str | None = None
+    kernel: str = ""
+    rootfs: str = ""
+    folder: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Reads CONSOLE_PORT, CONSOLE_PROVIDER_PORT, VMM_SOCKETS or VMM_SOCKET, OIDC_ISSUER."""
+        """Reads the variables that the README of the console lists."""
+        folder = environment.get("CONSOLE_FOLDER")
         return cls(
             port=_port(environment, "CONSOLE_PORT", 8000),
             provider_port=_port(environment, "CONSOLE_PROVIDER_PORT", 9400),
             sockets=_sockets(environment.get("VMM_SOCKETS") or environment.get("VMM_SOCKET", "")),
             issuer=environment.get("OIDC_ISSUER") or None,
+            firecracker=environment.get("FIRECRACKER_BIN") or None,
+            kernel=environment.get("KERNEL", ""),
+            rootfs=environment.get("ROOTFS", ""),
+            folder=Path(folder).absolute() if folder else None,
         )
 
 

@@ -89,8 +89,9 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": machine.state if machine else None,
-        "unreachable": unreachable,
+        "state": machine.state if machine else monitor.stage,
+        "unreachable": "" if monitor.stage else unreachable,
+        "ended": unreachable if monitor.stage else "",
         "tabs": TABS,
         "tab": visit.tab,
         "done": visit.done,
@@ -126,28 +127,31 @@ async def _read_for_tab(
         except VmmError as error:
             metadata_fault = sentence(monitor, error)
     forms = {
-        change.name: _form(monitor, change, machine, visit.attempt)
+        change.name: _form(monitor, change, machine, visit)
         for change in CHANGES.values()
         if change.tab == visit.tab or not change.sections
     }
     return {
         "forms": forms,
-        "power": [form for form in forms.values() if _is_power_button(form)],
+        "power": [form for form in forms.values() if _is_power_button(monitor, form)],
         "chart": chart,
         "metadata_fault": metadata_fault,
     }
 
 
-def _is_power_button(form: Form) -> bool:
+def _is_power_button(monitor: Monitor, form: Form) -> bool:
     """The buttons that make sense now, and the one that was pressed in vain."""
-    return not form.change.sections and (not form.not_now or bool(form.failure.at_button))
+    if form.change.sections or (form.change.hosted and not monitor.is_hosted):
+        return False
+    return not form.not_now or bool(form.failure.at_button)
 
 
-def _form(
-    monitor: Monitor, change: Change, machine: Machine | None, attempt: Attempt | None
-) -> Form:
+def _form(monitor: Monitor, change: Change, machine: Machine | None, visit: Visit) -> Form:
     """What was typed and refused, or else what the monitor has."""
-    not_now = change.not_now(machine.state) if machine else "The monitor does not answer."
+    attempt, state = visit.attempt, machine.state if machine else monitor.stage
+    not_now = change.not_now(state) if state else "The monitor does not answer."
+    if not visit.session.identity.is_admin:
+        not_now = "Only an admin may change this."
     values: dict[str, str] = {}
     for section in change.sections:
         values |= section.values(machine, monitor.suggestions)

@@ -8,8 +8,8 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn, TypeAlias
 
 from generated_vmm.testing.api.config_file import configure
 from generated_vmm.testing.arguments import Arguments, WrongArguments, usage
@@ -37,14 +37,19 @@ DEFAULT_SOCKET: Final = "/run/firecracker.socket"
 BAD_ARGUMENTS: Final = 153
 STDIN, STDOUT = 0, 1
 
+Prepare: TypeAlias = Callable[[SimulatedMonitor], None]
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Run until the guest ends or a signal comes; the exit status is the real program's."""
+
+def main(given: Sequence[str] | None = None, prepare: Prepare = lambda monitor: None) -> int:
+    """Run until the guest ends or a signal comes; the exit status is the real program's.
+
+    `prepare` is given the monitor before it listens, to set up its guest.
+    """
     outlets = Outlets("anonymous-instance", STDOUT)
     try:
         arguments = Arguments(sys.argv[1:] if given is None else given)
         outlets = Outlets(instance_id(arguments), None if arguments.has("--socket") else STDOUT)
-        status = _run(arguments, outlets)
+        status = _run(arguments, outlets, prepare)
     except WrongArguments as wrong:
         outlets.log(f"Arguments parsing error: {wrong} \\n\\nFor more information try --help.")
         status = _error(BAD_ARGUMENTS, f"ParseArguments({wrong})")
@@ -71,7 +76,7 @@ def _abort() -> NoReturn:
     os.abort()
 
 
-def _run(arguments: Arguments, outlets: Outlets) -> int:
+def _run(arguments: Arguments, outlets: Outlets, prepare: Prepare) -> int:
     if arguments.has("--help") or arguments.has("--version"):
         print(f"Firecracker v{VERSION}\n", flush=True)
         print(usage() if arguments.has("--help") else "", end="", flush=True)
@@ -84,10 +89,10 @@ def _run(arguments: Arguments, outlets: Outlets) -> int:
         return describe_snapshot(arguments.get("--describe-snapshot") or "")
     outlets.log(f"Running Firecracker v{VERSION}")
     open_metrics(arguments, outlets)
-    return _serve(arguments, outlets)
+    return _serve(arguments, outlets, prepare)
 
 
-def _serve(arguments: Arguments, outlets: Outlets) -> int:
+def _serve(arguments: Arguments, outlets: Outlets, prepare: Prepare) -> int:
     config = read_file(arguments, "--config-file", "configuration")
     metadata = read_file(arguments, "--metadata", "mmds content")
     limit = size_in(arguments, "--http-api-max-payload-size", PAYLOAD_LIMIT)
@@ -101,6 +106,7 @@ def _serve(arguments: Arguments, outlets: Outlets) -> int:
         outlets=outlets,
     )
     require_filter(arguments)
+    prepare(monitor)
     try:
         status = _run_guest(monitor, arguments, outlets, config, metadata)
     except BaseException:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from html.parser import HTMLParser
 from types import TracebackType
 from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx
+
+PATIENCE = 30.0
+"""Seconds: a busy computer is no fault of the console."""
 
 Attributes = dict[str, str | None]
 
@@ -28,6 +32,7 @@ class Page(HTMLParser):
         super().__init__()
         self.forms: list[Form] = []
         self.links: dict[str, str] = {}
+        self.headings: list[str] = []
         self._words: list[str] = []
         self._open: dict[str, Attributes] = {}
         self._label: list[str] = []
@@ -40,6 +45,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
+        if tag in ("h1", "h2", "h3"):
+            self._label = []
         if tag in ("button", "a", "textarea"):
             self._open[tag], self._label = attributes, []
         elif tag == "form":
@@ -66,6 +73,8 @@ class Page(HTMLParser):
         self._label.append(data)
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in ("h1", "h2", "h3"):
+            self.headings.append(" ".join("".join(self._label).split()))
         if tag not in self._open:
             return
         attributes, written = self._open.pop(tag), "".join(self._label)
@@ -118,6 +127,15 @@ class Browser:
     def open(self, path: str = "/") -> None:
         self._show(self._client.get(urljoin(self.url or self._home, path)))
 
+    def open_until(self, text: str, path: str = "") -> None:
+        """Open the page, the present one if none is given, again until it has `text`."""
+        deadline = time.monotonic() + PATIENCE
+        self.open(path)
+        while text not in self.text:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {text!r} on {self.url}: {self.text[:1000]}")
+            self.open(path)
+
     def ask(self, path: str) -> int:
         """The status of what a page's script asks for; the page stays."""
         url = urljoin(self._home, path)
@@ -129,10 +147,13 @@ class Browser:
     def click(self, label: str, typed: dict[str, str] | None = None) -> None:
         """Press the button whose label begins with `label`, with `typed` in its form's fields."""
         form, button = self._button(label)
+        self.post(form.action, {**form.fields, **button, **(typed or {})})
+
+    def post(self, path: str, content: dict[str, str]) -> None:
+        """Send a form to `path`, whether the page has one or not."""
         parts = urlsplit(self.url)
-        content = {**form.fields, **button, **(typed or {})}
         origin = {"Origin": f"{parts.scheme}://{parts.netloc}"}
-        url = urljoin(self.url, form.action)
+        url = urljoin(self.url, path)
         self._show(self._client.post(url, data=content, headers=origin))
 
     def has_button(self, label: str) -> bool:

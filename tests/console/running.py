@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from examples.console.app import create_app
-from examples.console.demo import Parts, parts
+from examples.console.demo import Parts, parts, samples
+from examples.console.monitors import Monitors
 from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
+from examples.console.simulated import enliven
 from generated_vmm.testing import SimulatedMonitor
 
 
@@ -20,11 +24,14 @@ class RunningConsole:
 
     url: str
     parts: Parts
+    suggestions: Mapping[str, str] = field(default_factory=dict)
+    own: SimulatedMonitor | None = None
 
     @property
     def monitor(self) -> SimulatedMonitor:
-        """The demo's own monitor."""
-        return next(iter(self.parts.monitors.values()))
+        """The monitor of this process, called `demo`."""
+        assert self.own is not None
+        return self.own
 
     def changes(self) -> list[str]:
         """Every call that was not only to look, as method and path."""
@@ -34,11 +41,38 @@ class RunningConsole:
 
 @contextmanager
 def running_console(sockets: Mapping[str, str] | None = None) -> Iterator[RunningConsole]:
-    """The demo's parts, but for the monitors if `sockets` names others."""
+    """A console of the monitors that `sockets` names, or else of one in this process."""
+    with ExitStack() as stack:
+        own, suggestions = None, dict[str, str]()
+        if sockets is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="console-")))
+            own, suggestions = _own_monitor(folder), samples(folder)
+            stack.enter_context(own)
+            sockets = {"demo": str(own.socket_path)}
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+        settings = ConsoleSettings(port=port, provider_port=0, sockets=sockets, issuer=None)
+        console = stack.enter_context(parts(settings))
+        app = create_app(console.oidc, Monitors(sockets, suggestions))
+        stack.enter_context(serving(app, listener))
+        yield RunningConsole(f"http://127.0.0.1:{port}", console, suggestions, own)
+
+
+@contextmanager
+def hosting_console(folder: Path | None = None) -> Iterator[RunningConsole]:
+    """A console that starts simulated monitors itself, kept in `folder` if given."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        settings = ConsoleSettings(port=port, provider_port=0, sockets=sockets or {}, issuer=None)
+        settings = ConsoleSettings(
+            port=port, provider_port=0, sockets={}, issuer=None, folder=folder
+        )
         with parts(settings) as console:
-            app = create_app(console.oidc, console.sockets, console.suggestions)
+            app = create_app(console.oidc, console.monitors)
             with serving(app, listener):
                 yield RunningConsole(f"http://127.0.0.1:{port}", console)
+
+
+def _own_monitor(folder: Path) -> SimulatedMonitor:
+    monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo")
+    enliven(monitor)
+    return monitor

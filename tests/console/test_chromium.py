@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.console.running import RunningConsole, running_console
+from tests.console.running import RunningConsole, hosting_console, running_console
 from tests.programs import require_program
 
 FLAGS = (
@@ -117,6 +117,34 @@ def test_the_list_of_machines_is_accessible(chromium: Browser, tmp_path: Path) -
         monitor.stop()
         expect(page.get_by_role("listitem").first).to_contain_text("No answer")
         page.context.close()
+
+
+def test_from_creating_a_machine_to_deleting_it(chromium: Browser) -> None:
+    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        assert violations(page) == []
+        page.get_by_role("link", name="New machine").click()
+        page.get_by_role("link", name="Medium").click()
+        page.get_by_label("Name").fill("demo")
+        press(page, "Create machine")
+        expect(page.get_by_label("Name")).to_be_focused()
+        assert violations(page) == []
+        page.get_by_label("Name").fill("web")
+        press(page, "Create machine")
+        expect(page.locator("h1")).to_contain_text("web Running")
+        expect(page.get_by_role("img", name=re.compile("of 512 MiB"))).to_be_visible()
+        page.on("dialog", lambda dialog: dialog.accept())
+        press(page, "Stop")
+        expect(page.locator("h1")).to_contain_text("web Ended")
+        assert violations(page) == []
+        press(page, "Start again")
+        expect(page.locator("h1")).to_contain_text("web Running")
+        press(page, "Stop")
+        press(page, "Delete")
+        expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
 
 
 def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:

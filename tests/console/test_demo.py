@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,16 @@ def demo(**environment: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def processes_with(argument: str) -> list[str]:
+    """The processes of this host that have the argument in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if argument.encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
 def lines_until(process: subprocess.Popen[str], last: str) -> str:
     assert process.stdout is not None
     told = ""
@@ -54,17 +64,21 @@ def test_it_says_where_to_go_and_ends_in_order(signal_number: int) -> None:
         told = lines_until(process, "Stop with")
         assert "Sign in as        alice (admin) or bob (viewer), no password" in told
         address = re.search(r"http://127\.0\.0\.1:\d+", told)
-        socket_path = re.search(r"/\S+\.socket", told)
+        folder = re.search(r"simulated, until the console ends, in (/\S+)", told)
         assert address
-        assert socket_path
+        assert folder
         with Browser(address[0]) as browser:
             browser.home()
             browser.click("AA Alice Admin")
-            assert "Not started" in browser.text
+            browser.open_until("demo Running")
+            browser.open_until("fresh Not started")
+            browser.open("/machines/demo")
+            assert "Memory" in browser.page.headings
         process.send_signal(signal_number)
         _, errors = process.communicate(timeout=SECONDS)
     assert "Traceback" not in errors
-    assert not Path(socket_path[0]).parent.exists()
+    assert not Path(folder[1]).exists()
+    assert processes_with(folder[1]) == []
     assert process.returncode == 0
 
 

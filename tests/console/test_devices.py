@@ -24,7 +24,7 @@ def start(browser: Browser) -> None:
 
 
 def disk(console: RunningConsole) -> str:
-    return console.parts.suggestions["root_drive.path_on_host"]
+    return console.suggestions["root_drive.path_on_host"]
 
 
 def test_a_drive_is_added(devices: Browser, console: RunningConsole) -> None:

@@ -75,5 +75,5 @@ def test_a_started_machine_shows_what_it_was_started_with(
 ) -> None:
     alice.click("Save setup")
     alice.click("Start")
-    assert console.parts.suggestions["boot_source.kernel_image_path"] in alice.text
+    assert console.suggestions["boot_source.kernel_image_path"] in alice.text
     assert not alice.has_button("Save setup")

@@ -14,8 +14,14 @@ def test_a_viewer_may_look(bob: Browser) -> None:
     assert "you can look at everything and change nothing" in bob.text
 
 
+@pytest.mark.parametrize("tab", ["overview", "devices", "metadata", "snapshots"])
+def test_a_viewer_sees_no_button_that_refuses(bob: Browser, tab: str) -> None:
+    bob.open(f"/machines/demo/{tab}")
+    assert not [form.action for form in bob.page.forms if "/machines/" in form.action]
+
+
 def test_a_viewer_is_refused_with_a_message(bob: Browser, console: RunningConsole) -> None:
-    bob.click("Start")
+    bob.post("/machines/demo/start", {})
     assert bob.status == 403
     assert "Only an admin may start a machine. Nothing was changed." in bob.text
     assert console.monitor.state == "Not started"

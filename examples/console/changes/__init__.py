@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from examples.console.changes.balloon import BALLOON_CHANGES
 from examples.console.changes.change import Change
+from examples.console.changes.create import CREATE, PRESETS
 from examples.console.changes.devices import DEVICE_CHANGES
 from examples.console.changes.metadata import METADATA_CHANGES
 from examples.console.changes.power import POWER_CHANGES
@@ -24,4 +25,4 @@ CHANGES: Mapping[str, Change] = {
     )
 }
 
-__all__ = ["CHANGES", "Change"]
+__all__ = ["CHANGES", "CREATE", "PRESETS", "Change"]

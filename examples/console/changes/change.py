@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from examples.console.forms import Section
-from generated_vmm import AsyncVmmClient
+from examples.console.hosted import ENDED, STARTING
+from examples.console.monitors import Monitor
 
 BEFORE_START: Final = frozenset({"Not started"})
 AFTER_START: Final = frozenset({"Running", "Paused"})
@@ -20,6 +21,7 @@ class Change:
 
     The sections are sent in order, then `act` is done. `confirm` is asked before, `working` stands
     on the button meanwhile, `done` is told afterwards. `verb` completes "Only an admin may …".
+    A `hosted` change is one of machines whose monitor this console starts.
     """
 
     name: str
@@ -31,12 +33,15 @@ class Change:
     when: frozenset[str]
     sections: tuple[Section, ...] = ()
     confirm: str = ""
-    act: Callable[[AsyncVmmClient], Awaitable[None]] | None = None
+    act: Callable[[Monitor], Awaitable[object]] | None = None
+    hosted: bool = False
 
     def not_now(self, state: str) -> str:
         """Why this cannot be done in `state`; empty when it can."""
         if state in self.when:
             return ""
+        if state in (ENDED, STARTING):
+            return "The machine has ended." if state == ENDED else "The monitor is starting."
         if self.when == {"Paused"}:
             return "Pause the machine first." if state == "Running" else "Start the machine first."
         return (

@@ -1,8 +1,26 @@
-"""Start, pause, resume, and the keys that ask the guest to shut down."""
+"""Start, pause, resume, the keys that ask the guest to shut down, and the monitor's process."""
 
 from __future__ import annotations
 
-from examples.console.changes.change import BEFORE_START, Change
+from collections.abc import Awaitable, Callable
+
+from examples.console.changes.change import AFTER_START, BEFORE_START, Change
+from examples.console.hosted import ENDED, HostedMonitor
+from examples.console.monitors import Monitor
+
+
+def _hosted(
+    act: Callable[[HostedMonitor], Awaitable[object]],
+) -> Callable[[Monitor], Awaitable[object]]:
+    """`act` for a machine of this console; ValueError for the monitor of somebody else."""
+
+    async def act_if_hosted(monitor: Monitor) -> None:
+        if not isinstance(monitor, HostedMonitor):
+            raise ValueError("This console did not start this monitor.")
+        await act(monitor)
+
+    return act_if_hosted
+
 
 POWER_CHANGES = (
     Change(
@@ -13,7 +31,7 @@ POWER_CHANGES = (
         done="The machine is running.",
         verb="start a machine",
         when=BEFORE_START,
-        act=lambda vm: vm.action("InstanceStart"),
+        act=lambda monitor: monitor.control.action("InstanceStart"),
     ),
     Change(
         name="pause",
@@ -23,7 +41,7 @@ POWER_CHANGES = (
         done="The machine is paused.",
         verb="pause a machine",
         when=frozenset({"Running"}),
-        act=lambda vm: vm.pause(),
+        act=lambda monitor: monitor.control.pause(),
     ),
     Change(
         name="resume",
@@ -33,7 +51,7 @@ POWER_CHANGES = (
         done="The machine is running again.",
         verb="resume a machine",
         when=frozenset({"Paused"}),
-        act=lambda vm: vm.resume(),
+        act=lambda monitor: monitor.control.resume(),
     ),
     Change(
         name="ctrl_alt_del",
@@ -44,6 +62,41 @@ POWER_CHANGES = (
         verb="shut a machine down",
         when=frozenset({"Running"}),
         confirm="Send Ctrl+Alt+Del? Most guests shut down.",
-        act=lambda vm: vm.action("SendCtrlAltDel"),
+        act=lambda monitor: monitor.control.action("SendCtrlAltDel"),
+    ),
+    Change(
+        name="stop",
+        tab="overview",
+        button="Stop",
+        working="Stopping…",
+        done="The machine has ended.",
+        verb="stop a machine",
+        when=AFTER_START,
+        confirm="Stop the machine? A guest that does not shut down in a few seconds is ended.",
+        act=_hosted(lambda monitor: monitor.end()),
+        hosted=True,
+    ),
+    Change(
+        name="restart",
+        tab="overview",
+        button="Start again",
+        working="Starting…",
+        done="The machine is there again.",
+        verb="start a machine",
+        when=frozenset({ENDED}),
+        act=_hosted(lambda monitor: monitor.begin()),
+        hosted=True,
+    ),
+    Change(
+        name="delete",
+        tab="overview",
+        button="Delete",
+        working="Deleting…",
+        done="The machine is deleted.",
+        verb="delete machines",
+        when=BEFORE_START | {ENDED},
+        confirm="Delete the machine? Its disk images and snapshots stay where they are.",
+        act=_hosted(lambda monitor: monitor.delete()),
+        hosted=True,
     ),
 )

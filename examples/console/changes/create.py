@@ -1,0 +1,78 @@
+"""A new machine: its name, its size, what it boots and how it is connected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import Field as ModelField
+
+from examples.console.changes.change import BEFORE_START, Change
+from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
+from examples.console.forms import Field, Fields, Section, Texts
+from examples.console.registry import MachineName
+from generated_vmm import AsyncVmmClient, Balloon, NetworkInterface
+from generated_vmm.model import ApiModel
+
+
+class NewMachine(ApiModel):
+    """What a new machine is called, and whether it runs at once."""
+
+    name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
+    start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
+
+
+async def _nothing(vm: AsyncVmmClient, fields: Fields) -> None:
+    """The name is for the console alone."""
+
+
+NEW = Section(
+    key="new",
+    title="Name",
+    model=NewMachine,
+    fields=(
+        Field("name", "Name"),
+        Field("start", "Start it at once", kind="flag", initial="true"),
+    ),
+    send=_nothing,
+)
+BALLOON = Section(
+    key="new_balloon",
+    title="",
+    model=Balloon,
+    fields=(),
+    send=lambda vm, fields: vm.balloon.set(fields),
+    fixed={"amount_mib": 0, "deflate_on_oom": True, "stats_polling_interval_s": 1},
+)
+NETWORK = Section(
+    key="new_network",
+    title="Network",
+    model=NetworkInterface,
+    fields=(
+        Field(
+            "host_dev_name",
+            "Tap device",
+            hint="A tap device of this host, for the guest's eth0. Empty: no network.",
+        ),
+    ),
+    send=lambda vm, fields: vm.network_interface("eth0").set(fields),
+    fixed={"iface_id": "eth0"},
+    optional=True,
+    about={"open tap": "host_dev_name", "network": "host_dev_name"},
+)
+CREATE = Change(
+    name="create",
+    tab="",
+    button="Create machine",
+    working="Creating…",
+    done="The machine is created.",
+    verb="create machines",
+    when=BEFORE_START,
+    sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON),
+)
+PRESETS: Final[Mapping[str, Texts]] = {
+    "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},
+    "medium": {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"},
+    "large": {"machine_config.vcpu_count": "4", "machine_config.mem_size_mib": "2048"},
+}
+"""Sizes to begin with, as texts of the form."""

@@ -1,0 +1,96 @@
+"""Creating a machine: a form, a monitor, and everything the form says sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from examples.console.account import Signed
+from examples.console.calls import on_behalf_of
+from examples.console.carry_out import NO_FAILURE, Failure, carry_out, parse
+from examples.console.changes import CHANGES, CREATE, PRESETS
+from examples.console.forms import Texts
+from examples.console.host import Host, NameTaken
+from examples.console.identity import User
+from examples.console.pages import page
+from examples.console.view import Form, Visit, account, visit_of
+from fastapi_oidc import OIDC
+from generated_vmm import VmmError
+
+
+def host_of(request: Request) -> Host:
+    """The host of this console's machines; 404 when it starts none."""
+    monitors = request.app.state.monitors
+    if not isinstance(monitors, Host):
+        raise HTTPException(404, "This console starts no machines.")
+    return monitors
+
+
+AHost = Annotated[Host, Depends(host_of)]
+
+
+def routes(oidc: OIDC[User]) -> APIRouter:
+    """The page and the button; both are for admins."""
+    require_admin = oidc.require(lambda user: user.is_admin)
+    router = APIRouter(dependencies=[Depends(require_admin)])
+
+    @router.get("/new")
+    async def new(request: Request, host: AHost, session: Signed, preset: str = "") -> Response:
+        values = {**_suggested(host), **PRESETS.get(preset, {})}
+        return _page(await visit_of(oidc, request, session), values, NO_FAILURE, preset)
+
+    @router.post("/new")
+    async def create(request: Request, host: AHost, session: Signed) -> Response:
+        typed = {name: str(value) for name, value in (await request.form()).items()}
+        oidc.check_csrf_token(session, typed.pop("csrf_token", None))
+        with on_behalf_of(session.identity.name):
+            created = await _created(host, typed)
+        if not isinstance(created, Failure):
+            return RedirectResponse(created, 303)
+        values = {name: typed.get(name, "") for name in _suggested(host)}
+        return _page(await visit_of(oidc, request, session), values, created)
+
+    return router
+
+
+async def _created(host: Host, typed: Texts) -> str | Failure:
+    """Where the new machine is; nothing is left of one that could not be made."""
+    parsed = parse(CREATE, typed)
+    if isinstance(parsed, Failure):
+        return parsed
+    name = str(parsed["new"]["name"])
+    try:
+        machine = await host.create(name)
+    except NameTaken as error:
+        return Failure(422, {"new.name": str(error)}, "Nothing was created: see the marked field.")
+    except (VmmError, ValueError) as error:
+        return Failure(502, at_button=f"The monitor could not be started: {error}")
+    failure = await carry_out(machine, CREATE, typed)
+    if failure is not None:
+        await machine.delete()
+        return failure
+    if not parsed["new"].get("start"):
+        return f"/machines/{name}?done={CREATE.name}"
+    # A start that is refused is told on the machine's own page, by pressing the button there.
+    failed = await carry_out(machine, CHANGES["start"], {})
+    return f"/machines/{name}?done={CREATE.name if failed else 'start'}"
+
+
+def _suggested(host: Host) -> Texts:
+    values: dict[str, str] = {}
+    for section in CREATE.sections:
+        values |= section.values(None, host.suggestions)
+    return {**values, **{name: values[name] or text for name, text in PRESETS["small"].items()}}
+
+
+def _page(visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
+    shown: Mapping[str, object] = {
+        "form": Form(CREATE, values, "", failure),
+        "presets": PRESETS,
+        "preset": preset,
+        **account(visit),
+    }
+    return page("new.html", shown, status=failure.status)

@@ -1,0 +1,92 @@
+"""The machines of this host: created here, kept in a registry, taken up after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from examples.console.hosted import HostedMonitor, Launch
+from examples.console.monitors import Monitors
+from examples.console.registry import Registry
+from generated_vmm import FullVmConfiguration
+
+AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
+
+
+class NameTaken(ValueError):
+    """There is a machine of that name."""
+
+
+class Host(Monitors):
+    """Monitors that this console starts; `at_first` furnishes a host without machines.
+
+    Raises SettingsError when the folder of `launch` cannot be used.
+    """
+
+    def __init__(
+        self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
+    ) -> None:
+        super().__init__({})
+        self.suggestions = suggestions
+        self._launch = launch
+        self._registry = Registry(launch.folder)
+        launch.machines.mkdir(mode=0o700, exist_ok=True)
+        self._at_first = at_first
+        self._work: asyncio.Task[None] | None = None
+        for name, configuration in self._registry.read().items():
+            self._add(name, configuration)
+
+    @property
+    def hosted(self) -> list[HostedMonitor]:
+        """Every machine."""
+        return [one for one in self._monitors.values() if isinstance(one, HostedMonitor)]
+
+    @property
+    def only(self) -> None:
+        """There can always be more."""
+        return None
+
+    async def open(self) -> None:
+        """Take up what still runs; a host without machines is furnished meanwhile."""
+        machines = self.hosted
+        for machine in machines:
+            await machine.take_up()
+        if not machines and self._at_first is not None:
+            self._work = asyncio.ensure_future(_awaited(self._at_first(self)))
+
+    async def create(self, name: str) -> HostedMonitor:
+        """A new machine whose monitor runs; NameTaken, VmmError and ValueError leave nothing."""
+        if name in self._monitors:
+            raise NameTaken(f"There is a machine called {name}.")
+        machine = self._add(name)
+        try:
+            await machine.begin()
+        except BaseException:
+            await machine.delete()
+            raise
+        self._keep()
+        return machine
+
+    def _add(self, name: str, configuration: FullVmConfiguration | None = None) -> HostedMonitor:
+        machine = HostedMonitor(name, self._launch, self.suggestions, self._keep, configuration)
+        self._monitors[name] = machine
+        return machine
+
+    def _keep(self) -> None:
+        gone = [machine.name for machine in self.hosted if machine.deleted]
+        for name in gone:
+            del self._monitors[name]
+        self._registry.write({machine.name: machine.configuration for machine in self.hosted})
+
+    async def close(self) -> None:
+        """Let go of every monitor, or end it when it does not outlive the console."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        await asyncio.gather(*(machine.close() for machine in self.hosted))
+        self._registry.close()
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work

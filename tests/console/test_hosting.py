@@ -1,0 +1,179 @@
+"""Machines whose monitors the console starts: created, ended, started again, deleted, kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.console.registry import Registry
+from examples.console.settings import SettingsError
+from tests.console.browser import Browser
+from tests.console.running import RunningConsole, hosting_console
+
+ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningConsole]:
+    with hosting_console() as console:
+        yield console
+
+
+def signed_in(console: RunningConsole, name: str) -> Browser:
+    browser = Browser(console.url)
+    browser.home()
+    browser.click(name)
+    return browser
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        yield browser
+
+
+def create(browser: Browser, name: str, **typed: str) -> None:
+    browser.open("/new")
+    fields = {field.replace("__", "."): text for field, text in typed.items()}
+    browser.click("Create machine", {"new.name": name, **fields})
+
+
+def delete(browser: Browser, name: str) -> None:
+    browser.open(f"/machines/{name}")
+    if browser.has_button("Stop"):
+        browser.click("Stop")
+    browser.click("Delete")
+
+
+def test_a_host_has_a_machine_that_runs_and_a_fresh_one_at_first(alice: Browser) -> None:
+    alice.open_until("demo Running", "/")
+    alice.open_until("fresh Not started", "/")
+
+
+def test_a_machine_from_its_creation_to_its_end(alice: Browser) -> None:
+    create(alice, "web", machine_config__vcpu_count="2")
+    assert alice.path == "/machines/web"
+    assert "The machine is running." in alice.text
+    assert "web Running" in alice.text
+    assert "Virtual processors 2" in alice.text
+    assert "In the balloon 0 MiB" in alice.text
+    alice.click("Pause")
+    alice.click("Resume")
+    alice.click("Stop")
+    assert "web Ended" in alice.text
+    assert "Start it again: it boots what it was made of." in alice.text
+    alice.click("Start again")
+    assert "web Running" in alice.text
+    assert "Virtual processors 2" in alice.text
+    alice.click("Ctrl+Alt+Del")
+    alice.open_until("web Ended", "/machines/web")
+    alice.click("Delete")
+    assert alice.path == "/"
+    assert "The machine is deleted." in alice.text
+    assert "web" not in alice.page.links
+
+
+def test_a_preset_fills_the_form_in(alice: Browser) -> None:
+    alice.open("/new?preset=large")
+    assert alice.field("machine_config.vcpu_count") == "4"
+    assert alice.field("machine_config.mem_size_mib") == "2048"
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "sentence"),
+    [
+        ("new.name", "Web", "This is not of the form that is needed."),
+        ("new.name", "../web", "This is not of the form that is needed."),
+        ("new.name", "", "This is needed."),
+        ("new.name", "demo", "There is a machine called demo."),
+        ("boot_source.kernel_image_path", "/nowhere", "The kernel file cannot be opened"),
+        ("machine_config.vcpu_count", "33", "Must be less than or equal to"),
+    ],
+)
+def test_a_machine_that_cannot_be_made_leaves_nothing_but_what_was_typed(
+    alice: Browser, field: str, typed: str, sentence: str
+) -> None:
+    alice.open_until("demo Running", "/")
+    alice.open("/new")
+    alice.click("Create machine", {"new.name": "other", field: typed})
+    assert alice.status == 422
+    assert sentence in alice.text
+    assert alice.field(field) == typed
+    alice.open("/")
+    assert "other" not in alice.page.links
+
+
+def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
+    create(alice, "waiting", new__start="")
+    assert "waiting Not started" in alice.text
+    alice.click("Start")
+    assert "waiting Running" in alice.text
+    delete(alice, "waiting")
+
+
+def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
+    with signed_in(host, BOB) as bob:
+        assert "New machine" not in bob.page.links
+        bob.post("/new", {"new.name": "mine"})
+        assert bob.status == 403
+        bob.open("/")
+        assert "mine" not in bob.page.links
+
+
+def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(alice: Browser) -> None:
+    create(alice, "short")
+    os.kill(pid_of(alice, "short"), signal.SIGKILL)
+    alice.open_until("short Ended", "/machines/short")
+    alice.click("Start again")
+    assert "short Running" in alice.text
+    delete(alice, "short")
+
+
+def pid_of(browser: Browser, name: str) -> int:
+    """The process of a machine's monitor, found by its name on the command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        words = path.read_bytes().split(b"\0")
+        if b"examples.console.simulated" in words and name.encode() in words:
+            return int(path.parent.name)
+    raise LookupError(name)
+
+
+def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
+    with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
+        alice.open_until("demo Running", "/")
+        create(alice, "kept")
+        pid = pid_of(alice, "kept")
+        create(alice, "stopped")
+        alice.click("Stop")
+    with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
+        assert set(alice.page.links) >= {"demo", "fresh", "kept", "stopped"}
+        assert "kept Running" in alice.text
+        assert "stopped Ended" in alice.text
+        assert pid_of(alice, "kept") == pid
+        alice.open("/machines/stopped")
+        alice.click("Start again")
+        assert "stopped Running" in alice.text
+        for name in ("demo", "fresh", "kept", "stopped"):
+            delete(alice, name)
+    assert json.loads((tmp_path / "machines.json").read_text()) == {}
+
+
+def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    with pytest.raises(SettingsError, match="another console keeps its machines"):
+        Registry(tmp_path)
+    registry.close()
+    Registry(tmp_path).close()
+
+
+def test_a_registry_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "machines.json").write_text("{nope")
+    registry = Registry(tmp_path)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        registry.read()
+    registry.close()
