@@ -12,7 +12,10 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command of that name; 2 when there is none."""
     if arguments[:1] == ["doctor"]:
         return doctor(arguments[1:])
-    print("usage: python -m fastapi_oidc doctor [option=value ...]", file=sys.stderr)
+    print(
+        "usage: python -m fastapi_oidc doctor [option=value ...] (--help says more)",
+        file=sys.stderr,
+    )
     return 2
 
 

@@ -28,6 +28,12 @@ class Instant:
         """Whether `moment` is to come, also when this clock is `drift` seconds slow."""
         return moment > self.now + self.drift
 
+    def told(self, moment: float) -> str:
+        """How far `moment` is from this clock, for the log."""
+        seconds = moment - self.now
+        where = f"{seconds} s ahead of" if seconds > 0 else f"{-seconds} s ago by"
+        return f"{where} this clock; clock_drift is {self.drift}"
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:

@@ -51,10 +51,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fastapi_oidc doctor",
         description="Asks the provider what a login needs. Settings come from OIDC_* variables.",
+        epilog="Exit status: 0 without a fault, 1 with one, 2 for settings that cannot be used.",
     )
-    parser.add_argument("settings", nargs="*", type=_setting, metavar="option=value")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        type=_setting,
+        metavar="option=value",
+        help="in place of a variable, as in issuer=https://op.example.com",
+    )
     parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="the same for programs")
     return parser
 
 

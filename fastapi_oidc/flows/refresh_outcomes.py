@@ -23,6 +23,7 @@ class Refused:
     """The provider, a rule, the application or the user ended the session."""
 
     code: Code
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

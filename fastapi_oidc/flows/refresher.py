@@ -240,7 +240,7 @@ class Refresher(Generic[Identity]):
         if found and not found.ended and found.kept.session.generation > kept.session.generation:
             self._party.register.keep(found.kept)
             return Renewed(found.kept)
-        refusal = Refused(error.code)
+        refusal = Refused(error.code, error.account)
         self._refusals.set(name, refusal, ends=kept.session.expires_at)
         return refusal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -177,9 +178,9 @@ async def _after(
         case Renewed(successor):
             used = await _used(party, successor, active=active)
             return Resumed(used.session, Goes(used))
-        case Refused(code):
+        case Refused(code, because):
             reason = party.register.ended(kept.session)
-            return await _ended(party, kept, code, reason or _reason(code))
+            return await _ended(party, kept, code, reason or _reason(code), because)
         case Postponed():
             # Whoever comes while the provider does not answer is no less active.
             used = await _used(party, kept, active=active)
@@ -205,13 +206,16 @@ def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionErro
 
 
 async def _ended(
-    party: RelyingParty[Identity], kept: Kept[Identity], code: Code, reason: EndReason
+    party: RelyingParty[Identity],
+    kept: Kept[Identity],
+    code: Code,
+    reason: EndReason,
+    because: str = "",
 ) -> Resumed[Identity]:
     """No session any more."""
     session, now = kept.session, party.clock.now()
-    party.announcer(
-        Event(EventName.SESSION_ENDED, now, sub=session.sub, session_id=session.id, code=code)
-    )
+    event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
+    party.announcer(replace(event, sub=session.sub, session_id=session.id))
     # Of a session that the application ended no other process knows.
     if reason == "revoked" and code is not Code.SESSION_REVOKED:
         await _record(party, session, reason)

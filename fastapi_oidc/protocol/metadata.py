@@ -11,6 +11,7 @@ from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.tenants import PLACEHOLDER, Tenants
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _ASKED_DIRECTLY: Final = (
     "token_endpoint",
     "userinfo_endpoint",
@@ -83,7 +84,7 @@ class ProviderMetadata:
 
 def discovery_url(issuer: str) -> str:
     """Where the metadata of `issuer` is; one final slash is dropped first (Discovery 4.1)."""
-    return issuer.removesuffix("/") + "/.well-known/openid-configuration"
+    return issuer.removesuffix("/") + _WELL_KNOWN
 
 
 def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
@@ -95,11 +96,17 @@ def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
     if fault is URLFault.INSECURE:
         raise ConfigurationError(
             Code.CONFIGURATION_INSECURE_URL,
-            "the issuer must be https; allow_insecure_http permits http for local development",
+            "must be https; allow_insecure_http permits http for local development",
         )
     if fault is not None or "?" in issuer:
         raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "the issuer must be a URL without query and fragment"
+            Code.CONFIGURATION_INVALID,
+            "is a URL without query and fragment, as in https://op.example.com",
+        )
+    if issuer.rstrip("/").endswith(_WELL_KNOWN):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"is the address of the metadata; the issuer is what comes before {_WELL_KNOWN}",
         )
     return issuer
 
@@ -125,7 +132,12 @@ class _Document:
             explanation = f"the document's issuer is {shown(found)}, the configured {shown(issuer)}"
             if isinstance(found, str) and PLACEHOLDER in found:
                 explanation += "; allowed_tenants accepts the tenants it stands for"
-            raise ProviderError(Code.PROVIDER_ISSUER_MISMATCH, explanation)
+            raise ProviderError(
+                Code.PROVIDER_ISSUER_MISMATCH,
+                explanation,
+                url=discovery_url(issuer),
+                setting="issuer",
+            )
 
     def _prefer_aliases(self) -> None:
         """`mtls_endpoint_aliases` replace the endpoints that this client asks (RFC 8705 5)."""

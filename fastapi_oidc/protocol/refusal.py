@@ -77,7 +77,10 @@ def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()
         for name in ("error", "error_description")
     )
     code = _code(error, description, status)
-    return TokenRefused(code, error or f"status {status}", description, url=url, status=status)
+    details: dict[str, object] = {"url": url, "status": status}
+    if code is Code.TOKEN_INVALID_CLIENT:
+        details["setting"] = "client_id, client_auth_method and what belongs to it"
+    return TokenRefused(code, error or f"status {status}", description, **details)
 
 
 def _code(error: str, description: str, status: int) -> Code:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final
 
@@ -78,7 +79,7 @@ class Provider:
         The last known one serves for a day while a new one cannot be had. A failed fetch is not
         tried again for five seconds (provider.unavailable).
         """
-        async with deadline(self._timeout):
+        async with self._limit():
             return await self._metadata.get()
 
     async def prepare(self) -> None:
@@ -87,7 +88,7 @@ class Provider:
         To be awaited before a code or refresh token is presented. Raises ProviderError when they
         cannot be had and the last known ones are over a day old.
         """
-        async with deadline(self._timeout):
+        async with self._limit():
             await self._metadata.get()
             await self._verifier.prepare()
 
@@ -97,7 +98,7 @@ class Provider:
         A browser that is sent to an OP that does not answer ends on an error page.
         """
         try:
-            async with deadline(self._timeout):
+            async with self._limit():
                 answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
         except ProviderError as error:
             return error.code is Code.PROVIDER_REDIRECTED
@@ -108,7 +109,7 @@ class Provider:
     ) -> TokenResponse:
         """The tokens for `code` (OpenID Connect Core 3.1.3); nothing in them is verified yet."""
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
-        async with deadline(self._timeout):
+        async with self._limit():
             return await self._endpoints.tokens(await self._metadata.get(), grant)
 
     async def refresh(self, refresh_token: str) -> TokenResponse:
@@ -127,7 +128,7 @@ class Provider:
 
         None when the OP has no such endpoint.
         """
-        async with deadline(self._timeout):
+        async with self._limit():
             endpoint = (await self._metadata.get()).userinfo_endpoint
             return await self._userinfo(endpoint, access_token, sub) if endpoint else None
 
@@ -138,22 +139,26 @@ class Provider:
         keys at hand do not verify makes them be read again, at once the first time and then once a
         minute at the most for each kind of sender.
         """
-        async with deadline(self._timeout):
+        async with self._limit():
             return await self._verifier.verify(token, sender=sender)
 
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
-        async with deadline(self._timeout):
+        async with self._limit():
             return await self._endpoints.push(await self._metadata.get(), parameters)
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
         """Make the OP forget `token` (RFC 7009); provider.endpoint_missing if it offers no way."""
-        async with deadline(self._timeout):
+        async with self._limit():
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
         await self._http.aclose()
+
+    def _limit(self) -> AbstractAsyncContextManager[None]:
+        """The time of one call; who is asked is told by whoever asks."""
+        return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
     async def _userinfo(self, endpoint: str, access_token: str, sub: str) -> Claims:
         answer = await self._http.get(
@@ -181,6 +186,8 @@ class Provider:
 
     async def _fetch_metadata(self) -> ProviderMetadata:
         answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise answer.refused_status("; the setting issuer is what comes before /.well-known")
         answer.require_status(200)
         metadata = ProviderMetadata.parse(
             answer.published_document(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -13,6 +14,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 
 Value = TypeVar("Value")
 
+_OPTION = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _CODES = frozenset(map(str, Code))
 
 
@@ -56,7 +58,15 @@ def _fault(
     option = str(detail["loc"][0])
     name = option if variable is None or option not in options else variable(option)
     place = "".join(f"[{step}]" for step in detail["loc"][1:])
-    return f"{name}{place}: " + ", ".join(_said(detail, option, name, options, misspelt))
+    said = ", ".join(_said(detail, option, name, options, misspelt))
+    if variable is not None and name != option:
+        said = _OPTION.sub(lambda word: _as_written(word[0], options, variable), said)
+    return f"{name}{place}: {said}"
+
+
+def _as_written(word: str, options: Collection[str], variable: Callable[[str], str]) -> str:
+    """The name of another option beside that of a variable, as a variable too."""
+    return variable(word) if word in options else word
 
 
 def _said(

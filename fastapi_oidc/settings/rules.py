@@ -10,6 +10,7 @@ from fastapi_oidc.protocol.return_path import is_same_origin_path
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
+_MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local development"
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
 
 CREDENTIALS = ("client_secret", "client_private_key")
@@ -29,7 +30,7 @@ def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
     """Scheme and host as browsers write them."""
     fault = fault_of_url(origin, allow_insecure_http=allow_insecure_http)
     if fault is URLFault.INSECURE:
-        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, "must be https")
+        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None or origin.rstrip("/").count("/") != 2 or "?" in origin:
         raise _invalid("is scheme and host, as in https://app.example.com")
     if origin != origin.lower() or _DEFAULT_PORT.search(origin):
@@ -56,7 +57,7 @@ def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> 
         return
     fault = fault_of_url(uri, allow_insecure_http=allow_insecure_http)
     if fault is URLFault.INSECURE:
-        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, "must be https")
+        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None:
         raise _invalid('is "route", "none" or an absolute URL')
 

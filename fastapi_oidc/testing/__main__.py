@@ -25,7 +25,7 @@ DEFAULT_USERS = (
 
 
 def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -> int:
-    """Serves until a signal or `stop` (0), or not at all because the port is taken (1)."""
+    """Serves until a signal or `stop` (0), or not at all and says why (1)."""
     options = _parser().parse_args(arguments)
     client = _client(options)
     op = DevProvider(users=options.user or DEFAULT_USERS, clients=[client])
@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -
             stopped.wait()
     except OSError as error:
         print(f"port {options.port}: {os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as missing:
+        print(missing, file=sys.stderr)
         return 1
     return 0
 

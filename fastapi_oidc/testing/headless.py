@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from http import HTTPStatus
+from typing import Final
 from urllib.parse import urljoin
 
 import httpx
 
 from fastapi_oidc.testing.pages import PAGE_HEADER
 
+_AS_A_PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate"}
+"""What a browser sends when a person opens an address: a page that needs a session leads to the
+login, where a program is answered 401."""
+
 
 async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.Response:
-    """Opens `url`, chooses `user` when the provider asks, and returns the page it all ends on."""
+    """Opens `url`, chooses `user` when the provider asks, and returns the page it all ends on.
+
+    `url` may be a page that needs a session, which leads to the login as in a person's browser.
+    """
     answer = await browser.get(url, follow_redirects=True)
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        answer = await browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
     while PAGE_HEADER in answer.headers:
         form = _first_form(answer)
         answer = await browser.post(
@@ -25,6 +36,8 @@ async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.R
 def sign_in_sync(browser: httpx.Client, url: str, *, user: str) -> httpx.Response:
     """The same as `sign_in` for a client without `await`."""
     answer = browser.get(url, follow_redirects=True)
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        answer = browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
     while PAGE_HEADER in answer.headers:
         form = _first_form(answer)
         answer = browser.post(form.action, data=form.fields | {"user": user}, follow_redirects=True)

@@ -47,7 +47,7 @@ def _server(app: ASGIApp) -> uvicorn.Server:
         import uvicorn
     except ModuleNotFoundError as missing:
         explanation = "DevProvider on a socket needs: pip install 'fastapi-oidc-vmm[testing]'"
-        raise ModuleNotFoundError(explanation, name="uvicorn") from missing
+        raise ModuleNotFoundError(explanation, name=missing.name) from None
     return uvicorn.Server(
         uvicorn.Config(
             app,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown
@@ -34,7 +34,13 @@ async def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Re
     if not is_navigation(exchange.connection):
         return _json(exchange, error)
     if isinstance(error, SignInRequired) and _is_to_return_to(exchange):
-        return RedirectResponse(_login_url(exchange), 302, headers={"Cache-Control": "no-store"})
+        try:
+            url = _login_url(exchange)
+        except ConfigurationError as missing:
+            announce_refusal(exchange, missing)
+            error = missing
+        else:
+            return RedirectResponse(url, 302, headers={"Cache-Control": "no-store"})
     response = await shown(exchange, refusal_page(exchange, error))
     response.headers.update(_headers(exchange, error))
     return response

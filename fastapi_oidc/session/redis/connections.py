@@ -7,11 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-
 from fastapi_oidc.errors import Code, ConfigurationError
+
+try:
+    from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+except ModuleNotFoundError as missing:
+    explanation = "stores and locks on Redis need: pip install 'fastapi-oidc-vmm[redis]'"
+    raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"
 DEFAULT_CONNECTIONS: Final = 50

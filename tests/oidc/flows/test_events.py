@@ -34,3 +34,22 @@ async def test_a_login_that_cannot_begin_is_one_line_too(caplog: pytest.LogCaptu
     assert (
         "the document's issuer is 'https://op.test', the configured 'https://op.test/'" in message
     )
+
+
+async def test_the_end_of_a_session_is_told_with_the_words_of_the_provider(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        await sign_in(browser, LOGIN_URL, user="alice")
+        world.time.now += 290
+        fault = OAuthError("invalid_grant", description="the user left")
+        world.op.faults.put("token", fault)
+        with caplog.at_level(logging.INFO, logger="fastapi_oidc.session"):
+            await browser.get("/me")
+    [message] = caplog.messages
+    assert message.startswith("session.ended sub='alice' session=")
+    assert message.endswith(
+        "code='token.invalid_grant' because='the provider answered invalid_grant"
+        " (the user left) (url=https://op.test/token, status=400)'"
+    )

@@ -68,9 +68,28 @@ async def test_both_issuers_are_told(op: OP) -> None:
     op.answer(DISCOVERY, {**METADATA, "issuer": "https://op.test/tenant"})
     with pytest.raises(ProviderError) as caught:
         await op.provider().metadata()
-    assert caught.value.explanation == (
+    assert caught.value.account == (
         "the document's issuer is 'https://op.test/tenant', "
-        "the configured 'https://op.test/tenant/'"
+        "the configured 'https://op.test/tenant/' "
+        f"(url=https://op.test{DISCOVERY}, setting=issuer)"
+    )
+
+
+async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op: OP) -> None:
+    op.answer(DISCOVERY, {}, status=404)
+    with pytest.raises(ProviderError) as caught:
+        await op.provider().metadata()
+    assert caught.value.account == (
+        "HTTP 404; the setting issuer is what comes before /.well-known"
+        f" (url=https://op.test{DISCOVERY}, status=404)"
+    )
+
+
+async def test_a_client_that_is_refused_is_told_with_its_settings(op: OP) -> None:
+    op.answer("/token", {"error": "invalid_client"}, status=401)
+    assert (await account_of(op, "code")).endswith(
+        "the provider answered invalid_client (url=https://op.test/token, status=401,"
+        " setting=client_id, client_auth_method and what belongs to it)"
     )
 
 

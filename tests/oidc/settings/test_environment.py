@@ -60,11 +60,38 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ConfigurationError) as caught:
         OIDCSettings(session_lifetime=1)
     assert caught.value.faults == (
-        "OIDC_ISSUER: the issuer must be https; allow_insecure_http permits http for local"
-        " development",
+        "OIDC_ISSUER: must be https; OIDC_ALLOW_INSECURE_HTTP permits http for local development",
         "OIDC_COOKIE_SECRET: is missing",
         "OIDC_EXTRA_PARAMS: begins like JSON and is none",
         "session_lifetime: Input should be greater than or equal to 60",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("op.example.com", "is a URL without query and fragment, as in https://op.example.com"),
+        (
+            "https://op.example.com/.well-known/openid-configuration",
+            "is the address of the metadata; the issuer is what comes before"
+            " /.well-known/openid-configuration",
+        ),
+    ],
+)
+def test_what_people_take_for_an_issuer_is_told_from_one(
+    monkeypatch: pytest.MonkeyPatch, value: str, said: str
+) -> None:
+    monkeypatch.setenv("OIDC_ISSUER", value)
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings()
+    assert caught.value.faults == (f"OIDC_ISSUER: {said}",)
+
+
+def test_in_code_the_option_is_named_that_permits_http() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings(**options(base_url="http://app.example.com"))
+    assert caught.value.faults == (
+        "base_url: must be https; allow_insecure_http permits http for local development",
     )
 
 

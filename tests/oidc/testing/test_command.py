@@ -87,6 +87,15 @@ def test_a_port_in_use_ends_the_command(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == f"port {port}: {os.strerror(errno.EADDRINUSE)}\n"
 
 
+def test_without_a_server_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["--port", "0"]) == 1
+    needed = "DevProvider on a socket needs: pip install 'fastapi-oidc-vmm[testing]'\n"
+    assert capsys.readouterr().err == needed
+
+
 @pytest.mark.parametrize("arguments", [["--app", "example.com"], ["--user", ":Nobody"]])
 def test_what_makes_no_sense_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

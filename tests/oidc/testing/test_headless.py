@@ -55,6 +55,26 @@ async def test_it_chooses_the_user_on_the_page(user: str, mode: str) -> None:
         assert (page.status_code, page.json()) == (200, {"sub": user})
 
 
+async def test_it_opens_a_page_that_needs_a_session_as_a_person_does() -> None:
+    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
+    provider = DevProvider(users=USERS, clients=[client])
+    app = app_of(provider, "https://app.test")
+    async with provider.browser(app, base_url="https://app.test") as browser:
+        assert (await browser.get("/me")).status_code == 401
+        page = await sign_in(browser, "/me", user="bob")
+        assert (page.status_code, page.json()) == (200, {"sub": "bob"})
+
+
+async def test_a_user_that_the_provider_does_not_know_is_named() -> None:
+    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
+    provider = DevProvider(users=USERS, clients=[client])
+    app = app_of(provider, "https://app.test")
+    async with provider.browser(app, base_url="https://app.test") as browser:
+        page = await sign_in(browser, "/me", user="carol")
+    assert page.status_code == 400
+    assert "there is no user &#x27;carol&#x27; here; there are: alice, bob" in page.text
+
+
 async def test_a_browser_reaches_app_and_provider_without_a_socket() -> None:
     provider = DevProvider(users=USERS, clients=[])
     async with provider.browser(FastAPI(), base_url="https://app.test") as browser:
@@ -78,4 +98,9 @@ def served() -> Iterator[str]:
 def test_it_works_over_the_network_without_await() -> None:
     with served() as origin, httpx.Client(base_url=origin) as browser:
         assert sign_in_sync(browser, LOGIN, user="bob").json() == {"sub": "bob"}
+
+
+def test_without_await_it_opens_a_page_that_needs_a_session_too() -> None:
+    with served() as origin, httpx.Client(base_url=origin) as browser:
+        assert sign_in_sync(browser, "/me", user="bob").json() == {"sub": "bob"}
         assert browser.get("/me").json() == {"sub": "bob"}

@@ -189,6 +189,24 @@ async def test_a_route_that_is_not_mounted_is_named() -> None:
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.route_missing")
 
 
+async def test_a_page_without_a_login_route_is_refused_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    oidc = make_world().oidc
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.get("/me")(_who(oidc))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        answer = await browser.get("/me", headers={"Accept": "text/html"})
+    assert answer.status_code == 500
+    assert "Sign-in is not set up correctly on this site" in answer.text
+    assert caplog.messages == [
+        "request.refused code='configuration.route_missing' because=\"the login route is not"
+        " mounted: app.include_router(oidc.router, prefix='/auth')\""
+    ]
+
+
 def _who(oidc: OIDC[Any, Any]) -> Any:
     async def who(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
         return session.sub
