@@ -125,14 +125,18 @@ class Exchange(Generic[Identity, RequestData]):
             return await living(self.site.party, self.cookies) is not None
 
     async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
-        """The request signed in; `with_data` loads what belongs to it, or ends it again."""
+        """The request signed in; `with_data` loads what belongs to it, or ends a new session again.
+
+        A session that was there before goes on without.
+        """
         if outcome.kept is not None:
             made = Goes if outcome.silent else Begun
             self._standing = made(outcome.kept)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            await self.abandon()
+            if not (outcome.silent or outcome.replayed):
+                await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))
 

@@ -96,6 +96,29 @@ async def test_an_on_success_that_raises_leaves_no_session(store: Any) -> None:
     assert not [cookie for cookie in cookies if cookie.startswith("__Host-oidc_session=ey")]
 
 
+@pytest.mark.parametrize("store", [None, "memory"])
+@pytest.mark.parametrize("again", ["reload", "silent check"])
+async def test_data_that_cannot_be_loaded_ends_no_session_that_was_there(
+    store: Any, again: str
+) -> None:
+    down: list[bool] = []
+
+    def load_request_data(_context: object) -> None:
+        if down:
+            raise HTTPException(503, "no data")
+
+    world = make_world(session_store=store, load_request_data=load_request_data)
+    app = mounted(world, on_success=lambda _request, _signed_in: None)
+    async with browser_of(world, app) as browser:
+        answer = await sign_in(browser, "/in", user="alice")
+        callback = [str(each.url) for each in answer.history if "code=" in str(each.url)][-1]
+        down.append(True)
+        url = callback if again == "reload" else "/in?silent=1"
+        assert (await browser.get(url)).status_code == 503
+        down.clear()
+        assert await signed_in(browser)
+
+
 async def test_an_on_success_sees_who_signed_in_and_the_data_of_the_request() -> None:
     seen: list[object] = []
 
