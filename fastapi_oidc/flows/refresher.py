@@ -115,7 +115,8 @@ class Refresher(Generic[Identity]):
             return Renewed(newest)
         name = name_of(kept.session)
         paused = self._pauses.get(name)
-        if paused is not None and self._clock.now() < paused.retry_at:
+        # A pause that is farther off than it is long is from before a clock was set back.
+        if paused is not None and 0 < paused.retry_at - self._clock.now() <= paused.pause:
             return paused
         return self._refusals.get(name)
 
@@ -235,8 +236,8 @@ class Refresher(Generic[Identity]):
         self, name: str, kept: Kept[Identity], error: OIDCError
     ) -> Outcome[Identity]:
         """The end of the session, unless another process refreshed it with the same token."""
-        self._answers.pop(name)
         found = await self._party.keeper.reread(kept)
+        self._answers.pop(name)
         if found and not found.ended and found.kept.session.generation > kept.session.generation:
             self._party.register.keep(found.kept)
             return Renewed(found.kept)

@@ -54,6 +54,32 @@ async def test_a_successor_that_could_not_be_saved_is_saved_later() -> None:
     assert refreshes(world) == 1, "the refresh token was used up by the first attempt"
 
 
+class FailingThirdRead(MemorySessionStore[Any]):
+    """Of those since `reads` was set to 0: that of a refresh which was refused."""
+
+    reads = 3
+
+    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+        self.reads += 1
+        if self.reads == 3:
+            raise ConnectionError
+        return await super().get(id)
+
+
+async def test_an_answer_that_ends_the_session_is_kept_until_that_is_known() -> None:
+    def before_session_persist(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh":
+            raise SessionError(Code.SESSION_FORBIDDEN, "no longer employed")
+
+    store = FailingThirdRead()
+    world = make_world(session_store=store, before_session_persist=before_session_persist)
+    browser = await world.signed_in()
+    world.time.advance(LONG_AFTER)
+    store.reads = 0
+    assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 401]
+    assert refreshes(world) == 1, "the refresh token is presented once"
+
+
 class FailingLock(MemoryRefreshLock):
     """Fails before its operation, after it, or hands back what another process wrote."""
 

@@ -74,6 +74,16 @@ async def test_a_session_without_a_refresh_token_asks_the_provider_nothing() -> 
     assert (await browser.get("/me")).json()["generation"] == 0
 
 
+async def test_a_clock_that_is_set_back_makes_the_pause_after_a_failure_no_longer() -> None:
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    world.time.advance(100)
+    world.op.faults.put("token", ServerError(), times=1)
+    assert (await browser.get("/refresh")).status_code == 503
+    world.time.advance(-50)
+    assert (await browser.get("/refresh")).json() == 1
+
+
 async def test_user_info_is_asked_and_checked() -> None:
     world = make_world(mount=mount)
     browser = await world.signed_in()
