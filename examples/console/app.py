@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, routes
+from examples.console import account, creating, guest_console, routes
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
@@ -43,6 +43,8 @@ def create_app(settings: OIDCSettings, monitors: Monitors) -> FastAPI:
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
     app.include_router(oidc.router, prefix="/auth")
     app.include_router(account.routes(oidc))
+    app.include_router(guest_console.reading(oidc))
+    app.include_router(guest_console.writing(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
     app.include_router(creating.routes(oidc))

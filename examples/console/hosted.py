@@ -12,7 +12,7 @@ from typing import Final
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
 from generated_vmm import FullVmConfiguration, VmmError, to_config_file
-from generated_vmm.process import AsyncMonitor, MonitorError
+from generated_vmm.process import AsyncMonitor, AsyncSerial, MonitorError
 
 STARTING: Final = "Starting"
 ENDED: Final = "Ended"
@@ -75,6 +75,11 @@ class HostedMonitor(Monitor):
         if self._process is not None and self._process.running:
             return None
         return STARTING if self._starting else ENDED
+
+    @property
+    def serial(self) -> AsyncSerial | None:
+        """The guest's console, of the last monitor there was."""
+        return self._process.serial if self._process is not None else None
 
     @property
     def _why_not(self) -> str:

@@ -12,16 +12,20 @@ from fastapi.responses import HTMLResponse
 from examples.console.account import SessionRow, sessions_of
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change
+from examples.console.console_text import ConsoleText
 from examples.console.forms import Texts
+from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
+from generated_vmm.process import Piece
 
 TABS: Mapping[str, str] = {
     "overview": "Overview",
+    "console": "Console",
     "devices": "Devices",
     "metadata": "Metadata",
     "snapshots": "Snapshots",
@@ -92,7 +96,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "state": machine.state if machine else monitor.stage,
         "unreachable": "" if monitor.stage else unreachable,
         "ended": unreachable if monitor.stage else "",
-        "tabs": TABS,
+        "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
         "done": visit.done,
         "refusal": visit.refusal,
@@ -126,6 +130,8 @@ async def _read_for_tab(
             machine = replace(machine, metadata=await monitor.metadata())
         except VmmError as error:
             metadata_fault = sentence(monitor, error)
+    serial = monitor.serial if isinstance(monitor, HostedMonitor) else None
+    written = serial.read() if serial and visit.tab == "console" else Piece(0, b"")
     forms = {
         change.name: _form(monitor, change, machine, visit)
         for change in CHANGES.values()
@@ -136,7 +142,14 @@ async def _read_for_tab(
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
         "chart": chart,
         "metadata_fault": metadata_fault,
+        "written": ConsoleText().feed(written.data),
+        "position": written.end,
     }
+
+
+def _has_tab(monitor: Monitor, tab: str) -> bool:
+    """The console of a guest is known to who started its monitor."""
+    return tab != "console" or monitor.is_hosted
 
 
 def _is_power_button(monitor: Monitor, form: Form) -> bool:

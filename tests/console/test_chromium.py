@@ -147,6 +147,27 @@ def test_from_creating_a_machine_to_deleting_it(chromium: Browser) -> None:
         expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
 
 
+def test_the_guests_console_is_live_and_takes_input(chromium: Browser) -> None:
+    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        page.get_by_role("listitem").filter(has_text="Running").get_by_role("link").click()
+        page.get_by_role("link", name="Console", exact=True).click()
+        page.fill("#line", "ab")
+        page.keyboard.press("Enter")
+        expect(page.locator(".console")).to_contain_text("guest hears b")
+        expect(page.locator("#line")).to_have_value("")
+        expect(page.locator("#line")).to_be_focused()
+        assert violations(page) == []
+        page.fill("#line", "many" * 30)
+        page.keyboard.press("Enter")
+        scrolled = "e => e.scrollHeight - e.scrollTop - e.clientHeight < 8 && e.scrollTop > 0"
+        screen = page.locator(".console")
+        expect(screen).to_contain_text(re.compile("(guest hears y\\s+){1}guest hears"))
+        assert screen.evaluate(scrolled)
+
+
 def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:
     page = visit()
     press(page, "Start")

@@ -88,3 +88,30 @@ function tell(text) {
   notice.textContent = text
   document.querySelector('.head')?.after(notice)
 }
+
+const LONGEST_CONSOLE = 262144
+
+for (const screen of document.querySelectorAll('[data-stream]')) {
+  screen.scrollTop = screen.scrollHeight
+  const source = new EventSource(screen.getAttribute('data-stream') ?? '')
+  source.onmessage = ({ data }) => {
+    const following = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 8
+    screen.textContent = ((screen.textContent ?? '') + JSON.parse(data)).slice(-LONGEST_CONSOLE)
+    if (following) screen.scrollTop = screen.scrollHeight
+  }
+  source.addEventListener('ended', () => source.close())
+}
+
+for (const form of document.querySelectorAll('form[data-typing]')) {
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    const typing = /** @type {HTMLFormElement} */ (form)
+    const { submitter } = /** @type {SubmitEvent} */ (event)
+    const body = new URLSearchParams(/** @type {any} */ (new FormData(typing, submitter)))
+    const line = /** @type {HTMLInputElement} */ (typing.elements.namedItem('line'))
+    const answer = await fetch(typing.action, { method: 'POST', body }).catch(() => null)
+    if (!answer?.ok) return tell('The guest did not get this. What you typed is still there.')
+    line.value = ''
+    line.focus()
+  })
+}

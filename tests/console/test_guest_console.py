@@ -1,0 +1,126 @@
+"""The guest's console in the page: read by everybody, written by admins, over with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from examples.console.console_text import ConsoleText
+from tests.console.browser import Browser
+from tests.console.running import RunningConsole, hosting_console
+
+ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningConsole]:
+    with hosting_console() as console:
+        yield console
+
+
+def signed_in(console: RunningConsole, name: str) -> Browser:
+    browser = Browser(console.url)
+    browser.home()
+    browser.click(name)
+    browser.open_until("demo Running", "/")
+    browser.open("/machines/demo/console")
+    return browser
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        yield browser
+
+
+@pytest.fixture
+def bob(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, BOB) as browser:
+        yield browser
+
+
+def test_what_an_admin_types_reaches_the_guest(alice: Browser) -> None:
+    alice.click("Send", {"line": "ab"})
+    assert alice.path == "/machines/demo/console"
+    alice.open_until("guest hears a guest hears b guest hears")
+
+
+def test_a_viewer_reads_and_cannot_type(alice: Browser, bob: Browser) -> None:
+    alice.click("Send", {"line": "z"})
+    bob.open_until("guest hears z")
+    assert not bob.has_button("Send")
+    bob.post("/machines/demo/console/input", {"line": "no"})
+    assert bob.status == 403
+
+
+def test_a_form_of_another_session_types_nothing(alice: Browser) -> None:
+    alice.click("Send", {"line": "QQQ", "csrf_token": "of somebody else"})
+    assert alice.status == 403
+    alice.open("/machines/demo/console")
+    assert "guest hears Q" not in alice.text
+
+
+def events(browser: Browser, host: RunningConsole, headers: dict[str, str]) -> Iterator[str]:
+    """The lines of a stream, in a connection of its own."""
+    url = f"{host.url}/machines/demo/console/stream"
+    accept = {"Accept": "text/event-stream", **headers}
+    with (
+        httpx.Client(cookies=browser.cookies, timeout=20) as client,
+        client.stream("GET", url, headers=accept) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["Cache-Control"] == "no-store"
+        yield from answer.iter_lines()
+
+
+def test_the_stream_goes_on_where_it_was(alice: Browser, host: RunningConsole) -> None:
+    alice.click("Send", {"line": "x"})
+    alice.open_until("guest hears x")
+    lines = events(alice, host, {})
+    assert "guest hears x" in next(line for line in lines if line.startswith("data: "))
+    position = next(line for line in events(alice, host, {}) if line.startswith("id: "))
+    later = events(alice, host, {"Last-Event-ID": position.removeprefix("id: ")})
+    next(later)
+    alice.click("Send", {"line": "y"})
+    data = next(line for line in later if line.startswith("data: "))
+    assert "guest hears y" in data or "guest hears \\n" in data
+    assert "guest hears x" not in data
+
+
+def test_the_stream_is_refused_without_a_session(host: RunningConsole) -> None:
+    url = f"{host.url}/machines/demo/console/stream"
+    answer = httpx.get(url, headers={"Accept": "text/event-stream"})
+    assert answer.status_code == 401
+
+
+def test_the_stream_ends_with_the_session(bob: Browser, host: RunningConsole) -> None:
+    lines = events(bob, host, {})
+    next(lines)
+    bob.click("Sign out everywhere")
+    list(lines)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ([b"plain\r\ntext\t."], "plain\ntext\t."),
+        ([b"\x1b[1;31mred\x1b[0m"], "red"),
+        ([b"\x1b[1;", b"31mred"], "red"),
+        ([b"\x1b]0;title\x07shown"], "shown"),
+        ([b"\xc3", b"\xa4"], "\u00e4"),
+        ([b"\xff"], "\ufffd"),
+        ([b"a\x00\x07\x08b"], "ab"),
+        ([b"\x1b(Bx"], "x"),
+    ],
+)
+def test_what_moves_a_cursor_is_not_shown(written: list[bytes], shown: str) -> None:
+    text = ConsoleText()
+    assert "".join(map(text.feed, written)) == shown
+
+
+def test_an_escape_that_never_ends_is_held_back_for_one_line_alone() -> None:
+    text = ConsoleText()
+    text.feed(b"\x1b[" + b"1;" * 1000)
+    assert text.feed(b"\nshown").endswith("shown")
