@@ -71,9 +71,9 @@ async def revoke(
         made_by="application",
         reason=reason,
     )
+    await party.keeper.revoke(record)
     if session_id is not None:
         party.register.end(session_id, reason, ends=record.expires_at)
-    await party.keeper.revoke(record)
 
 
 async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCSession[Identity]]:

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Code, ConfigurationError, ProtocolViolation, ProviderMetadata
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    PersistContext,
+    ProtocolViolation,
+    ProviderMetadata,
+)
 from fastapi_oidc.testing import ServerError, TokensIssued
 from tests.oidc.world import World, make_world
 
@@ -143,6 +150,21 @@ async def test_what_no_store_can_do_is_said() -> None:
         with pytest.raises(ConfigurationError) as caught:
             await call
         assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+
+
+async def test_a_revocation_that_nothing_can_keep_ends_nothing() -> None:
+    sessions: list[Any] = []
+
+    def before_session_persist(context: PersistContext[Any]) -> None:
+        sessions.append(context.session)
+
+    world = make_world(
+        back_channel_logout_store=None, before_session_persist=before_session_persist
+    )
+    browser = await world.signed_in()
+    with pytest.raises(ConfigurationError):
+        await world.oidc.revoke(session_id=sessions[-1].id)
+    assert (await browser.get("/me")).status_code == 200
 
 
 async def ended(world: World, browser: Any) -> tuple[object, object]:
