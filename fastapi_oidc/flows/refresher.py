@@ -195,7 +195,10 @@ class Refresher(Generic[Identity]):
         ended = self._party.register.ended
         if ended(made.session) or not await self._party.keeper.replace(made):
             return False
-        return ended(made.session) is None
+        reason = ended(made.session)
+        if reason is not None:  # a store without `replace` may have set the row again
+            await self._party.keeper.end(made, reason)
+        return reason is None
 
     async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:
         """The newest that is known now; raises SessionError (session.signed_out) for nothing."""

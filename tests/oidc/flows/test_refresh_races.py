@@ -9,7 +9,7 @@ import pytest
 
 from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
 from fastapi_oidc.testing import TokenRevoked
-from tests.oidc.interleaving import Gate, Held, begun
+from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 LONG_AFTER = 400
@@ -82,6 +82,44 @@ async def test_signing_out_while_the_successor_is_saved_revokes_its_tokens() -> 
     gate.opened.set()
     assert (await refreshing).status_code == 401
     assert len(world.op.record.of(TokenRevoked)) == before + 1
+
+
+class SlowPlainStore:
+    """A store of three methods, whose rows are set when the gate is opened."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, OIDCSession[Any]] = {}
+        self.gate: Gate | None = None
+
+    def get(self, id: str, /) -> OIDCSession[Any] | None:
+        return self.rows.get(id)
+
+    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
+        if self.gate is not None:
+            await self.gate.passed()
+        self.rows[id] = session
+
+    def delete(self, id: str, /) -> None:
+        self.rows.pop(id, None)
+
+
+async def test_signing_out_while_a_store_of_three_methods_sets_the_successor_leaves_no_row() -> (
+    None
+):
+    time, store = Time(), SlowPlainStore()
+    world = make_world(time=time, session_store=store)
+    browser = await world.signed_in()
+    cookies = dict(browser.cookies)
+    gate = store.gate = Gate()
+    time.advance(LONG_AFTER)
+    refreshing = begun(browser.get("/me"))
+    await gate.until_reached()
+    await browser.post("/auth/logout", data={"local": "1"})
+    gate.opened.set()
+    assert (await refreshing).status_code == 401
+    thief = another_process(world, session_store=store).browser()
+    thief.cookies.update(cookies)
+    assert (await thief.get("/me")).status_code == 401
 
 
 class SlowLock(MemoryRefreshLock):
