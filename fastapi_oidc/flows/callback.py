@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.flows.confirm import confirmed
@@ -21,6 +22,9 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, LoginTransaction
+
+CLOCKS_APART: Final = (1, 300)
+"""Seconds by which the clocks of two processes may differ: hardly, and at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +147,28 @@ async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Id
     kept = party.keeper.placed(session)
     party.keeper.cookies(kept, party.clock.now())  # refuses what no cookie can hold
     await party.keeper.save(kept)
+    kept = await _after_revocations(party, kept)
     await _end_previous(party, answer.cookies, answer.transaction)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
+    return kept
+
+
+async def _after_revocations(party: RelyingParty[Identity], kept: Kept[Identity]) -> Kept[Identity]:
+    """A new session that no revocation covers which was there before it.
+
+    The application's revocations are compared with `created_at`. One of this very second, or by a
+    process whose clock is ahead, came before this login all the same.
+    """
+    session = kept.session
+    for ahead in CLOCKS_APART:
+        found = await party.keeper.reread(kept)
+        if found is None or found.ended != "revoked":
+            return kept
+        later = session.model_copy(update={"created_at": session.created_at + ahead})
+        kept = Kept(later, kept.reference)
+        await party.keeper.replace(kept)
     return kept
 
 

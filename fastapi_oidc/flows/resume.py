@@ -54,7 +54,7 @@ def decide(session: OIDCSession[Identity], policy: Policy, *, now: int) -> Decis
     if expires_at is None or session.tokens.refresh_token is None:
         return Decision.KEEP
     issued_at = session.refreshed_at or session.created_at
-    margin = min(policy.refresh_margin, (expires_at - issued_at) // 2)
+    margin = max(0, min(policy.refresh_margin, (expires_at - issued_at) // 2))
     return Decision.RENEW if now >= expires_at - margin else Decision.KEEP
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from generated_vmm import API_VERSION, VmmClient, VmmError
 from generated_vmm.testing import SimulatedMonitor
 
 PAGES = Path(__file__).parents[3] / "docs" / "vmm"
@@ -35,8 +36,27 @@ def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixt
     assert len(blocks) >= 4
     names: dict[str, object] = {"__name__": page}
     with warnings.catch_warnings(record=True):
-        for block in blocks:
-            exec(compile(block, page, "exec", dont_inherit=True), names)
+        done = [block for block in blocks if _runs(block, page, names)]
+    if len(done) < len(blocks):
+        _close(names)
     printed = capsys.readouterr().out.splitlines()
-    for promised in re.findall(r"print\(.*\)  +# ([^.\n]+)", "\n".join(blocks)):
+    for promised in re.findall(r"print\(.*\)  +# ([^.\n]+)", "\n".join(done)):
         assert any(line.startswith(promised) for line in printed), promised
+
+
+def _runs(block: str, page: str, names: dict[str, object]) -> bool:
+    """Whether the block ran: those that need a newer monitor than the client's say so instead."""
+    try:
+        exec(compile(block, page, "exec", dont_inherit=True), names)
+    except VmmError as error:
+        if f"this client is made for {API_VERSION}" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _close(names: dict[str, object]) -> None:
+    """Close the client that a block left open when it stopped in the middle."""
+    for value in names.values():
+        if isinstance(value, VmmClient):
+            value.close()
