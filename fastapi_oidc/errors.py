@@ -124,7 +124,8 @@ class PublicAnswer(NamedTuple):
 
 
 _MISCONFIGURED = PublicAnswer(
-    HTTPStatus.INTERNAL_SERVER_ERROR, "Sign-in is not set up correctly on this site."
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "Sign-in is not set up correctly on this site. Tell whoever runs it.",
 )
 _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
@@ -178,10 +179,12 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "This request came from another site."
     ),
     Code.SESSION_CSRF: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "This form is no longer valid. Reload the page and try again."
+        HTTPStatus.FORBIDDEN,
+        "This form is no longer valid. Go back, reload the page and try again.",
     ),
     Code.SESSION_COOKIE_TOO_LARGE: PublicAnswer(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "Your session is too large for this site to keep."
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "Your session is too large for this site to keep. Tell whoever runs it.",
     ),
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,

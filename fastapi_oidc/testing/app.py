@@ -65,10 +65,17 @@ def provider_app(op: ProviderState) -> Starlette:
     below = urlsplit(op.issuer).path.rstrip("/")
     return Starlette(
         routes=[
-            Route(below + row.path, _answering(op, row), methods=list(row.methods))
-            for row in SERVED
+            Route(f"{below}/", _welcome),
+            *(
+                Route(below + row.path, _answering(op, row), methods=list(row.methods))
+                for row in SERVED
+            ),
         ]
     )
+
+
+async def _welcome(_: Request) -> Response:
+    return pages.welcome()
 
 
 def _answering(op: ProviderState, row: Served) -> Callable[[Request], Awaitable[Response]]:

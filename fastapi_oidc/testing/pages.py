@@ -27,6 +27,15 @@ def source_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+def welcome() -> HTMLResponse:
+    """For whoever opens the issuer's address, where no provider has anything to show."""
+    return _page(
+        "A provider for development",
+        "<h1>DevProvider</h1><p class='to'>Open your application: it sends you here to sign in.</p>"
+        '<p><a href=".well-known/openid-configuration">What this provider says of itself</a></p>',
+    )
+
+
 def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str) -> HTMLResponse:
     """The page on which a person says who they are."""
     people = "".join(_person(user, suggested=user.sub == asked.login_hint) for user in users)

@@ -13,6 +13,7 @@ main { width: 100%; max-width: 25rem; padding: 2rem; background: var(--paper);
   border: 1px solid var(--line); border-radius: 16px; box-shadow: 0 12px 40px #0000001a; }
 h1 { margin: 0; font-size: 1.5rem; }
 .to { margin: .25rem 0 1.5rem; color: var(--soft); overflow-wrap: anywhere; }
+a { color: var(--accent); }
 button { font: inherit; color: inherit; cursor: pointer; border-radius: 12px; width: 100%; }
 button:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .person { display: flex; align-items: center; gap: .75rem; margin-bottom: .5rem; padding: .6rem;

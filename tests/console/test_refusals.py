@@ -121,7 +121,7 @@ def test_a_session_that_ended_before_the_click_leads_back(
 def test_a_form_of_another_session_is_refused(alice: Browser, console: RunningConsole) -> None:
     alice.click("Start", {"csrf_token": "of somebody else"})
     assert alice.status == 403
-    assert "This form is no longer valid. Reload the page and try again." in alice.text
+    assert "This form is no longer valid. Go back, reload the page and try again." in alice.text
     assert console.changes() == []
 
 

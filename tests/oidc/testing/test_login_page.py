@@ -118,3 +118,9 @@ def login_name(page: str) -> str:
     found = re.search(r'name="login" value="([^"]+)"', page)
     assert found is not None
     return found[1]
+
+
+async def test_whoever_opens_the_issuer_is_told_where_to_begin(rp: BareClient) -> None:
+    page = await rp.http.get(f"{rp.provider.issuer}/")
+    assert page.status_code == 200
+    assert "Open your application: it sends you here to sign in." in page.text
