@@ -33,10 +33,16 @@ _FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class IdentityContext:
-    """What the provider said of the end user, validated; copies that change nothing."""
+    """What the provider said of the end user, validated; copies that change nothing.
+
+    `access_token` is for the APIs that it was made for and opaque to its client (RFC 6749 1.4):
+    nothing in it was validated here, and the provider may change its form at any time. It is for
+    providers that put roles nowhere else.
+    """
 
     id_token_claims: Mapping[str, JSON]
     user_info: Mapping[str, JSON] | None = None
+    access_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,15 @@ class Application(Generic[Identity]):
     before_session_persist: BeforeSessionPersist[Identity] | None = field(default=None)
 
     async def identity_of(
-        self, claims: Mapping[str, JSON], user_info: Mapping[str, JSON] | None
+        self,
+        claims: Mapping[str, JSON],
+        user_info: Mapping[str, JSON] | None,
+        access_token: str,
     ) -> Identity:
         """The application's identity for validated provider data."""
-        context = IdentityContext(copy.deepcopy(dict(claims)), copy.deepcopy(user_info))
+        context = IdentityContext(
+            copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
+        )
         return await settled(self.resolve_identity(context))
 
     async def approved(

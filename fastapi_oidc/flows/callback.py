@@ -141,7 +141,9 @@ async def _once_anywhere(
 
 async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:
     evidence, id_token = await evidence_of(party, answer)
-    resolving = party.application.identity_of(id_token.claims, evidence.user_info)
+    resolving = party.application.identity_of(
+        id_token.claims, evidence.user_info, evidence.answer.access_token
+    )
     session = begun(party, evidence, id_token, await within_limit(party, resolving))
     session = await within_limit(party, party.application.approved(session, "login"))
     kept = party.keeper.placed(session)

@@ -103,7 +103,9 @@ async def identified(
     the session.
     """
     try:
-        resolving = party.application.identity_of(session.claims, evidence.user_info)
+        resolving = party.application.identity_of(
+            session.claims, evidence.user_info, evidence.answer.access_token
+        )
         identity = await within_limit(party, resolving)
     except Exception as error:
         _require_unmeant(error)

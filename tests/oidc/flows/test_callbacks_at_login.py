@@ -133,3 +133,22 @@ async def test_an_identity_of_any_type_comes_back_as_it_was(kind: Any, store: An
     shown = (await browser.get("/auth/session")).json()["identity"]
     assert shown == {"sub": "alice", "roles": ["admin"]}
     assert kept[-1] == kind(sub="alice", roles=["admin"])
+
+
+async def test_the_access_token_is_at_hand_for_roles_at_login_and_refresh_and_in_no_repr() -> None:
+    seen: list[IdentityContext] = []
+
+    def resolve(context: IdentityContext) -> dict[str, object]:
+        seen.append(context)
+        return {}
+
+    world = make_world(resolve_identity=resolve)
+    async with world.browser() as browser:
+        await sign_in(browser, LOGIN_URL, user="alice")
+        world.time.now += 290
+        await browser.get("/")
+    tokens = [context.access_token for context in seen]
+    assert len(set(tokens)) == 2
+    for context in seen:
+        assert context.access_token
+        assert context.access_token not in repr(context)
