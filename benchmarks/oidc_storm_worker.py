@@ -1,0 +1,131 @@
+"""One process of the application in a storm: it signs in, and asks for its sessions all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI
+from pydantic import SecretStr
+from starlette.types import Message
+
+from benchmarks.oidc_sessions import SECRET, a_scope, a_session_of_2_kb
+from fastapi_oidc import (
+    OIDC,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    StandardIdentity,
+    require_auth,
+)
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
+
+Answers = Counter[str]
+"""How many answers of each kind: the status, and the session's generation if there is one."""
+
+GOOD = "200, refreshed once"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the processes of one storm have in common; times in seconds."""
+
+    mode: str
+    issuer: str
+    redis: str
+    sessions: int
+    requests: int
+    provider_timeout: float
+
+
+def work(connection: Connection, plan: Plan) -> None:
+    """Signs in if it is told to, then asks `plan.requests` times for each session."""
+    with asyncio.Runner() as runner:
+        oidc = runner.run(an_instance(plan))
+        if connection.recv() == "sign in":
+            connection.send(runner.run(signed_in(oidc, plan)))
+        cookies: list[str] = connection.recv()
+        app = an_app(oidc)
+        began = time.perf_counter()
+        answers = runner.run(storm(app, cookies, plan.requests))
+        connection.send((answers, time.perf_counter() - began))
+        runner.run(oidc.site.aclose())
+
+
+async def an_instance(plan: Plan) -> OIDC[StandardIdentity]:
+    options: dict[str, Any] = {}
+    if plan.mode == "memory":
+        options["session_store"] = "memory"
+    if plan.mode.startswith("redis store"):
+        options["session_store"] = RedisSessionStore.from_url(plan.redis, StandardIdentity)
+    if plan.mode.endswith("lock"):
+        options["refresh_lock"] = RedisRefreshLock.from_url(plan.redis)
+    return OIDC(
+        OIDCSettings(
+            issuer=plan.issuer,
+            client_id="app",
+            cookie_secret=(SecretStr(SECRET),),
+            base_url="https://app.example.com",
+            allow_insecure_http=True,
+            provider_timeout=plan.provider_timeout,
+        ),
+        **options,
+    )
+
+
+async def signed_in(oidc: OIDC[StandardIdentity], plan: Plan) -> list[str]:
+    """A cookie for each session; the access tokens of all have just expired."""
+    keeper, one, now = oidc.site.party.keeper, a_session_of_2_kb(), int(time.time())
+    cookies = []
+    for number in range(plan.sessions):
+        tokens = one.tokens.model_copy(
+            update={"refresh_token": f"refresh-{number}", "expires_at": now - 1}
+        )
+        session = one.model_copy(
+            update={"id": f"session-{number}", "issuer": plan.issuer, "tokens": tokens}
+        )
+        kept = keeper.placed(session)
+        await keeper.save(kept)
+        (change,) = keeper.cookies(kept, now)
+        cookies.append(f"{change.name}={change.value}")
+    return cookies
+
+
+def an_app(oidc: OIDC[StandardIdentity]) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+
+    @app.get("/me")
+    async def me(
+        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
+    ) -> dict[str, int]:
+        return {"generation": session.generation}
+
+    return app
+
+
+async def storm(app: FastAPI, cookies: list[str], requests: int) -> Answers:
+    asked = [asked_for(app, cookie) for _ in range(requests) for cookie in cookies]
+    return Counter(await asyncio.gather(*asked))
+
+
+async def asked_for(app: FastAPI, cookie: str) -> str:
+    headers = [(b"host", b"app.example.com"), (b"cookie", cookie.encode())]
+    answer: dict[str, Any] = {}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        answer.update(message)
+
+    await app(a_scope(headers), receive, send)
+    if answer["status"] != 200:
+        return f"{answer['status']} {json.loads(answer['body']).get('error', '')}"
+    generation = json.loads(answer["body"])["generation"]
+    return GOOD if generation == 1 else f"200, refreshed {generation} times"
