@@ -7,8 +7,8 @@ import base64
 import json
 import os
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fastapi import Depends, FastAPI, Request
@@ -18,7 +18,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message
 
 from benchmarks.oidc_id_tokens import ISSUER, NOW, PROFILE, a_signed_id_token
-from benchmarks.rounds import Batch, repeated
+from benchmarks.rounds import Batch, Cost
 from fastapi_oidc import (
     OIDC,
     OIDCMiddleware,
@@ -30,22 +30,64 @@ from fastapi_oidc import (
 )
 
 SECRET = "benchmark-secret-of-32-bytes-....."
+ELSEWHERE_BYTES = 8 * 2**20
+CACHE_LINE_BYTES = 64
+
+Endpoint = Callable[..., Awaitable[dict[str, str]]]
+
+
+BARE = "bare endpoint"
+BARE_DEPENDS = "bare endpoint with a Depends"
+OURS, OURS_DEPENDS = "fastapi_oidc, request.state", "fastapi_oidc, Depends(require_auth)"
+PEER, PEER_DEPENDS = "SessionMiddleware, request.session", "SessionMiddleware, a Depends"
 
 
 def session_cases(session: OIDCSession[StandardIdentity], payload: bytes) -> dict[str, Batch]:
+    """The same answer by each way to know who asks, and by none."""
     loop = asyncio.new_event_loop()
-    ours, cookie = our_app(session)
-    peer = SessionMiddleware(an_app(peer_endpoint), secret_key=SECRET)
-    return {
-        "bare endpoint": requests(loop, an_app(bare_endpoint), ""),
-        "fastapi_oidc": requests(loop, ours, cookie),
-        "Starlette SessionMiddleware": requests(loop, peer, peer_cookie(payload)),
-        "floor": repeated(floor_of(payload)),
+    peer, theirs = peer_app, peer_cookie(payload)
+    ours = {
+        name: our_app(session, endpoint)
+        for name, endpoint in ((OURS, our_state), (OURS_DEPENDS, our_endpoint))
     }
+    return {
+        BARE: requests(loop, an_app(bare_endpoint), ""),
+        BARE_DEPENDS: requests(loop, an_app(bare_dependent), ""),
+        **{name: requests(loop, app, cookie) for name, (app, cookie) in ours.items()},
+        PEER: requests(loop, peer(peer_endpoint), theirs),
+        PEER_DEPENDS: requests(loop, peer(peer_dependent), theirs),
+    }
+
+
+def cold(cases: Mapping[str, Batch], *, rounds: int) -> dict[str, Cost]:
+    """What one request costs when the processor's caches are full of something else."""
+    elsewhere = bytearray(ELSEWHERE_BYTES)
+    measured = {name: Cost() for name in cases}
+    for batch in cases.values():
+        batch(10)
+    for _ in range(rounds):
+        for name, batch in cases.items():
+            elsewhere[::CACHE_LINE_BYTES]
+            measured[name].measure(batch, 1)
+    return measured
 
 
 async def bare_endpoint() -> dict[str, str]:
     return {"sub": "alice"}
+
+
+async def an_answer(request: Request) -> dict[str, str]:
+    return {"sub": request.method and "alice"}
+
+
+async def bare_dependent(
+    answer: Annotated[dict[str, str], Depends(an_answer)],
+) -> dict[str, str]:
+    return answer
+
+
+async def our_state(request: Request) -> dict[str, str]:
+    return {"sub": request.state.oidc.session.sub}
 
 
 async def our_endpoint(
@@ -58,28 +100,46 @@ async def peer_endpoint(request: Request) -> dict[str, str]:
     return {"sub": request.session["sub"]}
 
 
-def an_app(endpoint: Callable[..., Awaitable[dict[str, str]]]) -> FastAPI:
+async def peer_session(request: Request) -> Mapping[str, str]:
+    session: Mapping[str, str] = request.session
+    return session
+
+
+async def peer_dependent(
+    session: Annotated[Mapping[str, str], Depends(peer_session)],
+) -> dict[str, str]:
+    return {"sub": session["sub"]}
+
+
+def peer_app(endpoint: Endpoint) -> FastAPI:
+    app = an_app(endpoint)
+    app.add_middleware(SessionMiddleware, secret_key=SECRET)
+    return app
+
+
+def an_app(endpoint: Endpoint) -> FastAPI:
     app = FastAPI()
     app.get("/me")(endpoint)
     return app
 
 
-def our_app(session: OIDCSession[StandardIdentity]) -> tuple[FastAPI, str]:
+def our_app(session: OIDCSession[StandardIdentity], endpoint: Endpoint) -> tuple[FastAPI, str]:
     """The app, and the cookie of a browser that is signed in."""
-    oidc: OIDC[StandardIdentity] = OIDC(
-        OIDCSettings(
-            issuer=ISSUER,
-            client_id="app",
-            cookie_secret=(SecretStr(SECRET),),
-            base_url="https://app.example.com",
-        )
-    )
-
-    app = an_app(our_endpoint)
+    oidc, app = an_instance(), an_app(endpoint)
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     keeper = oidc.site.party.keeper
     (change,) = keeper.cookies(keeper.placed(session), session.created_at)
     return app, f"{change.name}={change.value}"
+
+
+def an_instance(**options: Any) -> OIDC[StandardIdentity]:
+    settings = OIDCSettings(
+        issuer=ISSUER,
+        client_id="app",
+        cookie_secret=(SecretStr(SECRET),),
+        base_url="https://app.example.com",
+    )
+    return OIDC(settings, **options)
 
 
 def peer_cookie(payload: bytes) -> str:

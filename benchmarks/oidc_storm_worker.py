@@ -26,9 +26,10 @@ from fastapi_oidc import (
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
 
 Answers = Counter[str]
-"""How many answers of each kind: the status, and the session's generation if there is one."""
+"""How many answers of each kind: the refreshes of a session, or the status of a refusal."""
 
-GOOD = "200, refreshed once"
+GOOD = "refreshed once"
+LATER = " (after a 503 with Retry-After)"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Plan:
 
 
 def work(connection: Connection, plan: Plan) -> None:
-    """Signs in if it is told to, then asks `plan.requests` times for each session."""
+    """Signs in if it is told to, asks `plan.requests` times for each session, ends when told."""
     with asyncio.Runner() as runner:
         oidc = runner.run(an_instance(plan))
         if connection.recv() == "sign in":
@@ -54,6 +55,7 @@ def work(connection: Connection, plan: Plan) -> None:
         began = time.perf_counter()
         answers = runner.run(storm(app, cookies, plan.requests))
         connection.send((answers, time.perf_counter() - began))
+        connection.recv()
         runner.run(oidc.site.aclose())
 
 
@@ -115,6 +117,21 @@ async def storm(app: FastAPI, cookies: list[str], requests: int) -> Answers:
 
 
 async def asked_for(app: FastAPI, cookie: str) -> str:
+    """The answer that is no 503 any more; before, it is asked again when it says."""
+    later = ""
+    while True:
+        answer = await one_answer(app, cookie)
+        status, body = answer["status"], json.loads(answer["body"])
+        if status != 503:
+            break
+        later = LATER
+        await asyncio.sleep(int(dict(answer["headers"])[b"retry-after"]))
+    if status != 200:
+        return f"{status}, {body.get('code', 'no code')}"
+    return (GOOD if body["generation"] == 1 else f"refreshed {body['generation']} times") + later
+
+
+async def one_answer(app: FastAPI, cookie: str) -> dict[str, Any]:
     headers = [(b"host", b"app.example.com"), (b"cookie", cookie.encode())]
     answer: dict[str, Any] = {}
 
@@ -122,10 +139,7 @@ async def asked_for(app: FastAPI, cookie: str) -> str:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
-        answer.update(message)
+        answer.update(message)  # of the body, which is one message, and the start
 
     await app(a_scope(headers), receive, send)
-    if answer["status"] != 200:
-        return f"{answer['status']} {json.loads(answer['body']).get('error', '')}"
-    generation = json.loads(answer["body"])["generation"]
-    return GOOD if generation == 1 else f"200, refreshed {generation} times"
+    return answer

@@ -33,12 +33,17 @@ def main() -> int:
     """Measures everything and prints it; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vmm")
     parser.add_argument("--monitor", default=os.environ.get("FIRECRACKER_BIN", ""))
-    binary: str = parser.parse_args().monitor
+    return report(list(vmm_targets(parser.parse_args().monitor)))
+
+
+def vmm_targets(binary: str) -> Iterator[Target]:
+    """Measures everything, shows the figures and says what was aimed at."""
     with monitor(binary) as path:
-        targets = list(call_targets(path, is_real=bool(binary)))
-        targets += construction_targets(path)
-    targets += [*model_targets(), *import_targets(), *fleet_targets()]
-    return report(targets)
+        yield from call_targets(path, is_real=bool(binary))
+        yield from construction_targets(path)
+    yield from model_targets()
+    yield from import_targets()
+    yield from fleet_targets()
 
 
 @contextmanager

@@ -1,0 +1,162 @@
+"""What it takes to find a session: in its cookie, in memory, on Redis; and how that grows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from benchmarks.oidc_redis import PROGRAM, a_redis
+from benchmarks.oidc_sessions import an_instance
+from benchmarks.rounds import Batch, Cost, costs
+from benchmarks.targets import Target
+from fastapi_oidc import OIDC, OIDCSession, StandardIdentity
+from fastapi_oidc.session.keeper import Keeper
+from fastapi_oidc.session.redis import RedisSessionStore
+
+COOKIE, MEMORY = "cookie", "memory store with endings"
+REDIS, PLAIN = "Redis store with endings", "plain Redis GET of the row"
+ROUNDS, READS = 101, 50
+LIVE = (100, 1000, 10_000)
+MOST_LIVE = 20_000
+
+Session = OIDCSession[StandardIdentity]
+Cookies = Mapping[str, str]
+
+
+def store_targets(session: Session) -> Iterator[Target]:
+    """Measures one reading of each keeper, shows the figures and says what was aimed at."""
+    with asyncio.Runner() as runner, ExitStack() as opened:
+        cases = {
+            COOKIE: reading(runner, *signed_in(runner, an_instance(), session)),
+            MEMORY: reading(runner, *signed_in(runner, in_memory(), session)),
+        }
+        commands = None
+        if PROGRAM is not None:
+            url = opened.enter_context(a_redis())
+            on_redis, commands = redis_cases(runner, url, session)
+            cases |= on_redis
+        figures = costs(cases, rounds=ROUNDS, calls=READS)
+        print(f"\nReading a session, µs, medians of {ROUNDS} rounds of {READS}:")
+        show(figures)
+        memory, cookie = figures[MEMORY], figures[COOKIE]
+        yield Target("reading: memory store / cookie, CPU", memory.cpu_ratio(cookie), 1)
+        if commands is None:
+            print("  Redis not measured: there is no redis-server")
+            return
+        redis, plain = figures[REDIS], figures[PLAIN]
+        yield Target("reading: Redis store / plain GET, wall", redis.wall_ratio(plain), 1.3)
+        yield Target("Redis commands for a reading", runner.run(commands()), 1)
+
+
+def in_memory() -> OIDC[StandardIdentity]:
+    return an_instance(session_store="memory")
+
+
+def show(figures: Mapping[str, Cost]) -> None:
+    print(f"  {'':<36}{'wall':>8}{'CPU':>8}")
+    for name, cost in figures.items():
+        print(f"  {name:<36}{cost.median_wall:8.1f}{cost.median_cpu:8.1f}")
+
+
+def signed_in(
+    runner: asyncio.Runner, oidc: Any, session: Session
+) -> tuple[Keeper[StandardIdentity], Cookies]:
+    """What keeps the session, and the browser's cookies."""
+    keeper: Keeper[StandardIdentity] = oidc.site.party.keeper
+    kept = keeper.placed(session)
+    runner.run(keeper.save(kept))
+    return keeper, {
+        each.name: each.value or "" for each in keeper.cookies(kept, session.created_at)
+    }
+
+
+def reading(runner: asyncio.Runner, keeper: Keeper[StandardIdentity], cookies: Cookies) -> Batch:
+    async def read() -> None:
+        if await keeper.read(cookies) is None:
+            raise RuntimeError("the session was not found")
+
+    return batch_of(runner, read)
+
+
+def redis_cases(
+    runner: asyncio.Runner, url: str, session: Session
+) -> tuple[dict[str, Batch], Callable[[], Coroutine[Any, Any, int]]]:
+    """Readings on Redis, and how to learn how many commands one takes."""
+    client = Redis.from_url(url)
+    store = RedisSessionStore(client, StandardIdentity)
+    keeper, cookies = signed_in(runner, an_instance(session_store=store), session)
+    name = runner.run(row_of(client))
+
+    async def plain() -> None:
+        if await client.get(name) is None:
+            raise RuntimeError("the row was not found")
+
+    async def commands() -> int:
+        async def processed() -> int:
+            return int((await client.info("stats"))["total_commands_processed"])
+
+        before = await processed()
+        await keeper.read(cookies)
+        # INFO counts itself when it has answered: the first one is in the difference.
+        return await processed() - before - 1
+
+    return {
+        REDIS: reading(runner, keeper, cookies),
+        PLAIN: batch_of(runner, plain),
+    }, commands
+
+
+async def row_of(client: Redis) -> bytes | str:
+    (name,) = await client.keys("*session:*")
+    return name
+
+
+def batch_of(runner: asyncio.Runner, call: Callable[[], Awaitable[None]]) -> Batch:
+    async def repeat(times: int) -> None:
+        for _ in range(times):
+            await call()
+
+    return lambda times: runner.run(repeat(times))
+
+
+def growth_targets(session: Session) -> Iterator[Target]:
+    """Measures the memory store with more and more sessions in it."""
+    with asyncio.Runner() as runner:
+        cases = {}
+        for live in LIVE:
+            keeper, cookies = signed_in(runner, in_memory(), session)
+            runner.run(filled(keeper, session, live))
+            cases[f"with {live} live sessions"] = reading(runner, keeper, cookies)
+        figures = costs(cases, rounds=ROUNDS, calls=READS)
+        print("\nReading a session of the memory store, µs:")
+        show(figures)
+        fewest, *_, most = figures.values()
+        yield Target(f"reading: {LIVE[-1]} / {LIVE[0]} live sessions", most.cpu_ratio(fewest), 1.3)
+        if Path("/proc/self/statm").exists():
+            kilobytes = memory_of_a_session(runner, session)
+            print(f"  memory of a session: {kilobytes:.1f} kB")
+
+
+def memory_of_a_session(runner: asyncio.Runner, session: Session) -> float:
+    keeper, _ = signed_in(runner, in_memory(), session)
+    before = resident_bytes()
+    runner.run(filled(keeper, session, MOST_LIVE))
+    return (resident_bytes() - before) / MOST_LIVE / 1024
+
+
+async def filled(keeper: Keeper[StandardIdentity], session: Session, count: int) -> None:
+    """So many people are signed in."""
+    for number in range(count):
+        update = {"id": f"session-{number}", "sub": f"user-{number}"}
+        await keeper.save(keeper.placed(session.model_copy(update=update)))
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
