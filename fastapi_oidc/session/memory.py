@@ -53,6 +53,10 @@ class MemoryRevocationStore:
 
     async def ended_by(self, session: OIDCSession[Identity], /) -> EndReason | None:
         """The reason of a record that covers `session`."""
+        return self.reason(session)
+
+    def reason(self, session: OIDCSession[Identity]) -> EndReason | None:
+        """As `ended_by`, for what needs no event loop."""
         if not len(self._endings):
             return None
         return reason_of(session, [self._endings.get(key) for key in keys_of_session(session)])
@@ -106,8 +110,7 @@ class MemorySessionStore(Generic[Identity]):
 
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
         """The session, which nobody else holds; None when unknown or over."""
-        row = self._rows.get(id)
-        return None if row is None else row.session()
+        return self._session(id)
 
     async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
         """Keeps `session` until its `expires_at`."""
@@ -152,8 +155,8 @@ class MemorySessionStore(Generic[Identity]):
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
         """The session and the reason of a record that covers it."""
-        session = await self.get(id)
-        return session, None if session is None else await self.ended_by(session)
+        session = self._session(id)
+        return session, None if session is None else self._endings.reason(session)
 
     def keeps_endings_of(self, store: RevocationStore, /) -> bool:
         """Whether `store` is this one."""
@@ -170,6 +173,10 @@ class MemorySessionStore(Generic[Identity]):
     async def ended_by(self, session: OIDCSession[Any], /) -> EndReason | None:
         """The reason of a record that covers `session`."""
         return await self._endings.ended_by(session)
+
+    def _session(self, id: str) -> OIDCSession[Identity] | None:
+        row = self._rows.get(id)
+        return None if row is None else row.session()
 
     def _row(self, session: OIDCSession[Identity], user: tuple[str, str, str]) -> _Row[Identity]:
         if self._codec is None:

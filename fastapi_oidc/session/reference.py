@@ -57,4 +57,4 @@ class ReferenceCookie:
         if len(secret) < _SECRET_BYTES or len(digests) % width:
             raise SessionError(Code.SESSION_MALFORMED, "the reference has another length")
         starts = range(0, len(digests), width)
-        return SessionReference(secret, tuple(digests[at : at + width] for at in starts))
+        return SessionReference(secret, tuple([digests[at : at + width] for at in starts]))
