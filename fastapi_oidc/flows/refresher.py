@@ -60,7 +60,10 @@ class Refresher(Generic[Identity]):
         self._flights: Flights[str, Outcome[Identity]] = Flights()
         self._begun: dict[str, asyncio.Event] = {}
         self._answers: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
-        self._refusals: Expiring[str, Refused] = Expiring(party.clock, max_entries=LIMIT)
+        # By session id: of this generation, and so of every earlier one.
+        self._refusals: Expiring[str, tuple[int, Refused]] = Expiring(
+            party.clock, max_entries=LIMIT
+        )
         self._pauses: Expiring[str, Postponed] = Expiring(party.clock, max_entries=LIMIT)
 
     async def renew(self, kept: Kept[Identity]) -> Outcome[Identity]:
@@ -106,6 +109,10 @@ class Refresher(Generic[Identity]):
                 return outcome
             kept = outcome.kept
 
+    def refused(self, kept: Kept[Identity]) -> bool:
+        """Whether it was decided here that the session of `kept` does not go on."""
+        return isinstance(self._known(self._party.register.newest(kept)), Refused)
+
     def _known(self, kept: Kept[Identity]) -> Outcome[Identity] | None:
         """What was decided of `kept` before."""
         if self._party.register.ended(kept.session):
@@ -118,7 +125,8 @@ class Refresher(Generic[Identity]):
         # A pause that is farther off than it is long is from before a clock was set back.
         if paused is not None and 0 < paused.retry_at - self._clock.now() <= paused.pause:
             return paused
-        return self._refusals.get(name)
+        generation, refusal = self._refusals.get(kept.session.id, (-1, None))
+        return refusal if kept.session.generation <= generation else None
 
     async def _outcome(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """The outcome of the run under way, or of one begun here; not waited for without end."""
@@ -245,7 +253,8 @@ class Refresher(Generic[Identity]):
             self._party.register.keep(found.kept)
             return Renewed(found.kept)
         refusal = Refused(error.code, error.account)
-        self._refusals.set(name, refusal, ends=kept.session.expires_at)
+        session = kept.session
+        self._refusals.set(session.id, (session.generation, refusal), ends=session.expires_at)
         return refusal
 
     def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:

@@ -122,7 +122,8 @@ class Exchange(Generic[Identity, RequestData]):
     async def is_still_signed_in(self) -> bool:
         """Whether the session that the request came with goes on, as far as is known now."""
         with self.owning():
-            return await living(self.site.party, self.cookies) is not None
+            kept = await living(self.site.party, self.cookies)
+            return kept is not None and not self.site.refresher.refused(kept)
 
     async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
         """The request signed in; `with_data` loads what belongs to it, or ends a new session again.

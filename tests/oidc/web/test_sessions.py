@@ -15,7 +15,7 @@ from fastapi_oidc import (
     ProtocolViolation,
     ProviderMetadata,
 )
-from fastapi_oidc.testing import ServerError, TokensIssued
+from fastapi_oidc.testing import OAuthError, ServerError, TokensIssued
 from tests.oidc.world import World, make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -142,6 +142,34 @@ async def test_a_user_is_signed_out_everywhere(store: Any) -> None:
     assert (await bob.get("/me")).status_code == 200
     world.time.advance(1)
     assert (await (await world.signed_in()).get("/me")).status_code == 200, "a later login"
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_long_lived_connection_is_told_that_the_provider_ended_the_session(
+    store: Any,
+) -> None:
+    def with_still(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/still")
+        async def still(request: Request) -> bool:
+            return await oidc.is_still_signed_in(request)
+
+    world = make_world(
+        mount=with_still,
+        middleware={"exclude": ["/still"]},
+        session_store=store,
+        back_channel_logout_store=None,
+    )
+    browser = await world.signed_in()
+    long_lived = world.browser()
+    long_lived.cookies.update(dict(browser.cookies))
+    for answer in ([], [OAuthError("invalid_grant")]):
+        world.time.advance(400)
+        assert (await long_lived.get("/still")).json() is True
+        for fault in answer:
+            world.op.faults.put("token", fault)
+        await browser.get("/me")
+    world.time.advance(400)
+    assert (await long_lived.get("/still")).json() is False
 
 
 async def test_what_no_store_can_do_is_said() -> None:
