@@ -132,9 +132,18 @@ async def approved(
 
 
 async def within_limit(party: RelyingParty[Identity], callback: Awaitable[Result]) -> Result:
-    """What a callback of the application gives; raises TimeoutError after `callback_timeout`."""
-    async with asyncio.timeout(party.policy.callback_timeout):
-        return await callback
+    """What a callback of the application gives; raises TimeoutError after `callback_timeout`.
+
+    A callback that waited for a task which somebody cancelled failed like any other.
+    """
+    try:
+        async with asyncio.timeout(party.policy.callback_timeout):
+            return await callback
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("a callback of the application was cancelled from within") from None
 
 
 def _require_unmeant(error: Exception) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing_extensions import TypedDict
 
 from fastapi_oidc import IdentityContext, OIDCSession, PersistContext
 from fastapi_oidc.testing import sign_in
+from tests.oidc.flows.test_refresh import LONG_AFTER, generation
 from tests.oidc.world import LOGIN_URL, make_world
 
 Session = OIDCSession[Any]
@@ -40,6 +42,25 @@ async def test_a_bug_in_a_callback_is_raised_for_the_servers_log() -> None:
         with pytest.raises(LookupError, match="a bug of the application"):
             await sign_in(browser, LOGIN_URL, user="alice")
     assert world.event_names() == ["login.started", "login.refused"]
+
+
+async def test_a_callback_that_was_cancelled_from_within_failed_like_any_other() -> None:
+    calls = 0
+
+    async def before_session_persist(_context: PersistContext[Any]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls != 2:
+            raise asyncio.CancelledError
+
+    world = make_world(before_session_persist=before_session_persist)
+    async with world.browser() as browser:
+        with pytest.raises(RuntimeError, match="cancelled from within"):
+            await sign_in(browser, LOGIN_URL, user="alice")
+        await sign_in(browser, LOGIN_URL, user="alice")
+        world.time.advance(LONG_AFTER)
+        assert await generation(browser) == 1
+    assert calls == 3
 
 
 def replaced(**members: Any) -> Callable[[Session], object]:
