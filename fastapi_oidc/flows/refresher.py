@@ -186,7 +186,7 @@ class Refresher(Generic[Identity]):
         current = await self._still_kept(kept)
         if current.session.generation > kept.session.generation:
             return current
-        made = await make(current)
+        made = self._party.register.seen_last(await make(current))
         if not await self._replaced(made):
             await self._give_back(made.session)
             raise SessionError(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")

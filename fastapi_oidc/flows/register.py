@@ -52,6 +52,14 @@ class Register(Generic[Identity]):
         self._newest.set(kept.session.id, known, ends=ends)
         return kept
 
+    def seen_last(self, made: Kept[Identity]) -> Kept[Identity]:
+        """`made`, last seen when that was known: a request may have come while it was made."""
+        known = self._newest.get(made.session.id)
+        seen, before = known and known.session.last_seen_at, made.session.last_seen_at
+        if seen is None or seen <= (before or 0):
+            return made
+        return Kept(made.session.model_copy(update={"last_seen_at": seen}), made.reference)
+
     def end(self, session_id: str, reason: EndReason, *, ends: int) -> None:
         """The session is over: nothing that is under way brings it back before the second `ends`,
         its own end, and no late answer takes the place of what comes after it."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
 
 from fastapi_oidc import Clock, ConfigurationError, MemorySessionStore, OIDCSession
-from fastapi_oidc.testing import ServerError
+from fastapi_oidc.flows.resume import living
+from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.test_refresh import generation
+from tests.oidc.interleaving import Held
 from tests.oidc.session.plain_stores import PlainSessionStore
 from tests.oidc.world import Time, World, make_world
 
@@ -109,6 +112,28 @@ async def test_requests_during_an_outage_of_the_provider_count(world: World) -> 
     assert "session.refresh_postponed" in world.event_names()
     world.op.faults.clear()
     world.time.advance(61)
+    assert await generation(browser) == 1
+
+
+@pytest.mark.parametrize("store", [None, "memory"])
+async def test_a_request_while_a_session_is_refreshed_for_others_counts(store: Any) -> None:
+    world = make_world(
+        settings={"idle_timeout": IDLE},
+        session_store=store,
+        lifetimes=Lifetimes(access_token=4000),
+    )
+    browser = await world.signed_in()
+    site, held = world.oidc.site, Held()
+    kept = await living(site.party, dict(browser.cookies))
+    assert kept is not None
+    world.op.faults.put("token", held)
+    refreshing = asyncio.create_task(site.refresher.renew(kept))
+    await held.gate.until_reached()
+    world.time.advance(IDLE - 100)
+    assert await generation(browser) == 0
+    held.gate.opened.set()
+    await refreshing
+    world.time.advance(IDLE - 100)
     assert await generation(browser) == 1
 
 
