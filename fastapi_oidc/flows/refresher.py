@@ -59,6 +59,7 @@ class Refresher(Generic[Identity]):
         self._turns = Turns()
         self._flights: Flights[str, Outcome[Identity]] = Flights()
         self._begun: dict[str, asyncio.Event] = {}
+        self._is_closing = False
         self._answers: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
         # By session id: of this generation, and so of every earlier one.
         self._refusals: Expiring[str, tuple[int, Refused]] = Expiring(
@@ -79,6 +80,18 @@ class Refresher(Generic[Identity]):
                 return await self._outcome(kept, self._by_refresh_token)
             except Unmade:
                 continue  # a run that was under way, in which nothing was refreshed
+
+    async def aclose(self) -> None:
+        """Sends no token request any more, and waits for the answers to those that were sent.
+
+        Their refresh tokens are used up, and what the provider answers would be lost.
+        """
+        policy = self._party.policy
+        self._is_closing = True
+        try:
+            await self._flights.ended(policy.provider_timeout + policy.callback_timeout)
+        finally:
+            self._is_closing = False
 
     async def succeed(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """What becomes of `kept` when `make` makes its successor, in the place of a refresh.
@@ -151,6 +164,8 @@ class Refresher(Generic[Identity]):
         try:
             async with self._turns.taken():
                 begun.set()
+                if self._is_closing:
+                    return Postponed(1, self._clock.now() + 1)
                 return await self._decided(name, kept, make)
         finally:
             begun.set()

@@ -43,6 +43,12 @@ class Flights(Generic[Name, Outcome]):
             task.add_done_callback(lambda ended: self._forget(name, ended))
         return task
 
+    async def ended(self, seconds: float) -> None:
+        """Waits for what runs in the current event loop to end, at most `seconds`."""
+        tasks = [task for name in self._tasks if (task := self._task(name)) is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
     def _task(self, name: Name) -> asyncio.Task[Outcome] | None:
         task = self._tasks.get(name)
         # A task of another event loop (an earlier test, the parent of a fork) never ends here.

@@ -64,7 +64,8 @@ class Site(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
 
     async def aclose(self) -> None:
-        """Close the connections to the provider, and those that stores made for themselves."""
+        """Wait for refreshes that were sent; close the connections to provider and stores."""
+        await self.refresher.aclose()
         await self.party.provider.aclose()
         await self.party.keeper.aclose()
         if self.party.shared is not None:
