@@ -60,7 +60,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         own = {one.id for one in await oidc.sessions_of(session.sub)}
         if session_id in own:  # else it has ended meanwhile, or is somebody else's
             await oidc.revoke(session_id=session_id)
-        return RedirectResponse(_own_path(return_to), 303)
+        return RedirectResponse(own_path(return_to), 303)
 
     @router.post("/sign-out-everywhere")
     async def sign_out_everywhere(
@@ -73,7 +73,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     return router
 
 
-def _own_path(text: str) -> str:
+def own_path(text: str) -> str:
     """The path in `text` when it is one of this console; else its first page."""
     parts = urlsplit(text)
     is_own = text.startswith("/") and not parts.netloc and "\\" not in text

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
 from examples.console import account, creating, guest_console, routes
+from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
@@ -52,9 +53,9 @@ def create_app(settings: OIDCSettings, monitors: Monitors) -> FastAPI:
     tell_refusals(app, oidc)
 
     @app.get(account.SIGNED_OUT_PATH)
-    async def signed_out(why: str = "") -> HTMLResponse:
+    async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
-        return message_page(200, "Signed out", text, "/", "Sign in again")
+        return message_page(200, "Signed out", text, own_path(back), "Sign in again")
 
     return app
 

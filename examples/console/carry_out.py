@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from examples.console.changes import Change
 from examples.console.forms import Fields, Invalid, Section, Texts
 from examples.console.monitors import Monitor
+from examples.console.plain_words import Told, in_plain_words
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
 
 
@@ -19,8 +20,8 @@ class Failure:
     """
 
     status: int
-    at_fields: Texts = field(default_factory=dict)
-    at_button: str = ""
+    at_fields: Mapping[str, Told] = field(default_factory=dict)
+    at_button: Told | None = None
 
 
 NO_FAILURE = Failure(200)
@@ -36,21 +37,33 @@ async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | 
             if parsed[section.key]:
                 await section.send(monitor.control, parsed[section.key])
         except (VmmError, ValueError) as error:
+            monitor.note_refusal(section.key, parsed[section.key])
             return _refused(monitor, section, error)
     try:
         if change.act is not None:
             await change.act(monitor)
     except (VmmError, ValueError) as error:
-        return Failure(_status(error), at_button=sentence(monitor, error))
+        return Failure(_status(error), at_button=told(monitor, error))
     await monitor.remember()
     return None
 
 
 def sentence(monitor: Monitor, error: Exception) -> str:
-    """What went wrong, for a person: the monitor's own words where it has any."""
+    """What went wrong, for a person, in one sentence."""
+    return told(monitor, error).sentence
+
+
+def told(monitor: Monitor, error: Exception) -> Told:
+    """What went wrong, for a person, and in the monitor's own words where it has any."""
+    if isinstance(error, VmmApiError) and error.fault_message:
+        return in_plain_words(error.fault_message)
+    return Told(_without_words(monitor, error))
+
+
+def _without_words(monitor: Monitor, error: Exception) -> str:
     match error:
         case VmmApiError():
-            return error.fault_message or f"The monitor answered {error.status_code}."
+            return f"The monitor answered {error.status_code}."
         case VmmTimeoutError():
             return "The monitor took too long to answer."
         case VmmConnectionError():
@@ -61,25 +74,28 @@ def sentence(monitor: Monitor, error: Exception) -> str:
 def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
     """What the form says by section, or what is wrong with it."""
     parsed: dict[str, Fields] = {}
-    errors: dict[str, str] = {}
+    errors: dict[str, Told] = {}
     for section in change.sections:
         try:
             parsed[section.key] = section.parse(form)
         except Invalid as invalid:
-            errors |= {f"{section.key}.{name}": told for name, told in invalid.errors.items()}
-    return Failure(422, errors, "Nothing was sent: see the marked fields.") if errors else parsed
+            errors |= {f"{section.key}.{at}": Told(why) for at, why in invalid.errors.items()}
+    if not errors:
+        return parsed
+    return Failure(422, errors, Told("Nothing was sent: see the marked fields."))
 
 
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
     """The fault beside the field it is about; beside the button when no field is known."""
-    told = sentence(monitor, error)
+    why = told(monitor, error)
     # A monitor that did not answer said nothing of any field.
-    name = section.field_of(told) if _status(error) == 422 else None
+    name = section.field_of(why.words or why.sentence) if _status(error) == 422 else None
     if name is None:
-        return Failure(_status(error), at_button=told)
-    at_fields = {f"{section.key}.{name}": told}
+        return Failure(_status(error), at_button=why)
+    # The client names the members of the model; people see the labels of the form.
+    at_fields = {f"{section.key}.{name}": replace(why, sentence=section.with_labels(why.sentence))}
     told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not sent"
-    return Failure(_status(error), at_fields, f"{told_by}: see the marked field.")
+    return Failure(_status(error), at_fields, Told(f"{told_by}: see the marked field."))
 
 
 def _status(error: Exception) -> int:

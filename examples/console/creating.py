@@ -16,6 +16,7 @@ from examples.console.forms import Texts
 from examples.console.host import Host, NameTaken
 from examples.console.identity import User
 from examples.console.pages import page
+from examples.console.plain_words import Told
 from examples.console.view import Form, Visit, account, visit_of
 from fastapi_oidc import OIDC
 from generated_vmm import VmmError
@@ -65,9 +66,10 @@ async def _created(host: Host, typed: Texts) -> str | Failure:
     try:
         machine = await host.create(name)
     except NameTaken as error:
-        return Failure(422, {"new.name": str(error)}, "Nothing was created: see the marked field.")
+        why = Told("Nothing was created: see the marked field.")
+        return Failure(422, {"new.name": Told(str(error))}, why)
     except (VmmError, ValueError) as error:
-        return Failure(502, at_button=f"The monitor could not be started: {error}")
+        return Failure(502, at_button=Told("The monitor could not be started.", str(error)))
     failure = await carry_out(machine, CREATE, typed)
     if failure is not None:
         await machine.delete()

@@ -92,6 +92,12 @@ class Section:
         fault = fault_message.lower()
         return next((name for word, name in self.about.items() if word in fault), None)
 
+    def with_labels(self, sentence: str) -> str:
+        """A sentence that names the form's labels in place of the model's members."""
+        for one in self.fields:
+            sentence = re.sub(rf"\b{one.name}\b", one.label, sentence)
+        return sentence
+
     def values(self, machine: Machine | None, suggestions: Texts) -> Texts:
         """A text for each `key.field`: the monitor's present values, else what is suggested."""
         current = self.current(machine) if machine else None

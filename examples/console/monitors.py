@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from examples.console.calls import CallLog, RecordedTransport
 from examples.console.machine import Machine
 from examples.console.memory import Chart, MemoryHistory
-from generated_vmm import AsyncVmmClient, VmmError
+from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
 
 LOOK_SECONDS: Final = 1.0
 """How long a page waits for a monitor that may be gone."""
@@ -34,6 +34,7 @@ class Monitor:
         self.suggestions = suggestions
         self.calls = CallLog()
         self.memory = MemoryHistory()
+        self._refused_kernel: object = None
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
         self.control = AsyncVmmClient(
             socket_path,
@@ -66,7 +67,19 @@ class Monitor:
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
         instance = await self.watch.get_instance_info()
-        return Machine(instance, await self.watch.vm_config.get())
+        return Machine(instance, self._without_refused(await self.watch.vm_config.get()))
+
+    def note_refusal(self, key: str, fields: Mapping[str, object]) -> None:
+        """The monitor did not take `fields` of a section, though it may show them as if it had."""
+        if key == "boot_source":
+            self._refused_kernel = fields.get("kernel_image_path")
+
+    def _without_refused(self, configuration: FullVmConfiguration) -> FullVmConfiguration:
+        """Firecracker shows the boot source that it refused last as the one it has."""
+        source = configuration.boot_source
+        if source is None or source.kernel_image_path != self._refused_kernel:
+            return configuration
+        return configuration.model_copy(update={"boot_source": None})
 
     async def metadata(self) -> dict[str, JsonValue]:
         """The document that the guest can read; raises VmmError."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.changes import Change
+from examples.console.changes import CHANGES, CREATE, Change
 from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.routes import change_of, monitor_of
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
+
+LONGEST_FORM: Final = 65_536
+"""Bytes of a form that is read of somebody whose session has ended."""
 
 
 def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
@@ -25,10 +30,12 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         is_page = "text/html" in request.headers.get("accept", "")
         if not is_page or (request.method == "GET" and error.code is Code.SESSION_REQUIRED):
             raise error
-        if "change" not in request.path_params:
-            return message_page(error.status, error.public_text, "", "/", "Sign in again")
-        session = None if error.code is Code.SESSION_REQUIRED else await oidc.get_session(request)
-        return session_over(request) if session is None else await refused(request, session, error)
+        if error.code is Code.SESSION_REQUIRED:
+            return await session_over(request)
+        session = await oidc.get_session(request) if "change" in request.path_params else None
+        if session is None:
+            return message_page(error.status, error.public_text, "", "/", "All machines")
+        return await refused(request, session, error)
 
     async def refused(
         request: Request, session: OIDCSession[User], error: OIDCError
@@ -58,19 +65,50 @@ def refusal_sentence(change: Change, error: OIDCError) -> str:
     return f"{error.public_text} Nothing was changed."
 
 
-def session_over(request: Request) -> HTMLResponse:
-    """The session ended before the button was pressed."""
-    back = urlencode({"return_to": f"/machines/{request.path_params['machine']}"})
-    return message_page(
-        401,
-        "Your session has ended",
-        "Nothing was changed. Sign in again to go on where you were.",
-        f"/auth/login?{back}",
-        "Sign in",
-    )
+async def session_over(request: Request) -> HTMLResponse:
+    """The session ended before the button was pressed; what was typed is shown again."""
+    back = urlencode({"return_to": _page_of(request)})
+    values = {
+        "heading": "Your session has ended",
+        "text": "Nothing was changed. Sign in again to go on where you were.",
+        "way_on": f"/auth/login?{back}",
+        "way_on_label": "Sign in",
+        "typed": await _typed(request),
+    }
+    return page("message.html", {"user": None, **values}, status=401)
+
+
+def _page_of(request: Request) -> str:
+    """The page with the form that was sent."""
+    path, names = request.url.path, request.path_params
+    if "change" not in names:
+        return path.removesuffix("/input") if "machine" in names or path == "/new" else "/"
+    return f"/machines/{names['machine']}/{change_of(names['change']).tab}"
+
+
+async def _typed(request: Request) -> Mapping[str, str]:
+    """What stood in the form, by the labels of its fields; nothing of a form that is none here."""
+    name = request.path_params.get("change", "create" if request.url.path == "/new" else "")
+    change = CREATE if name == CREATE.name else CHANGES.get(name)
+    length = request.headers.get("content-length", "")
+    if change is None or not length.isdecimal() or int(length) > LONGEST_FORM:
+        return {}
+    form = await request.form()
+    return {
+        field.label: str(form[key])
+        for section in change.sections
+        for field in section.fields
+        if form.get(key := f"{section.key}.{field.name}") and field.kind != "flag"
+    }
 
 
 def message_page(status: int, heading: str, text: str, way_on: str, label: str) -> HTMLResponse:
     """A page that says one thing and has one way on."""
-    values = {"heading": heading, "text": text, "way_on": way_on, "way_on_label": label}
+    values = {
+        "heading": heading,
+        "text": text,
+        "way_on": way_on,
+        "way_on_label": label,
+        "typed": {},
+    }
     return page("message.html", {"user": None, **values}, status=status)

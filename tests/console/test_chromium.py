@@ -24,6 +24,7 @@ FLAGS = (
 AXE = Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"
 REMEMBER_BUTTON = """addEventListener('submit', ({ submitter }) =>
   setTimeout(() => { sessionStorage.button = `${submitter.textContent} ${submitter.ariaBusy}` }))"""
+ELSEWHERE = re.compile(r"/signed-out\?why=elsewhere")
 PATIENCE = 30_000
 """Milliseconds: a busy computer is no fault of the console."""
 TABS = ("overview", "devices", "metadata", "snapshots", "configuration", "calls")
@@ -168,6 +169,25 @@ def test_the_guests_console_is_live_and_takes_input(chromium: Browser) -> None:
         assert screen.evaluate(scrolled)
 
 
+def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
+    page, other = visit(), visit()
+    page.goto("/machines/demo/devices")
+    page.fill("#network-host_dev_name", "tap7")
+    page.check("#drive-is_read_only")
+    other.click("summary")
+    press(other, "Sign out everywhere")
+    page.wait_for_url(ELSEWHERE, timeout=PATIENCE)
+    page.get_by_role("link", name="Sign in again").click()
+    page.wait_for_url("**/machines/demo/devices")
+    expect(page.locator("#network-host_dev_name")).to_have_value("tap7")
+    expect(page.locator("#drive-is_read_only")).to_be_checked()
+    expect(page.get_by_role("alert")).to_contain_text("filled in again")
+    page.fill("#network-iface_id", "eth0")
+    press(page, "Save interface")
+    expect(page.get_by_role("status")).to_have_text("Network interface saved.")
+    expect(page.locator("#network-host_dev_name")).to_have_value("")
+
+
 def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:
     page = visit()
     press(page, "Start")
@@ -183,7 +203,7 @@ def test_pages_with_faults_are_accessible(visit: Visit) -> None:
     press(page, "Save setup")
     wrong = page.locator("#boot_source-kernel_image_path")
     expect(wrong).to_be_focused()
-    expect(wrong).to_have_accessible_description(re.compile("The kernel file cannot be opened"))
+    expect(wrong).to_have_accessible_description(re.compile("There is no such file"))
     assert violations(page) == []
     page.goto("/nowhere")
     assert violations(page) == []
@@ -274,7 +294,7 @@ def test_a_logout_at_the_provider_is_noticed_within_seconds(
     logout = Thread(target=lambda: asyncio.run(provider.log_out("bob")))
     logout.start()
     logout.join()
-    page.wait_for_url("**/signed-out?why=elsewhere", timeout=PATIENCE)
+    page.wait_for_url(ELSEWHERE, timeout=PATIENCE)
     expect(page.get_by_role("heading")).to_have_text("Signed out")
     expect(page.get_by_text("You were signed out")).to_be_visible()
 
@@ -286,7 +306,7 @@ def test_signing_out_in_one_tab_is_noticed_in_the_other(visit: Visit) -> None:
     page.click("summary")
     press(page, "Sign out everywhere")
     page.wait_for_url("**/signed-out")
-    other.wait_for_url("**/signed-out?why=elsewhere", timeout=PATIENCE)
+    other.wait_for_url(ELSEWHERE, timeout=PATIENCE)
 
 
 def test_the_account_menu_closes_at_a_click_outside(visit: Visit) -> None:
@@ -306,5 +326,5 @@ def test_two_browsers_of_one_person_see_each_other_and_one_ends_the_other(visit:
     desk.click("summary")
     expect(desk.get_by_text("this one")).to_be_visible()
     desk.get_by_role("button", name="End", exact=True).first.click()
-    phone.wait_for_url("**/signed-out?why=elsewhere", timeout=PATIENCE)
+    phone.wait_for_url(ELSEWHERE, timeout=PATIENCE)
     expect(desk.get_by_role("button", name="Sign out everywhere")).to_be_hidden()

@@ -39,7 +39,7 @@ def test_a_name_the_monitor_would_refuse_is_told_at_its_field(
 ) -> None:
     devices.click("Save drive", {"drive.drive_id": "da ta", "drive.path_on_host": disk(console)})
     assert devices.status == 422
-    assert "Name drive_id 'da ta' may only have letters, digits and underscores" in devices.text
+    assert "Name Name 'da ta' may only have letters, digits and underscores" in devices.text
     assert "It was not sent: see the marked field." in devices.text
     assert console.changes() == []
 
@@ -84,16 +84,17 @@ def test_a_hardware_address_twice_is_told_at_its_field(devices: Browser) -> None
     devices.click("Save interface", {**typed, "network.iface_id": "eth0"})
     devices.click("Save interface", {**typed, "network.iface_id": "eth1"})
     assert devices.status == 422
+    plain = "Another interface has this hardware address."
     fault = "Network config error: The MAC address is already in use: 06:00:00:00:00:01"
-    assert f"Hardware address {fault}" in devices.text
+    assert f"Hardware address {plain} The monitor's words {fault}" in devices.text
 
 
 def test_a_balloon_larger_than_the_memory_is_told_at_its_field(devices: Browser) -> None:
     devices.click("Save balloon", {"balloon.amount_mib": "4096"})
     assert devices.status == 422
-    assert "Size in MiB Balloon config error: Amount of pages requested is too large." in (
-        devices.text
-    )
+    plain = "That is more than the machine has."
+    fault = "Balloon config error: Amount of pages requested is too large."
+    assert f"Size in MiB {plain} The monitor's words {fault}" in devices.text
 
 
 def test_the_balloon_is_resized_after_the_start(devices: Browser, console: RunningConsole) -> None:

@@ -52,7 +52,10 @@ def test_a_document_that_is_too_large_is_told(metadata: Browser) -> None:
 def test_access_through_an_unknown_interface_is_told_at_its_field(metadata: Browser) -> None:
     metadata.click("Save access", {"access.network_interfaces": "eth7"})
     assert metadata.status == 422
-    assert "Interfaces MMMDS config error:" in metadata.text
+    assert (
+        "Interfaces The monitor refused this. The monitor's words MMMDS config error:"
+        in metadata.text
+    )
 
 
 def test_an_address_of_another_network_is_told_at_its_field(metadata: Browser) -> None:
@@ -79,4 +82,4 @@ def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
     metadata.click("Start")
     metadata.open("/machines/demo/metadata")
     assert "No interface gives the guest access." in metadata.text
-    assert "The MMDS data store is not initialized." in metadata.text
+    assert "Nothing was saved here yet." in metadata.text

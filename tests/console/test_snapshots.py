@@ -55,7 +55,8 @@ def test_a_folder_that_is_not_there_is_told_at_its_field(
     typed = {**files(tmp_path, "snapshot"), field: str(tmp_path / "missing" / "file")}
     paused.click("Create snapshot", typed)
     assert paused.status == 422
-    assert f"{label} Create snapshot error: Cannot perform open on the" in paused.text
+    assert f"{label} This file cannot be opened. Is its folder there?" in paused.text
+    assert "The monitor's words Create snapshot error: Cannot perform open on" in paused.text
 
 
 def test_a_monitor_that_was_set_up_restores_nothing(alice: Browser, tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -
     alice.open("/machines/demo/snapshots")
     alice.click("Restore snapshot", files(tmp_path, "restore"))
     assert alice.status == 422
-    assert "State file Load snapshot error: Failed to restore from snapshot" in alice.text
+    assert "State file The machine could not be restored from these files." in alice.text
+    assert "The monitor's words Load snapshot error: Failed to restore" in alice.text
     alice.open("/machines/demo/snapshots")
     assert "Is it running?" in alice.text

@@ -115,3 +115,51 @@ for (const form of document.querySelectorAll('form[data-typing]')) {
     line.focus()
   })
 }
+
+/*
+ * What was typed survives the end of the session: drafts stay in this tab, are filled in again after signing in, for the
+ * same person on the same page, and go with everything else when that person signs out.
+ */
+const DRAFTS = 'drafts'
+const { user } = document.body.dataset
+const place = location.pathname
+
+/** @returns {{user: string, place: string, texts: Record<string, string>} | null} */
+function drafts() {
+  try {
+    return JSON.parse(sessionStorage.getItem(DRAFTS) ?? 'null')
+  } catch {
+    return null
+  }
+}
+
+/** @returns {HTMLInputElement[]} */
+function typedInto() {
+  return [...document.querySelectorAll('main form :is(input[id], textarea[id], select[id])')].map((input) => /** @type {any} */ (input))
+}
+
+if (user) {
+  const draft = drafts()
+  if (draft && (draft.user !== user || draft.place === place)) sessionStorage.removeItem(DRAFTS)
+  if (draft?.user === user && draft.place === place && !document.querySelector('[role="status"], [aria-invalid="true"]')) {
+    fillIn(draft.texts)
+  }
+  addEventListener('input', () => {
+    const texts = Object.fromEntries(typedInto().map((input) => [input.id, input.type === 'checkbox' ? String(input.checked) : input.value]))
+    sessionStorage.setItem(DRAFTS, JSON.stringify({ user, place, texts }))
+  })
+  addEventListener('submit', ({ target }) => {
+    const action = new URL(/** @type {HTMLFormElement} */ (target).action).pathname
+    if (action.startsWith('/account/') || action === '/auth/logout') sessionStorage.removeItem(DRAFTS)
+  })
+}
+
+/** @param {Record<string, string>} texts */
+function fillIn(texts) {
+  const changed = typedInto().filter((input) => input.id in texts && texts[input.id] !== (input.type === 'checkbox' ? String(input.checked) : input.value))
+  for (const input of changed) {
+    if (input.type === 'checkbox') input.checked = texts[input.id] === 'true'
+    else input.value = texts[input.id] ?? ''
+  }
+  if (changed.length) tell('What you typed before is filled in again, and not saved yet.')
+}
