@@ -11,18 +11,15 @@ from dataclasses import dataclass, replace
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.flows.endings import end_here
-from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.events import EventName
 from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import is_ours
+from fastapi_oidc.flows.revocation import PATIENCE, announce_failure, revoked_at_provider
 from fastapi_oidc.protocol.end_session import EndSessionRequest
-from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
-
-PATIENCE = 2.0
-"""Seconds that a logout waits for the provider at the most; the local session is over before."""
 
 _log = logging.getLogger("fastapi_oidc.logout")
 
@@ -58,7 +55,7 @@ async def begin_logout(
             there = await _at_provider(party, session, return_to, post_logout_redirect_uri)
             return there or here
     except (OIDCError, TimeoutError) as error:
-        _announce_failure(party, session, error)
+        announce_failure(party, session, error)
     except Exception:
         _log.exception("sign-out goes on without the provider")
     return replace(here, provider_unreachable=not options.local)
@@ -103,7 +100,7 @@ async def _revoke_locally(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None
 ) -> None:
     if session is not None and party.policy.revoke_on_local_logout:
-        await _revoke_at_provider(party, await party.provider.metadata(), session)
+        await revoked_at_provider(party, session)
 
 
 async def _at_provider(
@@ -114,7 +111,7 @@ async def _at_provider(
 ) -> Redirection | None:
     """On to the provider, when it has a page to sign out; raises when it does not answer."""
     metadata = await party.provider.metadata()
-    revoked = session is not None and await _revoke_at_provider(party, metadata, session)
+    revoked = session is not None and await revoked_at_provider(party, session)
     if metadata.end_session_endpoint is None:
         return None
     if not revoked:
@@ -136,33 +133,6 @@ async def _require_reachable(party: RelyingParty[Identity]) -> None:
     """A browser that is sent to a provider that is down ends on an error page of its own."""
     if not await party.provider.is_reachable():
         raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not answer")
-
-
-async def _revoke_at_provider(
-    party: RelyingParty[Identity], metadata: ProviderMetadata, session: OIDCSession[Identity]
-) -> bool:
-    """Best effort: the refresh token is of no more use to anybody (RFC 7009).
-
-    Whether the provider took it; a refusal is announced, for the browser can go there all the same.
-    """
-    refresh_token = session.tokens.refresh_token
-    if refresh_token is None or metadata.revocation_endpoint is None:
-        return False
-    try:
-        await party.provider.revoke(refresh_token, "refresh_token")
-    except OIDCError as error:
-        _announce_failure(party, session, error)
-        return False
-    return True
-
-
-def _announce_failure(
-    party: RelyingParty[Identity], session: OIDCSession[Identity] | None, error: Exception
-) -> None:
-    event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
-    if isinstance(error, OIDCError):
-        event = refused(event.name, error, event.at)
-    party.announcer(replace(event, session_id=None if session is None else session.id))
 
 
 def _equal(one: str, other: str) -> bool:

@@ -8,12 +8,13 @@ done again from that answer.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.flows.answers import LIMIT, Answers
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.refresh import successor
 from fastapi_oidc.flows.refresh_outcomes import (
@@ -26,7 +27,7 @@ from fastapi_oidc.flows.refresh_outcomes import (
     name_of,
 )
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.shared import KeptAnswer
+from fastapi_oidc.flows.revocation import PATIENCE, revoked_at_provider
 from fastapi_oidc.flows.standing import newest_anywhere
 from fastapi_oidc.flows.turns import Turns
 from fastapi_oidc.once import Expiring, Flights
@@ -38,14 +39,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 
 LONGEST_WAIT: Final = 30.0
 """Seconds that a request waits for the turn of its refresh; the refresh itself goes on."""
-
-REVOCATION_PATIENCE: Final = 2.0
-"""Seconds for giving tokens back that nobody wants any more."""
-
-LIMIT: Final = 20_000
-"""Refreshes remembered at the most."""
-
-_log = logging.getLogger("fastapi_oidc.session")
 
 
 Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
@@ -60,7 +53,7 @@ class Refresher(Generic[Identity]):
         self._flights: Flights[str, Outcome[Identity]] = Flights()
         self._begun: dict[str, asyncio.Event] = {}
         self._is_closing = False
-        self._answers: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
+        self._answers = Answers(party)
         # By session id: of this generation, and so of every earlier one.
         self._refusals: Expiring[str, tuple[int, Refused]] = Expiring(
             party.clock, max_entries=LIMIT
@@ -207,7 +200,7 @@ class Refresher(Generic[Identity]):
             raise SessionError(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
         # From here on a sign-out finds the tokens that are to be revoked.
         self._party.register.keep(made)
-        self._answers.pop(name)
+        self._answers.forget(name)
         if self._party.shared is not None:
             await self._party.shared.done(name, made)
         self._announce_refreshed(made.session)
@@ -232,38 +225,20 @@ class Refresher(Generic[Identity]):
         return await newest_anywhere(self._party, found.kept)
 
     async def _by_refresh_token(self, current: Kept[Identity]) -> Kept[Identity]:
-        return await successor(self._party, current, await self._answer(current.session))
-
-    async def _answer(self, session: OIDCSession[Identity]) -> KeptAnswer:
-        """What the token endpoint answers, or answered before to this same refresh token."""
-        name, shared = name_of(session), self._party.shared
-        answer = self._answers.get(name)
-        if answer is None and shared is not None:
-            answer = await shared.answer(name)
-        if answer is None:
-            response = await self._party.provider.refresh(session.tokens.refresh_token or "")
-            answer = KeptAnswer(response, self._clock.now())
-            self._answers.set(name, answer, ends=session.expires_at)
-            if shared is not None:
-                await shared.keep_answer(name, answer)
-        return answer
+        return await successor(self._party, current, await self._answers.to(current.session))
 
     async def _give_back(self, session: OIDCSession[Identity]) -> None:
-        """Best effort: nobody is going to use these tokens (RFC 7009)."""
-        token = session.tokens.refresh_token
-        try:
-            async with asyncio.timeout(REVOCATION_PATIENCE):
-                if token is not None:
-                    await self._party.provider.revoke(token, "refresh_token")
-        except (OIDCError, TimeoutError) as error:
-            _log.info("tokens of an ended session were not revoked: %s", type(error).__name__)
+        """Best effort: nobody is going to use these tokens."""
+        with suppress(OIDCError, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await revoked_at_provider(self._party, session)
 
     async def _refused(
         self, name: str, kept: Kept[Identity], error: OIDCError
     ) -> Outcome[Identity]:
         """The end of the session, unless another process refreshed it with the same token."""
         found = await self._party.keeper.reread(kept)
-        self._answers.pop(name)
+        self._answers.forget(name)
         if found and not found.ended and found.kept.session.generation > kept.session.generation:
             self._party.register.keep(found.kept)
             return Renewed(found.kept)
