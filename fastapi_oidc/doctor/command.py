@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,6 +31,10 @@ def main(
     except ConfigurationError as error:
         print(error.explanation, file=sys.stderr)
         return MISCONFIGURED
+    except BrokenPipeError:
+        # Whoever read has seen enough; Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAULTY
 
 
 async def _printed(

@@ -16,7 +16,8 @@ def cause_of(error: BaseException) -> str:
     for below in _below(error):
         match below:
             case ssl.SSLCertVerificationError():
-                return f"the certificate is not trusted: {cleaned(below.verify_message)}"
+                said = cleaned(below.verify_message)
+                return f"the certificate is not trusted: {said}; ca_file names other authorities"
             case ssl.SSLError():
                 return f"TLS failed: {cleaned(str(getattr(below, 'reason', '')))}"
             case socket.gaierror():

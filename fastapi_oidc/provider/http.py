@@ -101,7 +101,9 @@ class HTTPClient:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
-            raise ProviderError(code, without(cause_of(error), sent), url=where) from error
+            proxy = None if self._transport else self._options.proxy_for(where)
+            details = {"url": where} | ({"proxy": proxy} if proxy else {})
+            raise ProviderError(code, without(cause_of(error), sent), **details) from error
         answer.require_no_redirect()
         return replace(answer, sent=sent)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.protocol.error_text import shown
 
 _PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
 File: TypeAlias = str | os.PathLike[str]
@@ -57,20 +62,39 @@ class HTTPOptions:
             return self.ssl_context
         if self.ca_file is None and self.client_certificate_file is None:
             return True
-        try:
-            return self._context()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
-            explanation = f"ca_file or client_certificate_file cannot be used: {reason}"
-            raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
-
-    def _context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ca_file)
+        with _usable("ca_file", self.ca_file):
+            context = ssl.create_default_context(cafile=self.ca_file)
         if self.client_certificate_file is not None:
-            context.load_cert_chain(
-                self.client_certificate_file,
-                self.client_certificate_key_file,
-                # Without a password OpenSSL would ask for one at the terminal.
-                self.client_certificate_password or "",
-            )
+            with _usable("client_certificate_file or its key", self.client_certificate_file):
+                context.load_cert_chain(
+                    self.client_certificate_file,
+                    self.client_certificate_key_file,
+                    # Without a password OpenSSL would ask for one at the terminal.
+                    self.client_certificate_password or "",
+                )
         return context
+
+    def proxy_for(self, url: str) -> str | None:
+        """Host and port of the proxy by which `url` is asked; no credentials."""
+        try:
+            proxy = self.proxy or (_proxy_of_environment(url) if self.trust_env else None)
+            return urlsplit(proxy).netloc.rpartition("@")[2] if proxy else None
+        except ValueError:
+            return None
+
+
+@contextmanager
+def _usable(option: str, file: File | None) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
+        explanation = f"{option} cannot be used: {shown(os.fspath(file or ''))}: {reason}"
+        raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
+
+
+def _proxy_of_environment(url: str) -> str | None:
+    address, proxies = urlsplit(url), getproxies()
+    if proxy_bypass(address.hostname or ""):
+        return None
+    return proxies.get(address.scheme) or proxies.get("all")

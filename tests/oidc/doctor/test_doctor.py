@@ -181,6 +181,16 @@ def test_without_settings_it_names_them_and_ends_with_2() -> None:
     assert "OIDC_CLIENT_ID" not in ended.stderr
 
 
+def test_whoever_stops_reading_gets_no_traceback(op: DevProvider) -> None:
+    command = [sys.executable, "-m", "fastapi_oidc", "doctor", *arguments(op)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
 def test_another_command_is_refused() -> None:
     command = [sys.executable, "-m", "fastapi_oidc", "nurse"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
