@@ -32,6 +32,7 @@ class Postponed:
 
     pause: int
     retry_at: int
+    because: str = ""
 
 
 class Unmade(Exception):

@@ -148,7 +148,7 @@ class Refresher(Generic[Identity]):
             await asyncio.wait([run], timeout=policy.provider_timeout + policy.callback_timeout)
         if run.done():
             return run.result()
-        return Postponed(1, self._clock.now() + 1)
+        return Postponed(1, self._clock.now() + 1, "it is still under way")
 
     async def _run(
         self, name: str, kept: Kept[Identity], make: Make[Identity]
@@ -158,7 +158,7 @@ class Refresher(Generic[Identity]):
             async with self._turns.taken():
                 begun.set()
                 if self._is_closing:
-                    return Postponed(1, self._clock.now() + 1)
+                    return Postponed(1, self._clock.now() + 1, "this process ends")
                 return await self._decided(name, kept, make)
         finally:
             begun.set()
@@ -255,7 +255,7 @@ class Refresher(Generic[Identity]):
     def _postponed(self, name: str, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
         before, now = self._pauses.get(name), self._clock.now()
         pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)
-        postponed = Postponed(pause, now + pause)
+        postponed = Postponed(pause, now + pause, error.account)
         # Remembered beyond the next attempt, so that the pauses grow.
         self._pauses.set(name, postponed, ends=now + pause + 2 * LONGEST_PAUSE)
         event = refused(EventName.SESSION_REFRESH_POSTPONED, error, now)

@@ -200,7 +200,7 @@ def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionErro
     retry_after = max(1, outcome.retry_at - party.clock.now())
     return SessionError(
         Code.SESSION_REFRESH_POSTPONED,
-        "the access token has expired and cannot be refreshed right now",
+        f"the access token has expired and cannot be refreshed right now: {outcome.because}",
         retry_after=retry_after,
     )
 

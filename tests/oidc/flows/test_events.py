@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 
 import pytest
 
@@ -52,4 +53,26 @@ async def test_the_end_of_a_session_is_told_with_the_words_of_the_provider(
     assert message.endswith(
         "code='token.invalid_grant' because='the provider answered invalid_grant"
         " (the user left) (url=https://op.test/token, status=400)'"
+    )
+
+
+async def test_a_request_that_needs_a_refresh_is_refused_with_the_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    async with world.browser() as browser:
+        await sign_in(browser, LOGIN_URL, user="alice")
+        world.time.now += 400
+        world.op.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
+        with caplog.at_level(logging.WARNING, logger="fastapi_oidc.request"):
+            assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
+    assert (
+        caplog.messages
+        == [
+            "request.refused code='session.refresh_postponed' because='the access token has expired"
+            " and cannot be refreshed right now: the provider answered invalid_client"
+            " (refused on demand) (url=https://op.test/token, status=401, setting=client_id,"
+            " client_auth_method and what belongs to it) (retry_after=5)'"
+        ]
+        * 2
     )
