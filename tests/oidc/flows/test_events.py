@@ -66,13 +66,11 @@ async def test_a_request_that_needs_a_refresh_is_refused_with_the_cause(
         world.op.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
         with caplog.at_level(logging.WARNING, logger="fastapi_oidc.request"):
             assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
-    assert (
-        caplog.messages
-        == [
-            "request.refused code='session.refresh_postponed' because='the access token has expired"
-            " and cannot be refreshed right now: the provider answered invalid_client"
-            " (refused on demand) (url=https://op.test/token, status=401, setting=client_id,"
-            " client_auth_method and what belongs to it) (retry_after=5)'"
-        ]
-        * 2
-    )
+    told = [message for message in caplog.messages if message.startswith("request.refused")]
+    assert len(told) == 2
+    assert set(told) == {
+        "request.refused code='session.refresh_postponed' because='the access token has expired"
+        " and cannot be refreshed right now: the provider answered invalid_client"
+        " (refused on demand) (url=https://op.test/token, status=401, setting=client_id,"
+        " client_auth_method and what belongs to it) (retry_after=5)'"
+    }
