@@ -33,7 +33,7 @@ from benchmarks.targets import Target, report
 from fastapi_oidc import SessionCodec, StandardIdentity
 
 ROUNDS, REQUESTS = 101, 50
-COLD_ROUNDS = 1000
+COLD_ROUNDS = 200
 TOKENS = 20
 
 

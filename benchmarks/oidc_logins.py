@@ -22,7 +22,7 @@ from fastapi_oidc import (
 )
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
 
-LOGINS = 60
+LOGINS = 200
 BASE_URL = "https://app.test"
 
 
@@ -34,19 +34,20 @@ def login_targets() -> Iterator[Target]:
 
 async def _measure() -> None:
     op, app = a_provider_and_an_app()
-    await one_login(op, app)
-    clock, processor = time.perf_counter(), time.process_time()
-    for _ in range(LOGINS):
-        await one_login(op, app)
-    wall, cpu = time.perf_counter() - clock, time.process_time() - processor
+    async with op.browser(app, base_url=BASE_URL) as browser:
+        await one_login(browser)
+        clock, processor = time.perf_counter(), time.process_time()
+        for _ in range(LOGINS):
+            await one_login(browser)
+        wall, cpu = time.perf_counter() - clock, time.process_time() - processor
     print(f"\n{LOGINS} logins one after the other, provider and browser in the process:")
     print(f"  {LOGINS / wall:.0f} a second, {cpu / LOGINS * 1000:.2f} ms of the processor each")
 
 
-async def one_login(op: DevProvider, app: FastAPI) -> None:
-    async with op.browser(app, base_url=BASE_URL) as browser:
-        answer = await sign_in(browser, "/auth/login?return_to=/me", user="alice")
-        answer.raise_for_status()
+async def one_login(browser: httpx.AsyncClient) -> None:
+    browser.cookies.clear()
+    answer = await sign_in(browser, "/auth/login?return_to=/me", user="alice")
+    answer.raise_for_status()
 
 
 def a_provider_and_an_app() -> tuple[DevProvider, FastAPI]:

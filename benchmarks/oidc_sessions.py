@@ -18,7 +18,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message
 
 from benchmarks.oidc_id_tokens import ISSUER, NOW, PROFILE, a_signed_id_token
-from benchmarks.rounds import Batch, Cost
+from benchmarks.rounds import Batch, Cost, costs
 from fastapi_oidc import (
     OIDC,
     OIDCMiddleware,
@@ -30,7 +30,7 @@ from fastapi_oidc import (
 )
 
 SECRET = "benchmark-secret-of-32-bytes-....."
-ELSEWHERE_BYTES = 8 * 2**20
+ELSEWHERE_BYTES = 48 * 2**20
 CACHE_LINE_BYTES = 64
 
 Endpoint = Callable[..., Awaitable[dict[str, str]]]
@@ -62,14 +62,7 @@ def session_cases(session: OIDCSession[StandardIdentity], payload: bytes) -> dic
 def cold(cases: Mapping[str, Batch], *, rounds: int) -> dict[str, Cost]:
     """What one request costs when the processor's caches are full of something else."""
     elsewhere = bytearray(ELSEWHERE_BYTES)
-    measured = {name: Cost() for name in cases}
-    for batch in cases.values():
-        batch(10)
-    for _ in range(rounds):
-        for name, batch in cases.items():
-            elsewhere[::CACHE_LINE_BYTES]
-            measured[name].measure(batch, 1)
-    return measured
+    return costs(cases, rounds=rounds, calls=1, before=lambda: elsewhere[::CACHE_LINE_BYTES])
 
 
 async def bare_endpoint() -> dict[str, str]:

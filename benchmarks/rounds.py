@@ -48,13 +48,23 @@ class Cost:
         return sum(self.cpu) / sum(other.cpu)
 
 
-def costs(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, Cost]:
-    """What each case costs; in every round each has a turn, and another one begins."""
+def costs(
+    cases: Mapping[str, Batch],
+    *,
+    rounds: int,
+    calls: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, Cost]:
+    """What each case costs; in every round each has a turn, and another one begins.
+
+    `before` is called before each turn and not measured.
+    """
     measured = {name: Cost() for name in cases}
     for batch in cases.values():
         batch(1)
     for round_number in range(rounds):
         for name in _turned(list(cases), round_number):
+            before()
             measured[name].measure(cases[name], calls)
     return measured
 

@@ -47,7 +47,9 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
                 octets, _, value = pair.partition(b"=")
                 name = octets.strip(_BLANK).decode("latin-1")
                 if names.is_ours(name):
-                    found[name] = _unquoted(value.strip(_BLANK).decode("latin-1"))
+                    text = value.strip(_BLANK).decode("latin-1")
+                    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+                    found[name] = text[1:-1] if is_quoted else text
     return found
 
 
@@ -68,8 +70,3 @@ def _pairs(line: bytes) -> Iterator[bytes]:
         yield line[start:end]
         start = end + 1
     yield line[start:]
-
-
-def _unquoted(value: str) -> str:
-    quoted = len(value) > 1 and value[0] == value[-1] == '"'
-    return value[1:-1] if quoted else value

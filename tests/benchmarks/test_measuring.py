@@ -17,6 +17,13 @@ def test_in_every_round_each_case_has_a_turn_and_another_begins() -> None:
     assert all(len(cost.wall) == len(cost.cpu) == 3 for cost in measured.values())
 
 
+def test_what_comes_before_a_turn_is_not_measured() -> None:
+    happened: list[str] = []
+    cases = {name: lambda calls, name=name: happened.append(name) for name in "ab"}
+    costs(cases, rounds=2, calls=1, before=lambda: happened.append("-"))
+    assert "".join(happened) == "ab" + "-a-b-b-a"
+
+
 def test_a_slow_round_is_slow_for_both_sides_of_a_ratio() -> None:
     ours, peer = Cost(wall=[2, 40, 3], cpu=[1, 0, 5]), Cost(wall=[1, 20, 1], cpu=[1, 1, 1])
     assert ours.wall_ratio(peer) == 2
