@@ -30,14 +30,15 @@ def running_redis() -> Iterator[str]:
             stdout=subprocess.DEVNULL,
         )
         try:
-            _wait_until_listening(path, server)
+            wait_until_listening(path, server)
             yield f"unix://{path}"
         finally:
             server.terminate()
             server.wait(START_SECONDS)
 
 
-def _wait_until_listening(path: Path, server: subprocess.Popen[bytes]) -> None:
+def wait_until_listening(path: Path, server: subprocess.Popen[bytes]) -> None:
+    """Returns when `server` takes connections at `path`; fails the test if it never does."""
     deadline = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         with socket.socket(socket.AF_UNIX) as connection:

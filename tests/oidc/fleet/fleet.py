@@ -1,0 +1,175 @@
+"""Workers, a Redis and a provider as real processes and sockets, on one clock that tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fastapi_oidc import Clock
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
+from tests.oidc.fleet.redis_process import RedisProcess
+
+REPOSITORY = Path(__file__).parents[3]
+PATIENCE = 20
+MODES = ["cookie", "store"]
+
+BEFORE_THE_END, LONG_AFTER = 280, 400
+"""Seconds after a sign-in when the access token (300 s) is to be refreshed, and when it is over."""
+
+ONE_PAUSE = 6
+"""Seconds after which a provider that failed once is asked again."""
+
+
+class Worker:
+    """A process that serves the application."""
+
+    def __init__(self, configuration: dict[str, Any], ahead: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.oidc.fleet.worker"],
+            cwd=REPOSITORY,
+            env=os.environ | {"CLOCK_AHEAD": str(ahead)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(configuration))
+        self._process.stdin.close()
+
+    async def until_listening(self) -> None:
+        self._address = f"http://127.0.0.1:{await self._line()}"
+
+    def at(self, path: str) -> str:
+        return f"{self._address}{path}"
+
+    async def until_held(self) -> None:
+        """It has the provider's answer to a refresh, and has not saved what follows from it."""
+        assert await self._line() == "held"
+
+    async def _line(self) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            return (await asyncio.to_thread(self._process.stdout.readline)).strip()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+    def end(self) -> None:
+        assert self._process.stdout is not None
+        self._process.terminate()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+@dataclass(slots=True)
+class Fleet:
+    """What the workers share; `settings` are changed before a worker is started."""
+
+    op: DevProvider
+    provider: ExitStack
+    redis: RedisProcess
+    stack: ExitStack
+    settings: dict[str, Any]
+    clock_file: Path
+    mode: str = "store"
+    redis_options: dict[str, object] = field(default_factory=dict)
+
+    def pass_seconds(self, seconds: float) -> None:
+        """The clocks of the provider and of every worker go on by so much at once."""
+        later = self.clock_file.with_suffix(".later")
+        later.write_text(str(float(self.clock_file.read_text()) + seconds))
+        later.replace(self.clock_file)
+
+    async def worker(self, *, holds: bool = False, ahead: int = 0) -> Worker:
+        return (await self.workers({"holds": holds, "ahead": ahead}))[0]
+
+    async def workers(self, *each: dict[str, Any]) -> list[Worker]:
+        """Starts one worker for each of these differences, all at the same time."""
+        started = [self._started(**differences) for differences in each]
+        for worker in started:
+            await worker.until_listening()
+        return started
+
+    def _started(self, *, holds: bool = False, ahead: int = 0, **settings: Any) -> Worker:
+        configuration = {
+            "settings": self.settings | settings,
+            "redis_url": self.redis.url(**self.redis_options),
+            "mode": self.mode,
+            "clock_file": str(self.clock_file),
+            "holds": holds,
+        }
+        worker = Worker(configuration, ahead)
+        self.stack.callback(worker.end)
+        return worker
+
+    @asynccontextmanager
+    async def signed_in(
+        self, worker: Worker, user: str = "alice"
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        """A browser in which `user` has signed in; the workers have one name for it."""
+        async with httpx.AsyncClient(timeout=PATIENCE) as browser:
+            page = await sign_in(browser, worker.at("/auth/login?return_to=/me"), user=user)
+            assert page.json() == {"sub": user, "generation": 0}
+            yield browser
+
+    def provider_ends(self) -> None:
+        """Nobody listens at the provider's address."""
+        self.provider.close()
+
+    def provider_begins(self) -> None:
+        """It listens at the address that it had before, or at any free one."""
+        port = httpx.URL(self.op.issuer).port or 0
+        self.provider.enter_context(self.op.serve(port=port))
+
+    def token_calls(self, grant_type: str = "refresh_token") -> int:
+        """How many tokens the provider gave for such a grant."""
+        return sum(event.grant_type == grant_type for event in self.op.record.of(TokensIssued))
+
+
+@contextmanager
+def running_fleet() -> Iterator[Fleet]:
+    """Provider and Redis are up; workers are started by the test, and all end with it."""
+    with tempfile.TemporaryDirectory(prefix="fleet-") as name, ExitStack() as stack:
+        folder = Path(name)
+        redis = RedisProcess(folder)
+        redis.start()
+        stack.callback(redis.kill)
+        clock_file = folder / "clock"
+        clock_file.write_text("0")
+        client = DevClient(
+            client_id="app", client_secret=secrets.token_urlsafe(32), any_local_uri=True
+        )
+        op = DevProvider(
+            users=[DevUser("alice"), DevUser("bob")],
+            clients=[client],
+            clock=Clock(read=lambda: time.time() + float(clock_file.read_text())),
+        )
+        provider = stack.enter_context(ExitStack())
+        provider.enter_context(op.serve())
+        yield Fleet(op, provider, redis, stack, _settings(op, client), clock_file)
+
+
+def _settings(op: DevProvider, client: DevClient) -> dict[str, Any]:
+    return {
+        "issuer": op.issuer,
+        "client_id": client.client_id,
+        "client_secret": client.client_secret,
+        "cookie_secret": secrets.token_urlsafe(32),
+        "allow_insecure_http": True,
+        "scope": ["openid", "offline_access"],
+        "callback_timeout": 60,
+    }

@@ -1,0 +1,121 @@
+"""A Redis that is killed or mute: 503 meanwhile, in bounded time, and nobody is signed out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, ONE_PAUSE, PATIENCE, Fleet, Worker
+
+STREAMS = 2
+"""Requests under way at each worker."""
+
+SECONDS_FOR_ONE_ANSWER = 0.5
+"""Of Redis, as the URL says (`socket_timeout`); a command is sent twice at the most."""
+
+
+@dataclass(slots=True)
+class Requests:
+    """Requests of one browser to one worker, one after the other, until they are to end."""
+
+    browser: httpx.AsyncClient
+    worker: Worker
+    answers: list[httpx.Response] = field(default_factory=list)
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def run(self) -> None:
+        while True:
+            answer = await self.browser.get(self.worker.at("/me"))
+            async with self.news:
+                self.answers.append(answer)
+                self.news.notify_all()
+
+    async def until_answered(self, status: int) -> None:
+        """The newest answer to a request is this one."""
+
+        def is_answered() -> bool:
+            return bool(self.answers) and self.answers[-1].status_code == status
+
+        await self._until(is_answered)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE), self.news:
+            await self.news.wait_for(holds)
+
+
+@asynccontextmanager
+async def under_way(browser: httpx.AsyncClient, *workers: Worker) -> AsyncIterator[list[Requests]]:
+    """Several at each worker; each stream fails the test when it fails."""
+    streams = [Requests(browser, worker) for worker in workers for _ in range(STREAMS)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(stream.run()) for stream in streams]
+        yield streams
+        for task in tasks:
+            task.cancel()
+
+
+def assert_nobody_signed_out(streams: list[Requests]) -> None:
+    for answer in [answer for stream in streams for answer in stream.answers]:
+        assert "set-cookie" not in answer.headers
+        assert answer.status_code in (200, 503)
+        if answer.status_code == 503:
+            assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_redis_that_is_killed_and_restarted_under_requests_signs_nobody_out(
+    fleet: Fleet, mode: str
+) -> None:
+    fleet.mode = mode
+    first, second = await fleet.workers({}, {})
+    async with fleet.signed_in(first) as browser:
+        async with under_way(browser, first, second) as streams:
+            for wanted, change in ((200, fleet.redis.kill), (503, fleet.redis.start)):
+                await asyncio.gather(*(stream.until_answered(wanted) for stream in streams))
+                await asyncio.to_thread(change)
+            await asyncio.gather(*(stream.until_answered(200) for stream in streams))
+        assert_nobody_signed_out(streams)
+        fleet.pass_seconds(LONG_AFTER)
+        for worker in (second, first):
+            assert (await browser.get(worker.at("/me"))).json()["generation"] == 1
+    assert fleet.token_calls() == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_mute_redis_costs_a_bounded_wait(fleet: Fleet, mode: str) -> None:
+    fleet.mode = mode
+    fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
+    worker = await fleet.worker()
+    async with fleet.signed_in(worker) as browser:
+        fleet.redis.mute()
+        began = time.monotonic()
+        answer = await browser.get(worker.at("/me"))
+        waited = time.monotonic() - began
+        fleet.redis.unmute()
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) > 0
+        assert "set-cookie" not in answer.headers
+        assert waited >= SECONDS_FOR_ONE_ANSWER
+        assert waited < PATIENCE / 2
+        assert (await browser.get(worker.at("/me"))).json() == {"sub": "alice", "generation": 0}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet, mode: str) -> None:
+    fleet.mode = mode
+    fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
+    worker = await fleet.worker()
+    async with fleet.signed_in(worker) as browser:
+        fleet.pass_seconds(LONG_AFTER)
+        fleet.redis.mute()
+        assert (await browser.get(worker.at("/me"))).status_code == 503
+        fleet.redis.unmute()
+        fleet.pass_seconds(ONE_PAUSE)
+        assert (await browser.get(worker.at("/me"))).json()["generation"] == 1
+    assert fleet.token_calls() == 1

@@ -1,0 +1,87 @@
+"""One of several processes that serve the same application behind one name.
+
+Reads its configuration as JSON from standard input. Says on standard output where it listens, and
+"held" when it holds a refresh that the provider has answered and that is not saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import Depends, FastAPI
+
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    PersistContext,
+    StandardIdentity,
+    require_auth,
+)
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+
+LEASE = 1.0
+"""Seconds after which another process takes the refresh of one that died."""
+
+Session = OIDCSession[StandardIdentity]
+
+
+def application(
+    settings: dict[str, Any], redis_url: str, mode: str, clock_file: str, holds: bool
+) -> FastAPI:
+    stored = mode == "store"
+    oidc = OIDC(
+        OIDCSettings(**settings),
+        identity_type=StandardIdentity,
+        session_store=RedisSessionStore.from_url(redis_url, StandardIdentity) if stored else None,
+        back_channel_logout_store=RedisRevocationStore.from_url(redis_url),
+        refresh_lock=RedisRefreshLock.from_url(redis_url, ttl=LEASE),
+        before_session_persist=held_refresh if holds else None,
+        clock=Clock(read=reading(Path(clock_file))),
+    )
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/me")
+    async def me(session: Annotated[Session, Depends(require_auth)]) -> object:
+        return {"sub": session.sub, "generation": session.generation}
+
+    return app
+
+
+async def held_refresh(context: PersistContext[StandardIdentity]) -> Session:
+    if context.reason == "refresh":
+        print("held", flush=True)
+        await asyncio.Event().wait()
+    return context.session
+
+
+def reading(clock_file: Path) -> Callable[[], float]:
+    """The time of the fleet, and of this machine what `CLOCK_AHEAD` says."""
+    ahead = float(os.environ.get("CLOCK_AHEAD", "0"))
+    return lambda: time.time() + float(clock_file.read_text()) + ahead
+
+
+def main() -> None:
+    configuration = json.load(sys.stdin)
+    # Whoever connects before the application is ready waits in the backlog.
+    listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(application(**configuration), log_level="warning")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
