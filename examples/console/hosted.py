@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from examples.console.chart import Chart, History
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
+from examples.console.processor import PROCESSOR_LABELS, share
 from generated_vmm import FullVmConfiguration, VmmError, to_config_file
-from generated_vmm.process import AsyncMonitor, AsyncSerial, MonitorError
+from generated_vmm.process import AsyncMonitor, AsyncSerial, MonitorError, Usage
 
 STARTING: Final = "Starting"
 ENDED: Final = "Ended"
@@ -57,6 +59,8 @@ class HostedMonitor(Monitor):
         super().__init__(name, str(launch.directory(name) / "api.socket"), suggestions)
         self.configuration = configuration
         self.deleted = False
+        self.processor = History(PROCESSOR_LABELS)
+        self._usage: Usage | None = None
         self._launch = launch
         self._keep = keep
         self._process: AsyncMonitor | None = None
@@ -97,6 +101,20 @@ class HostedMonitor(Monitor):
             raise MonitorError(self._why_not)
         return await super().look()
 
+    async def charts(self, machine: Machine) -> list[Chart]:
+        """How busy the processors were lately, and how the guest used its memory."""
+        self._read_usage()
+        top = 100 * machine.processors
+        processor = self.processor.chart("Processor", "%", top) if machine.is_started else None
+        return [*([processor] if processor else []), *await super().charts(machine)]
+
+    def _read_usage(self) -> None:
+        with suppress(MonitorError):
+            if self._process is not None:
+                before, self._usage = self._usage, self._process.usage()
+                if before is not None:
+                    self.processor.add(share(before, self._usage))
+
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
         with suppress(MonitorError):
@@ -120,6 +138,8 @@ class HostedMonitor(Monitor):
                 self._starting = False
 
     async def _start(self) -> None:
+        self._usage = None
+        self.processor.clear()
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         monitor = AsyncMonitor(

@@ -34,6 +34,18 @@ class Machine:
         return self.state != "Not started"
 
     @property
+    def memory_mib(self) -> int:
+        """The guest's memory in MiB."""
+        configured = self.configuration.machine_config
+        return configured.mem_size_mib if configured else 0
+
+    @property
+    def processors(self) -> int:
+        """How many processors the guest has."""
+        configured = self.configuration.machine_config
+        return configured.vcpu_count if configured else 1
+
+    @property
     def has_statistics(self) -> bool:
         """Whether the balloon tells how the guest uses its memory."""
         balloon = self.configuration.balloon

@@ -9,8 +9,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from examples.console.calls import CallLog, RecordedTransport
+from examples.console.chart import Chart, History
 from examples.console.machine import Machine
-from examples.console.memory import Chart, MemoryHistory
+from examples.console.memory import MEMORY_LABELS, memory_figures
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
 
 LOOK_SECONDS: Final = 1.0
@@ -33,7 +34,7 @@ class Monitor:
         self.socket_path = socket_path
         self.suggestions = suggestions
         self.calls = CallLog()
-        self.memory = MemoryHistory()
+        self.memory = History(MEMORY_LABELS)
         self._refused_kernel: object = None
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
         self.control = AsyncVmmClient(
@@ -85,17 +86,17 @@ class Monitor:
         """The document that the guest can read; raises VmmError."""
         return await self.watch.mmds.get()
 
-    async def memory_chart(self, machine: Machine) -> Chart | None:
-        """How the guest used its memory lately; None when nobody can tell."""
+    async def charts(self, machine: Machine) -> list[Chart]:
+        """How the guest used its memory lately, as far as anybody can tell."""
         if not machine.has_statistics:
             self.memory.clear()
-            return None
+            return []
         try:
-            self.memory.add(await self.watch.balloon.stats.get())
+            self.memory.add(memory_figures(await self.watch.balloon.stats.get()))
         except VmmError:
-            return None
-        configured = machine.configuration.machine_config
-        return self.memory.chart(configured.mem_size_mib if configured else 0)
+            return []
+        chart = self.memory.chart("Memory", "MiB", machine.memory_mib)
+        return [chart] if chart else []
 
     async def close(self) -> None:
         """Close both connections."""

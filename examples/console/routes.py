@@ -99,13 +99,13 @@ def parts() -> APIRouter:
     async def state(monitor: AMonitor) -> JSONResponse:
         return JSONResponse({"state": await monitor.state()}, headers=NO_STORE)
 
-    @router.get("/machines/{machine}/memory")
-    async def memory(monitor: AMonitor) -> HTMLResponse:
+    @router.get("/machines/{machine}/charts")
+    async def charts(monitor: AMonitor) -> HTMLResponse:
         try:
-            chart = await monitor.memory_chart(await monitor.look())
+            drawn = await monitor.charts(await monitor.look())
         except VmmError:
-            chart = None
-        return page("memory.html", {"chart": chart})
+            drawn = []
+        return page("charts.html", {"charts": drawn})
 
     @router.get("/machines/{machine}/config-file")
     async def config_file(monitor: AMonitor) -> Response:

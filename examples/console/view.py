@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from examples.console.account import SessionRow, sessions_of
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import CHANGES, Change
+from examples.console.chart import Chart
 from examples.console.console_text import ConsoleText
 from examples.console.forms import Texts
 from examples.console.hosted import HostedMonitor
@@ -122,9 +123,9 @@ async def _read_for_tab(
     monitor: Monitor, machine: Machine | None, visit: Visit
 ) -> dict[str, object]:
     """What this tab alone needs: its forms, and what only it shows."""
-    chart, metadata_fault = None, ""
+    charts, metadata_fault = list[Chart](), ""
     if machine and visit.tab == "overview":
-        chart = await monitor.memory_chart(machine)
+        charts = await monitor.charts(machine)
     if machine and visit.tab == "metadata":
         try:
             machine = replace(machine, metadata=await monitor.metadata())
@@ -140,7 +141,7 @@ async def _read_for_tab(
     return {
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
-        "chart": chart,
+        "charts": charts,
         "metadata_fault": metadata_fault,
         "written": ConsoleText().feed(written.data),
         "position": written.end,

@@ -73,7 +73,7 @@ def test_it_says_where_to_go_and_ends_in_order(signal_number: int) -> None:
             browser.open_until("demo Running")
             browser.open_until("fresh Not started")
             browser.open("/machines/demo")
-            assert "Memory" in browser.page.headings
+            assert "In use" in browser.page.headings
         process.send_signal(signal_number)
         _, errors = process.communicate(timeout=SECONDS)
     assert "Traceback" not in errors

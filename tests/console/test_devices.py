@@ -119,7 +119,7 @@ def test_the_guests_memory_is_drawn(devices: Browser) -> None:
     devices.open("/machines/demo/overview")
     assert "In the balloon 16 MiB" in devices.text
     assert "of 128 MiB" in devices.text
-    devices.open("/machines/demo/memory")
+    devices.open("/machines/demo/charts")
     assert "In the balloon 16 MiB" in devices.text
 
 
@@ -127,5 +127,5 @@ def test_without_statistics_there_is_nothing_to_draw(devices: Browser) -> None:
     start(devices)
     devices.open("/machines/demo/overview")
     assert "In the balloon" not in devices.text
-    devices.open("/machines/demo/memory")
+    devices.open("/machines/demo/charts")
     assert "There are no statistics now." in devices.text

@@ -25,7 +25,7 @@ def test_every_page_asks_to_sign_in(console: RunningConsole, tab: str) -> None:
     assert answer.headers["Location"].startswith("/auth/login?return_to=")
 
 
-@pytest.mark.parametrize("path", ["/states", "/machines/demo/state", "/machines/demo/memory"])
+@pytest.mark.parametrize("path", ["/states", "/machines/demo/state", "/machines/demo/charts"])
 def test_what_pages_fetch_is_refused_without_a_session(console: RunningConsole, path: str) -> None:
     answer = httpx.get(f"{console.url}{path}", headers={"Accept": "application/json"})
     assert answer.status_code == 401

@@ -11,6 +11,19 @@ function localise(time) {
   time.textContent = moment.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
 }
 
+const relative = new Intl.RelativeTimeFormat([], { numeric: 'auto' })
+
+function tellAges() {
+  for (const time of document.querySelectorAll('time[data-ago]')) {
+    const moment = new Date(/** @type {HTMLTimeElement} */ (time).dateTime)
+    const minutes = Math.round((moment.getTime() - Date.now()) / 60000)
+    time.textContent = Math.abs(minutes) < 60 ? relative.format(minutes, 'minute') : relative.format(Math.round(minutes / 60), 'hour')
+    time.setAttribute('title', moment.toLocaleString())
+  }
+}
+tellAges()
+setInterval(tellAges, 30000)
+
 const wrong = document.querySelector('main [aria-invalid="true"]')
 if (wrong instanceof HTMLElement) wrong.focus()
 
