@@ -77,7 +77,7 @@ codegen-check: setup ## compare the generated code with a fresh generation
 releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
 	@$(BIN)/python -m tests.releases $(SPECS)
 
-bench: setup ## print figures and peers side by side, and which targets are missed (4 minutes)
+bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes)
 	@$(BIN)/python -m benchmarks
 
 constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
