@@ -132,9 +132,12 @@ class MemorySessionStore(Generic[Identity]):
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """Keeps `session` in place of what is there; False when nothing is."""
-        if id not in self._rows:
+        before = self._rows.get(id)
+        if before is None:
             return False
         await self.set(id, session)
+        if before.last_seen_at is not None:
+            await self.touch(id, max(before.last_seen_at, session.last_seen_at or 0))
         return True
 
     async def touch(self, id: str, at: int, /) -> None:

@@ -33,6 +33,16 @@ local head = redis.call('GETRANGE', KEYS[1], 0, {SEEN_START + SEEN_DIGITS - 1})
 local seen = string.match(head, '^[sc](%d+)$')
 if seen and seen < ARGV[1] then redis.call('SETRANGE', KEYS[1], {SEEN_START}, ARGV[1]) end
 """
+# A row that was used while its successor was made keeps the moment of that.
+_REPLACE: Final = f"""
+local head = redis.call('GETRANGE', KEYS[1], 0, {SEEN_START + SEEN_DIGITS - 1})
+local seen, row = string.match(head, '^[sc](%d+)$'), ARGV[1]
+if seen and seen > string.sub(row, {SEEN_START + 1}, {SEEN_START + SEEN_DIGITS}) then
+  row = string.sub(row, 1, {SEEN_START}) .. seen .. string.sub(row, {SEEN_START + SEEN_DIGITS + 1})
+end
+if redis.call('SET', KEYS[1], row, 'XX', 'EXAT', ARGV[2]) then return 1 end
+return 0
+"""
 MOST_LISTED: Final = 1000
 
 
@@ -58,6 +68,7 @@ class RedisSessionStore(Generic[Identity]):
         self._endings = RedisRevocationStore(client, prefix=prefix)
         self._save = client.register_script(_SAVE)
         self._touch = client.register_script(_TOUCH)
+        self._replace = client.register_script(_REPLACE)
 
     @classmethod
     def from_url(
@@ -96,13 +107,10 @@ class RedisSessionStore(Generic[Identity]):
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """Keeps `session` in place of what is there, with one command; False when nothing is."""
-        name, row = self._row(id), self._rows.encode(id, session)
+        keys = [self._row(id)]
+        args: list[bytes | int] = [self._rows.encode(id, session), session.expires_at]
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return bool(
-                await self._connections.run(
-                    lambda client: client.set(name, row, xx=True, exat=session.expires_at)
-                )
-            )
+            return bool(await self._connections.run(lambda _: self._replace(keys, args)))
 
     async def touch(self, id: str, at: int, /) -> None:
         """Keeps the moment of last use in the row, beside the session."""

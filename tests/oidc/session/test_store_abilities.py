@@ -62,6 +62,15 @@ class AbilityContract(ABC):
         used = await store.get(ID)
         assert used == a_session().model_copy(update={"last_seen_at": NOW + 100})
 
+    async def test_a_use_while_the_successor_was_made_is_remembered(self, store: AbleStore) -> None:
+        await store.set(ID, a_session())
+        await store.touch(ID, NOW + 100)
+        for before, after in ((None, 100), (50, 100), (150, 150)):
+            last_seen_at = None if before is None else NOW + before
+            made = refreshed().model_copy(update={"last_seen_at": last_seen_at})
+            assert await store.replace(ID, made)
+            assert await store.get(ID) == made.model_copy(update={"last_seen_at": NOW + after})
+
     async def test_a_use_of_nothing_makes_no_row(self, store: AbleStore) -> None:
         await store.touch(ID, NOW)
         assert await store.get(ID) is None
