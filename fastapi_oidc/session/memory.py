@@ -136,8 +136,9 @@ class MemorySessionStore(Generic[Identity]):
         if before is None:
             return False
         await self.set(id, session)
-        if before.last_seen_at is not None:
-            await self.touch(id, max(before.last_seen_at, session.last_seen_at or 0))
+        after = self._rows.get(id)
+        if after is not None and before.last_seen_at is not None:
+            after.last_seen_at = max(before.last_seen_at, session.last_seen_at or 0)
         return True
 
     async def touch(self, id: str, at: int, /) -> None:
