@@ -143,7 +143,7 @@ def client_authentication(
         case "private_key_jwt":
             if private_key is None:
                 raise ConfigurationError(
-                    Code.CONFIGURATION_KEY_UNUSABLE, "private_key_jwt needs a private key"
+                    Code.CONFIGURATION_KEY_UNUSABLE, "private_key_jwt needs client_private_key"
                 )
             key_signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
             return SignedAssertion(client_id, key_signer)
@@ -152,5 +152,5 @@ def client_authentication(
 
 def _required(client_secret: str | None, method: str) -> str:
     if not client_secret:
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, f"{method} needs a client secret")
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, f"{method} needs client_secret")
     return client_secret

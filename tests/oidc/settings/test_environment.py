@@ -87,6 +87,17 @@ def test_what_people_take_for_an_issuer_is_told_from_one(
     assert caught.value.faults == (f"OIDC_ISSUER: {said}",)
 
 
+def test_what_another_option_needs_is_named_as_a_variable_beside_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OIDC_CLIENT_AUTH_METHOD", "private_key_jwt")
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings()
+    assert caught.value.faults == (
+        "OIDC_CLIENT_AUTH_METHOD: private_key_jwt needs OIDC_CLIENT_PRIVATE_KEY",
+    )
+
+
 def test_in_code_the_option_is_named_that_permits_http() -> None:
     with pytest.raises(ConfigurationError) as caught:
         OIDCSettings(**options(base_url="http://app.example.com"))
