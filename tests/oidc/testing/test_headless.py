@@ -44,20 +44,24 @@ def app_of(provider: DevProvider, base_url: str, **settings: object) -> FastAPI:
     return app
 
 
+@pytest.fixture
+def provider() -> DevProvider:
+    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
+    return DevProvider(users=USERS, clients=[client])
+
+
 @pytest.mark.parametrize("mode", ["query", "form_post"])
 @pytest.mark.parametrize("user", ["alice", "bob"])
-async def test_it_chooses_the_user_on_the_page(user: str, mode: str) -> None:
-    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
-    provider = DevProvider(users=USERS, clients=[client])
+async def test_it_chooses_the_user_on_the_page(provider: DevProvider, user: str, mode: str) -> None:
     app = app_of(provider, "https://app.test", response_mode=mode)
     async with provider.browser(app, base_url="https://app.test") as browser:
         page = await sign_in(browser, LOGIN, user=user)
         assert (page.status_code, page.json()) == (200, {"sub": user})
 
 
-async def test_it_opens_a_page_that_needs_a_session_as_a_person_does() -> None:
-    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
-    provider = DevProvider(users=USERS, clients=[client])
+async def test_it_opens_a_page_that_needs_a_session_as_a_person_does(
+    provider: DevProvider,
+) -> None:
     app = app_of(provider, "https://app.test")
     async with provider.browser(app, base_url="https://app.test") as browser:
         assert (await browser.get("/me")).status_code == 401
@@ -65,9 +69,7 @@ async def test_it_opens_a_page_that_needs_a_session_as_a_person_does() -> None:
         assert (page.status_code, page.json()) == (200, {"sub": "bob"})
 
 
-async def test_a_user_that_the_provider_does_not_know_is_named() -> None:
-    client = DevClient(client_id="app", redirect_uris=["https://app.test/auth/callback"])
-    provider = DevProvider(users=USERS, clients=[client])
+async def test_a_user_that_the_provider_does_not_know_is_named(provider: DevProvider) -> None:
     app = app_of(provider, "https://app.test")
     async with provider.browser(app, base_url="https://app.test") as browser:
         page = await sign_in(browser, "/me", user="carol")
