@@ -19,6 +19,7 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import answers
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import exchange_of
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import is_navigation
 from fastapi_oidc.web.refusal_page import shown, signed_out_page
 from fastapi_oidc.web.requests import form_parameters, query_parameters, require_same_origin
@@ -94,8 +95,8 @@ class Actions(Generic[Identity, RequestData]):
             now = party.clock.now()
             party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
             content = {"error": "invalid_request", "error_description": str(error.code)}
-            return JSONResponse(content, 400, headers=answers.NO_STORE)
-        return Response(status_code=200, headers=answers.NO_STORE)
+            return JSONResponse(content, 400, headers=NO_STORE)
+        return Response(status_code=200, headers=NO_STORE)
 
     def _exchange(self, request: Request) -> Exchange[Identity, RequestData]:
         return exchange_of(request, self.site.name)

@@ -12,13 +12,12 @@ from fastapi_oidc.errors import Code
 from fastapi_oidc.flows.outcomes import Refused, SignedIn
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
-
-NO_STORE = {"Cache-Control": "no-store"}
+from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 
 
 def redirect(location: str, *, after_post: bool = False) -> Response:
     """Send the browser to `location`; after a POST it must go on with GET (RFC 9700 4.12)."""
-    return RedirectResponse(location, 303 if after_post else 302, headers=NO_STORE)
+    return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
 
 
 def not_stored(content: object) -> Response:

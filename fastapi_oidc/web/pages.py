@@ -13,6 +13,8 @@ from typing import Final, Literal, TypeAlias
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from fastapi_oidc.web.headers import UNREFERRED
+
 STYLE: Final = (
     ":root{color-scheme:light dark}"
     "body{margin:0;min-height:100vh;display:grid;place-items:center;background:#f4f5f7;"
@@ -33,14 +35,12 @@ STYLE: Final = (
 STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """What a page's policy says so that the style applies and no other."""
 
-_HEADERS: Final = {
-    "Cache-Control": "no-store",
+_HEADERS: Final = UNREFERRED | {
     "Content-Security-Policy": (
         f"default-src 'none'; {STYLE_SOURCE}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
 }
 
 

@@ -7,11 +7,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.web import answers
 from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown
 from fastapi_oidc.web.requests import requested_path, route_path
 from fastapi_oidc.web.routes import Role
@@ -40,7 +42,7 @@ async def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Re
             announce_refusal(exchange, missing)
             error = missing
         else:
-            return RedirectResponse(url, 302, headers={"Cache-Control": "no-store"})
+            return answers.redirect(url)
     response = await shown(exchange, refusal_page(exchange, error))
     response.headers.update(_headers(exchange, error))
     return response
@@ -76,7 +78,7 @@ def _json(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
 def _headers(exchange: Exchange[Any, Any], error: OIDCError) -> dict[str, str]:
     """RFC 9110: a 401 says how to authenticate (11.6.1), here by a cookie that a login gives; a 503
     says when to come again, in seconds (10.2.3)."""
-    headers = {"Cache-Control": "no-store"}
+    headers = dict(NO_STORE)
     if error.status is HTTPStatus.UNAUTHORIZED:
         name, cookie = exchange.site.name, exchange.site.party.names.session
         headers["WWW-Authenticate"] = f'Cookie realm="{name}", cookie-name="{cookie}"'

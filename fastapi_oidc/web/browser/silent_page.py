@@ -12,6 +12,7 @@ from hashlib import sha256
 from html import escape
 from typing import Final, Literal
 
+from fastapi_oidc.web.headers import UNREFERRED
 from fastapi_oidc.web.pages import STYLE, STYLE_SOURCE
 
 _SCRIPT: Final = (
@@ -43,14 +44,11 @@ class SilentPage:
     @property
     def headers(self) -> dict[str, str]:
         """Nothing but that script runs, nothing is stored, no other origin frames the page."""
-        return {
+        return UNREFERRED | {
             "Content-Type": "text/html; charset=utf-8",
             "Content-Security-Policy": (
                 f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; {STYLE_SOURCE}; "
                 "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
             ),
             "X-Frame-Options": "SAMEORIGIN",
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
         }
