@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
 import httpx
 
+from examples.console.events import person
 from generated_vmm.transport.faults import fault_message_in
 from generated_vmm.transport.httpx_transports import AsyncUnixTransport
 
@@ -35,19 +33,6 @@ class Call:
     def succeeded(self) -> bool:
         """Whether the monitor did what it was asked."""
         return self.status is not None and self.status < 300
-
-
-_caller: ContextVar[str] = ContextVar("caller", default="")
-
-
-@contextmanager
-def on_behalf_of(name: str) -> Iterator[None]:
-    """Calls in this block are written down as made for the person of this name."""
-    token = _caller.set(name)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
 
 
 class CallLog:
@@ -84,7 +69,7 @@ class RecordedTransport(httpx.AsyncBaseTransport):
         finally:
             took = (time.perf_counter() - began) * 1000
             path = request.url.path
-            self._log.add(Call(at, request.method, path, took, status, _caller.get(), fault))
+            self._log.add(Call(at, request.method, path, took, status, person().name, fault))
 
     async def aclose(self) -> None:
         """Close the connection to the monitor."""

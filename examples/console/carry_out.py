@@ -28,7 +28,17 @@ NO_FAILURE = Failure(200)
 
 
 async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
-    """Send what the form says; None when the monitor did all of it."""
+    """Send what the form says and write it down; None when the monitor did all of it."""
+    failure = await _carried_out(monitor, change, form)
+    if failure is None:
+        monitor.events.add(change.done)
+    else:
+        why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
+        monitor.events.add(f"Tried to {change.verb}.", why[0].sentence)
+    return failure
+
+
+async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     parsed = parse(change, form)
     if isinstance(parsed, Failure):
         return parsed

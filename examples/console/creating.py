@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from examples.console.account import Signed
-from examples.console.calls import on_behalf_of
 from examples.console.carry_out import NO_FAILURE, Failure, carry_out, parse
 from examples.console.changes import CHANGES, CREATE, PRESETS
+from examples.console.events import on_behalf_of
 from examples.console.forms import Texts
 from examples.console.host import Host, NameTaken
 from examples.console.identity import User
@@ -47,7 +47,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     async def create(request: Request, host: AHost, session: Signed) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        with on_behalf_of(session.identity.name):
+        with on_behalf_of(session.identity.person):
             created = await _created(host, typed)
         if not isinstance(created, Failure):
             return RedirectResponse(created, 303)

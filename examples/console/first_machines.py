@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from examples.console.calls import on_behalf_of
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
+from examples.console.events import Person, on_behalf_of
 from examples.console.forms import Texts
 from examples.console.host import Host
 
@@ -20,7 +20,7 @@ async def first_machines(host: Host) -> None:
 
 async def _running(host: Host) -> None:
     machine = await host.create(RUNNING)
-    with on_behalf_of("the console"):
+    with on_behalf_of(Person("", "The console")):
         await carry_out(machine, CREATE, form_of(host, RUNNING))
         await carry_out(machine, CHANGES["start"], {})
 

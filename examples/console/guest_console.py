@@ -12,6 +12,7 @@ from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
 from examples.console.account import Signed
 from examples.console.console_text import ConsoleText
+from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.pages import NO_STORE
@@ -63,6 +64,8 @@ def writing(oidc: OIDC[User]) -> APIRouter:
         form = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, form.get("csrf_token"))
         try:
+            with on_behalf_of(session.identity.person):
+                monitor.events.add("Typed into the guest's console.")
             await _write(monitor, _typed(form.get("key", ""), form.get("line", "")))
         except VmmError as error:
             visit = await visit_of(oidc, request, session)

@@ -32,6 +32,7 @@ class Host(Monitors):
         self._launch = launch
         self._registry = Registry(launch.folder)
         launch.machines.mkdir(mode=0o700, exist_ok=True)
+        launch.snapshots.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
         self._work: asyncio.Task[None] | None = None
         for name, configuration in self._registry.read().items():

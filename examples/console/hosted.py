@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,11 @@ class Launch:
     def machines(self) -> Path:
         """The folder with a folder for each machine."""
         return self.folder / "machines"
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder that is suggested for snapshots."""
+        return self.folder / "snapshots"
 
     def directory(self, name: str) -> Path:
         """The folder of one monitor."""
@@ -67,6 +73,16 @@ class HostedMonitor(Monitor):
         self._starting = False
         self._fault = ""
         self._turn = asyncio.Lock()
+
+    @property
+    def suggestions(self) -> Mapping[str, str]:
+        """What stands in empty forms: new files for a snapshot, the latest ones to restore."""
+        stem = self._launch.snapshots / f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        return {
+            **super().suggestions,
+            **_files("snapshot", stem),
+            **_latest_snapshot(self._launch.snapshots),
+        }
 
     @property
     def is_hosted(self) -> bool:
@@ -188,3 +204,25 @@ class HostedMonitor(Monitor):
             if self._process is not None and self._process.running:
                 await (self._process.detach() if self._launch.outlive else self._process.stop(0))
         await super().close()
+
+
+def _files(section: str, stem: Path) -> Mapping[str, str]:
+    """The two files of a snapshot, as a form names them."""
+    return {
+        f"{section}.snapshot_path": f"{stem}.state",
+        f"{section}.mem_file_path": f"{stem}.memory",
+    }
+
+
+def _latest_snapshot(folder: Path) -> Mapping[str, str]:
+    """The files of the newest snapshot in a folder; nothing without one."""
+    states = sorted(folder.glob("*.state"), key=_modified)
+    return _files("restore", states[-1].with_suffix("")) if states else {}
+
+
+def _modified(path: Path) -> float:
+    """When a file was written, in seconds since the epoch; 0 when it has gone meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from examples.console.events import Person
 from fastapi_oidc import IdentityContext
 
 
@@ -20,6 +21,11 @@ class User(BaseModel):
     def is_admin(self) -> bool:
         """Whether this person may change machines, not only look at them."""
         return "admin" in self.roles
+
+    @property
+    def person(self) -> Person:
+        """Who acts when this user does."""
+        return Person(self.sub, self.name)
 
     @property
     def initials(self) -> str:

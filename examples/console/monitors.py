@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from examples.console.calls import CallLog, RecordedTransport
 from examples.console.chart import Chart, History
+from examples.console.events import EventLog
 from examples.console.machine import Machine
 from examples.console.memory import MEMORY_LABELS, memory_figures
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
@@ -32,8 +33,9 @@ class Monitor:
     def __init__(self, name: str, socket_path: str, suggestions: Mapping[str, str]) -> None:
         self.name = name
         self.socket_path = socket_path
-        self.suggestions = suggestions
+        self._suggestions = suggestions
         self.calls = CallLog()
+        self.events = EventLog()
         self.memory = History(MEMORY_LABELS)
         self._refused_kernel: object = None
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
@@ -42,6 +44,11 @@ class Monitor:
             timeout=CHANGE_SECONDS,
             transport=RecordedTransport(socket_path, self.calls),
         )
+
+    @property
+    def suggestions(self) -> Mapping[str, str]:
+        """What stands in empty forms, by `section.field`."""
+        return self._suggestions
 
     @property
     def is_hosted(self) -> bool:

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import Signed
-from examples.console.calls import on_behalf_of
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, Change
+from examples.console.events import on_behalf_of
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
@@ -132,7 +132,7 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
         tab = typed.pop("tab", "")
         tab = tab if tab in TABS else change.tab
-        with on_behalf_of(session.identity.name):
+        with on_behalf_of(session.identity.person):
             failure = await carry_out(monitor, change, typed)
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)

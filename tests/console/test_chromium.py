@@ -191,7 +191,7 @@ def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
 def test_a_reload_repeats_nothing(visit: Visit, console: RunningConsole) -> None:
     page = visit()
     press(page, "Start")
-    expect(page.get_by_text("Cannot start microvm")).to_have_count(2)
+    expect(page.get_by_text("The machine has no kernel yet.")).to_have_count(2)
     page.reload()
     expect(page.get_by_role("button", name="Start")).to_be_visible()
     assert console.changes() == ["PUT /actions"]

@@ -78,6 +78,22 @@ def test_a_machine_from_its_creation_to_its_end(alice: Browser) -> None:
     assert "web" not in alice.page.links
 
 
+def test_a_snapshot_is_restored_into_another_machine_with_the_suggested_files(
+    alice: Browser, host: RunningConsole
+) -> None:
+    create(alice, "original")
+    alice.click("Pause")
+    alice.open("/machines/original/snapshots")
+    alice.click("Create snapshot")
+    assert "Snapshot created." in alice.text
+    alice.open_until("fresh Not started", "/")
+    alice.open("/machines/fresh/snapshots")
+    alice.click("Restore snapshot", {"restore.resume_vm": "true"})
+    assert "The machine is restored." in alice.text
+    assert "fresh Running" in alice.text
+    delete(alice, "original")
+
+
 def test_a_preset_fills_the_form_in(alice: Browser) -> None:
     alice.open("/new?preset=large")
     assert alice.field("machine_config.vcpu_count") == "4"
