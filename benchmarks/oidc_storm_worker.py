@@ -55,7 +55,8 @@ def work(connection: Connection, plan: Plan) -> None:
         began = time.perf_counter()
         answers = runner.run(storm(app, cookies, plan.requests))
         connection.send((answers, time.perf_counter() - began))
-        connection.recv()
+        # What is under way goes on; a process that stands still for long loses its locks.
+        runner.run(asyncio.to_thread(connection.recv))
         runner.run(oidc.site.aclose())
 
 
