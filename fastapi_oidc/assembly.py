@@ -100,6 +100,7 @@ def assembled(
         logouts=LogoutCookie(keys.sealer("logout"), names),
         clock=parts.clock,
         application=_application(parts),
+        codec=codec,
         announcer=_announcer(parts),
         register=Register(parts.clock),
         shared=_shared(parts, codec, keys),

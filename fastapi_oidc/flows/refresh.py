@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, approved, identified, renewed
@@ -50,8 +50,9 @@ async def fitting(
 ) -> Kept[Identity]:
     """The successor `session` of `kept` as the application wants it, if a cookie can hold it.
 
-    Else with the identity, claims and ID token that `kept` has, and the new tokens. Raises
-    CookieTooLarge when that does not fit either.
+    Else with the identity, claims and ID token that `kept` has, and the new tokens; so too when the
+    identity is of another type than the settings say. Raises CookieTooLarge when that does not fit
+    either.
     """
     resolved = await identified(party, session, evidence)
     whole = Kept(await approved(party, resolved, kept.session), kept.reference)
@@ -70,9 +71,13 @@ async def fitting(
     return smaller
 
 
-def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> SessionError | None:
+def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> OIDCError | None:
+    """Why the session cannot be kept: its identity is of another type, or no cookie can hold it."""
     try:
+        party.codec.encode(kept.session)
         party.keeper.cookies(kept, party.clock.now())
+    except ConfigurationError as error:
+        return error
     except SessionError as error:
         if error.code is not Code.SESSION_COOKIE_TOO_LARGE:
             raise

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.flows.answers import LIMIT, Answers
-from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.answers import Answers
+from fastapi_oidc.flows.decided import Decided
+from fastapi_oidc.flows.events import Event, EventName
 from fastapi_oidc.flows.refresh import successor
 from fastapi_oidc.flows.refresh_outcomes import (
     Outcome,
@@ -30,12 +30,9 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import PATIENCE, revoked_at_provider
 from fastapi_oidc.flows.standing import newest_anywhere
 from fastapi_oidc.flows.turns import Turns
-from fastapi_oidc.once import Expiring, Flights
+from fastapi_oidc.once import Flights
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
-
-FIRST_PAUSE, LONGEST_PAUSE = 5, 60
-"""Seconds between two attempts while the provider cannot be asked; doubled each time."""
 
 LONGEST_WAIT: Final = 30.0
 """Seconds that a request waits for the turn of its refresh; the refresh itself goes on."""
@@ -54,11 +51,7 @@ class Refresher(Generic[Identity]):
         self._begun: dict[str, asyncio.Event] = {}
         self._is_closing = False
         self._answers = Answers(party)
-        # By session id: of this generation, and so of every earlier one.
-        self._refusals: Expiring[str, tuple[int, Refused]] = Expiring(
-            party.clock, max_entries=LIMIT
-        )
-        self._pauses: Expiring[str, Postponed] = Expiring(party.clock, max_entries=LIMIT)
+        self._decisions = Decided(party)
 
     async def renew(self, kept: Kept[Identity]) -> Outcome[Identity]:
         """What becomes of `kept`; the provider is asked once, however many wait or disconnect.
@@ -66,7 +59,7 @@ class Refresher(Generic[Identity]):
         Raises SessionError when the session's store cannot be asked or cannot keep the successor.
         """
         while True:
-            known = self._known(kept)
+            known = self._decisions.of(kept)
             if known is not None:
                 return known
             try:
@@ -117,22 +110,7 @@ class Refresher(Generic[Identity]):
 
     def refused(self, kept: Kept[Identity]) -> bool:
         """Whether it was decided here that the session of `kept` does not go on."""
-        return isinstance(self._known(self._party.register.newest(kept)), Refused)
-
-    def _known(self, kept: Kept[Identity]) -> Outcome[Identity] | None:
-        """What was decided of `kept` before."""
-        if self._party.register.ended(kept.session):
-            return Refused(Code.SESSION_SIGNED_OUT)
-        newest = self._party.register.newest(kept)
-        if newest.session.generation > kept.session.generation:
-            return Renewed(newest)
-        name = name_of(kept.session)
-        paused = self._pauses.get(name)
-        # A pause that is farther off than it is long is from before a clock was set back.
-        if paused is not None and 0 < paused.retry_at - self._clock.now() <= paused.pause:
-            return paused
-        generation, refusal = self._refusals.get(kept.session.id, (-1, None))
-        return refusal if kept.session.generation <= generation else None
+        return isinstance(self._decisions.of(self._party.register.newest(kept)), Refused)
 
     async def _outcome(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """The outcome of the run under way, or of one begun here; not waited for without end."""
@@ -174,12 +152,10 @@ class Refresher(Generic[Identity]):
                 return await self._refused(name, kept, error)
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
-            return self._postponed(name, kept.session, error)
+            return self._decisions.postpone(kept.session, error)
         if self._party.register.ended(renewed.session):
             return Refused(Code.SESSION_SIGNED_OUT)
-        self._party.register.keep(renewed)
-        self._pauses.pop(name)
-        return Renewed(renewed)
+        return self._decisions.renew(kept, renewed)
 
     async def _once(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
         # A refresh token is presented only when what is needed afterwards is at hand.
@@ -240,27 +216,13 @@ class Refresher(Generic[Identity]):
         found = await self._party.keeper.reread(kept)
         self._answers.forget(name)
         if found and not found.ended and found.kept.session.generation > kept.session.generation:
-            self._party.register.keep(found.kept)
-            return Renewed(found.kept)
-        refusal = Refused(error.code, error.account)
-        session = kept.session
-        self._refusals.set(session.id, (session.generation, refusal), ends=session.expires_at)
-        return refusal
+            return self._decisions.renew(kept, found.kept)
+        return self._decisions.refuse(kept.session, error)
 
     def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
         now = self._clock.now()
         event = Event(EventName.SESSION_REFRESHED, now, sub=session.sub, session_id=session.id)
         self._party.announcer(event)
-
-    def _postponed(self, name: str, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
-        before, now = self._pauses.get(name), self._clock.now()
-        pause = FIRST_PAUSE if before is None else min(2 * before.pause, LONGEST_PAUSE)
-        postponed = Postponed(pause, now + pause, error.account)
-        # Remembered beyond the next attempt, so that the pauses grow.
-        self._pauses.set(name, postponed, ends=now + pause + 2 * LONGEST_PAUSE)
-        event = refused(EventName.SESSION_REFRESH_POSTPONED, error, now)
-        self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
-        return postponed
 
 
 async def _happens(waiting: Awaitable[object], seconds: float) -> bool:

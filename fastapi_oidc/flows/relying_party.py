@@ -13,6 +13,7 @@ from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.shared import Shared
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import Provider
+from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.logout_cookie import LogoutCookie
@@ -56,6 +57,7 @@ class RelyingParty(Generic[Identity]):
     logouts: LogoutCookie
     clock: Clock
     application: Application[Identity]
+    codec: SessionCodec[Identity]
     announcer: Announcer
     register: Register[Identity]
     shared: Shared[Identity] | None = None

@@ -211,6 +211,23 @@ async def test_a_session_that_outgrows_its_cookie_keeps_its_old_identity() -> No
     assert "session.identity_kept" in world.event_names()
 
 
+@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
+async def test_an_identity_of_another_type_is_not_taken_at_a_refresh(store: Any) -> None:
+    identities: list[Any] = ["right"]
+
+    def resolve(context: IdentityContext) -> str:
+        identity: str = identities[-1]
+        return identity
+
+    world = make_world(resolve_identity=resolve, session_store=store)
+    browser = await world.signed_in()
+    identities.append(["wrong"])
+    world.time.advance(LONG_AFTER)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["identity"]) == (200, "right")
+    assert answer.json()["generation"] == 1
+
+
 async def test_a_session_that_fits_no_cookie_ends_and_the_user_can_sign_in_again() -> None:
     world = make_world()
     browser = await world.signed_in()
