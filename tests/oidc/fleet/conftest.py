@@ -1,15 +1,44 @@
-"""A fleet for each test."""
+"""A fleet for each test, or two workers for all the tests of a file that harm no process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from tests.oidc.fleet.fleet import Fleet, running_fleet
+from tests.oidc.fleet.fleet import MODES, Fleet, Worker, running_fleet
+
+PROVIDER_TIMEOUT = 2
+"""Seconds; of a provider that is slow, tests wait for it."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """Two workers that share a Redis."""
+
+    fleet: Fleet
+    first: Worker
+    second: Worker
 
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
     with running_fleet() as fleet:
         yield fleet
+
+
+@pytest.fixture(scope="module", params=MODES)
+def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with running_fleet() as fleet:
+        fleet.mode = request.param
+        fleet.settings["provider_timeout"] = PROVIDER_TIMEOUT
+        yield Pair(fleet, *fleet.workers({}, {}))
+
+
+@pytest.fixture
+def pair(pair_of_module: Pair) -> Iterator[Pair]:
+    """Nothing is recorded of other tests, and the provider works."""
+    pair_of_module.fleet.op.record.clear()
+    yield pair_of_module
+    pair_of_module.fleet.provider_heals()

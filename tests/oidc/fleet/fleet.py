@@ -49,20 +49,20 @@ class Worker:
         self._process.stdin.write(json.dumps(configuration))
         self._process.stdin.close()
 
-    async def until_listening(self) -> None:
-        self._address = f"http://127.0.0.1:{await self._line()}"
+    def wait_until_listening(self) -> None:
+        self._address = f"http://127.0.0.1:{self._line()}"
 
     def at(self, path: str) -> str:
         return f"{self._address}{path}"
 
     async def until_held(self) -> None:
         """It has the provider's answer to a refresh, and has not saved what follows from it."""
-        assert await self._line() == "held"
-
-    async def _line(self) -> str:
-        assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE):
-            return (await asyncio.to_thread(self._process.stdout.readline)).strip()
+            assert await asyncio.to_thread(self._line) == "held"
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
 
     def kill(self) -> None:
         self._process.kill()
@@ -94,14 +94,14 @@ class Fleet:
         later.write_text(str(float(self.clock_file.read_text()) + seconds))
         later.replace(self.clock_file)
 
-    async def worker(self, *, holds: bool = False, ahead: int = 0) -> Worker:
-        return (await self.workers({"holds": holds, "ahead": ahead}))[0]
+    def workers(self, *each: dict[str, Any]) -> list[Worker]:
+        """Starts one worker for each of these differences, all at the same time.
 
-    async def workers(self, *each: dict[str, Any]) -> list[Worker]:
-        """Starts one worker for each of these differences, all at the same time."""
+        `holds` holds refreshes, `ahead` is its clock's fault in seconds, the others are settings.
+        """
         started = [self._started(**differences) for differences in each]
         for worker in started:
-            await worker.until_listening()
+            worker.wait_until_listening()
         return started
 
     def _started(self, *, holds: bool = False, ahead: int = 0, **settings: Any) -> Worker:
@@ -130,10 +130,11 @@ class Fleet:
         """Nobody listens at the provider's address."""
         self.provider.close()
 
-    def provider_begins(self) -> None:
-        """It listens at the address that it had before, or at any free one."""
-        port = httpx.URL(self.op.issuer).port or 0
-        self.provider.enter_context(self.op.serve(port=port))
+    def provider_heals(self) -> None:
+        """It works, at the address that it had before."""
+        self.op.faults.clear()
+        self.provider.close()
+        self.provider.enter_context(self.op.serve(port=httpx.URL(self.op.issuer).port or 0))
 
     def token_calls(self, grant_type: str = "refresh_token") -> int:
         """How many tokens the provider gave for such a grant."""

@@ -15,7 +15,7 @@ async def test_another_worker_goes_on_from_the_answer_that_a_killed_one_kept(
     fleet: Fleet, mode: str
 ) -> None:
     fleet.mode = mode
-    killed, other = await fleet.workers({"holds": True}, {})
+    killed, other = fleet.workers({"holds": True}, {})
     async with fleet.signed_in(killed) as browser:
         fleet.pass_seconds(LONG_AFTER)
         lost = asyncio.create_task(browser.get(killed.at("/me")))

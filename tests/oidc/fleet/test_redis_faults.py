@@ -73,7 +73,7 @@ async def test_a_redis_that_is_killed_and_restarted_under_requests_signs_nobody_
     fleet: Fleet, mode: str
 ) -> None:
     fleet.mode = mode
-    first, second = await fleet.workers({}, {})
+    first, second = fleet.workers({}, {})
     async with fleet.signed_in(first) as browser:
         async with under_way(browser, first, second) as streams:
             for wanted, change in ((200, fleet.redis.kill), (503, fleet.redis.start)):
@@ -91,7 +91,7 @@ async def test_a_redis_that_is_killed_and_restarted_under_requests_signs_nobody_
 async def test_a_mute_redis_costs_a_bounded_wait(fleet: Fleet, mode: str) -> None:
     fleet.mode = mode
     fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
-    worker = await fleet.worker()
+    [worker] = fleet.workers({})
     async with fleet.signed_in(worker) as browser:
         fleet.redis.mute()
         began = time.monotonic()
@@ -110,7 +110,7 @@ async def test_a_mute_redis_costs_a_bounded_wait(fleet: Fleet, mode: str) -> Non
 async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet, mode: str) -> None:
     fleet.mode = mode
     fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
-    worker = await fleet.worker()
+    [worker] = fleet.workers({})
     async with fleet.signed_in(worker) as browser:
         fleet.pass_seconds(LONG_AFTER)
         fleet.redis.mute()

@@ -1,0 +1,79 @@
+"""A client that goes away during a callback or a refresh: what was begun is done, once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from starlette.responses import Response
+
+from fastapi_oidc.testing.faults import Answer
+from tests.oidc.fleet.conftest import Pair
+from tests.oidc.fleet.fleet import LONG_AFTER, PATIENCE
+
+
+@dataclass(slots=True)
+class Held:
+    """The provider works, and its answer comes when the test says so; it runs in a thread."""
+
+    reached: threading.Event = field(default_factory=threading.Event)
+    opened: threading.Event = field(default_factory=threading.Event)
+
+    async def happen(self, answer: Answer) -> Response:
+        response = await answer()
+        self.reached.set()
+        await asyncio.to_thread(self.opened.wait, PATIENCE)
+        return response
+
+
+@pytest.fixture
+def held(pair: Pair) -> Held:
+    held = Held()
+    pair.fleet.op.faults.put("token", held)
+    return held
+
+
+async def disconnected(browser: httpx.AsyncClient, url: str, held: Held) -> None:
+    """The browser asks, and goes away while the provider's answer is on its way."""
+    request = asyncio.create_task(browser.get(url))
+    assert await asyncio.to_thread(held.reached.wait, PATIENCE)
+    request.cancel()
+    await asyncio.wait([request])
+    assert request.cancelled()
+    held.opened.set()
+
+
+async def callback_of_login(browser: httpx.AsyncClient, url: str) -> str:
+    """Where the provider sends the browser, which has not gone there."""
+    answer = await browser.get(url)
+    page = await browser.get(answer.headers["location"])
+    assert page.is_redirect
+    return str(page.headers["location"])
+
+
+async def test_a_callback_whose_browser_went_away_is_answered_when_it_comes_again(
+    pair: Pair, held: Held
+) -> None:
+    login = pair.first.at("/auth/login?return_to=/me&login_hint=alice")
+    async with httpx.AsyncClient(timeout=PATIENCE) as browser:
+        callback = await callback_of_login(browser, login)
+        await disconnected(browser, callback, held)
+        page = await browser.get(callback, follow_redirects=True)
+        assert page.json() == {"sub": "alice", "generation": 0}
+        assert (await browser.get(pair.second.at("/me"))).status_code == 200
+    assert pair.fleet.token_calls("authorization_code") == 1
+
+
+async def test_a_refresh_whose_client_went_away_is_there_for_the_next_request(pair: Pair) -> None:
+    async with pair.fleet.signed_in(pair.first) as browser:
+        held = Held()
+        pair.fleet.op.faults.put("token", held)
+        pair.fleet.pass_seconds(LONG_AFTER)
+        await disconnected(browser, pair.first.at("/me"), held)
+        for worker in (pair.second, pair.first):
+            answer = await browser.get(worker.at("/me"))
+            assert answer.json() == {"sub": "alice", "generation": 1}
+    assert pair.fleet.token_calls() == 1
