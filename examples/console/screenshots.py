@@ -18,7 +18,7 @@ from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
 
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
-CHART_MILLISECONDS: Final = 25_000
+CHART_MILLISECONDS: Final = 90_000
 """Long enough for the chart of memory to have a shape."""
 
 
