@@ -1,0 +1,162 @@
+"""What a provider and a browser send: any bytes end in a value or in the documented error."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from starlette.requests import Request
+
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import OIDCError, ProtocolViolation, ProviderError
+from fastapi_oidc.protocol.authorization import (
+    AuthorizationCode,
+    AuthorizationRefused,
+    pushed_request_uri,
+    response_state,
+)
+from fastapi_oidc.protocol.id_token import Expected, accept_id_token
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json_object
+from fastapi_oidc.protocol.logout_token import (
+    ExpectedLogout,
+    accept_logout_token,
+    logout_token_parameter,
+)
+from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.protocol.refusal import refusal
+from fastapi_oidc.protocol.return_path import is_same_origin_path
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.protocol.userinfo import accept_userinfo
+from fastapi_oidc.provider.answer import Answer
+from fastapi_oidc.web.requests import query_parameters
+
+ISSUER: Final = "https://op.test/"
+CLIENT_ID: Final = "client-1"
+AT: Final = Instant(1_800_000_000, drift=30)
+ORIGIN: Final = "https://app.test"
+LONGEST_SHOWN: Final = 200
+
+
+def _key_set() -> JsonWebKeySet:
+    """A key of each type, whose private half nobody has: no signature is right."""
+    keys: list[PublicKey] = [
+        rsa.generate_private_key(65537, 2048).public_key(),
+        ec.generate_private_key(ec.SECP256R1()).public_key(),
+        ed25519.Ed25519PrivateKey.generate().public_key(),
+    ]
+    rows = zip(("RS256", "ES256", "EdDSA"), keys, strict=True)
+    return JsonWebKeySet(
+        tuple(JsonWebKey(None, {name: ALGORITHMS[name].key(key)}) for name, key in rows)
+    )
+
+
+KEYS: Final = _key_set()
+
+
+def _document(body: bytes) -> JSON:
+    """What an answer with this body says; raises ProviderError."""
+    return Answer(f"{ISSUER}token", 200, "application/json", body).document()
+
+
+def _claims(payload: bytes) -> Claims | None:
+    with suppress(MalformedJSON):
+        return parse_json_object(payload)
+    return None
+
+
+def jws(data: bytes) -> None:
+    """A token as it comes, and one whose header, payload and signature are the three lines."""
+    as_it_comes = data.decode("utf-8", "surrogateescape")
+    parts = [base64url.encode(part) for part in data.split(b"\n", 2)]
+    for text in (as_it_comes, ".".join(parts)):
+        with suppress(ProtocolViolation):
+            token = CompactJWS.parse(text)
+            verified_claims(token, KEYS, algorithms=set(ALGORITHMS), client_secret="s" * 64)
+            raise AssertionError("a signature that nobody made is right")
+
+
+def id_token(data: bytes) -> None:
+    """Claims as if their signature were verified."""
+    claims = _claims(data)
+    if claims is None:
+        return
+    expected = Expected(ISSUER, CLIENT_ID, "RS256", "nonce-1", access_token="a", max_age=60)
+    with suppress(ProtocolViolation):
+        assert accept_id_token(claims, expected, AT).iss == ISSUER
+
+
+def logout_token(data: bytes) -> None:
+    """The form that a provider posts, and claims as if their signature were verified."""
+    with suppress(OIDCError):
+        CompactJWS.parse(logout_token_parameter(_query(data)))
+    claims = _claims(data)
+    if claims is not None:
+        with suppress(ProtocolViolation):
+            token = accept_logout_token(None, claims, ExpectedLogout(ISSUER, CLIENT_ID), AT)
+            assert token.sub or token.sid
+
+
+def discovery(data: bytes) -> None:
+    """The discovery document."""
+    with suppress(ProviderError):
+        metadata = ProviderMetadata.parse(_document(data), issuer=ISSUER, mutual_tls=True)
+        assert metadata.issuer == ISSUER
+        assert metadata.token_endpoint.startswith("https://")
+
+
+def key_set(data: bytes) -> None:
+    """The provider's key set."""
+    with suppress(ProviderError):
+        keys = JsonWebKeySet.parse(_document(data))
+        for name in ALGORITHMS:
+            keys.verifiers(name, None)
+
+
+def token_answer(data: bytes) -> None:
+    """What token endpoint, UserInfo and the endpoint for pushed requests answer."""
+    answer = Answer(f"{ISSUER}token", 400, "application/json", data, sent=("secret",))
+    assert str(answer.refused_status()).isprintable()
+    with suppress(ProviderError):
+        document = answer.document()
+        assert refusal(document, 400, url=answer.url).error.isprintable()
+        with suppress(OIDCError):
+            pushed_request_uri(document)
+        with suppress(OIDCError):
+            accept_userinfo(document, sub="alice")
+        assert TokenResponse.parse(document).access_token.isprintable()
+
+
+def return_path(data: bytes) -> None:
+    """Where a login leads back to: a browser never leaves the origin for it."""
+    value = data.decode("utf-8", "surrogateescape")
+    if is_same_origin_path(value):
+        assert urlsplit(urljoin(f"{ORIGIN}/auth/callback", value)).netloc == "app.test"
+        assert value.isascii()
+        assert value.isprintable()
+
+
+def callback_query(data: bytes) -> None:
+    """The provider's response in the query of the callback."""
+    with suppress(OIDCError):
+        parameters = _query(data)
+        state = response_state(parameters)
+        try:
+            code = AuthorizationCode.parse(
+                parameters, state=state, issuer=ISSUER, issuer_promised=False
+            )
+            assert parameters["code"] == [code.value]
+        except AuthorizationRefused as refused:
+            assert str(refused).isprintable()
+            assert len(refused.error_description) <= LONGEST_SHOWN
+
+
+def _query(data: bytes) -> dict[str, list[str]]:
+    scope = {"type": "http", "query_string": data, "headers": []}
+    return {name: list(values) for name, values in query_parameters(Request(scope)).items()}

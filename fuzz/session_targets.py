@@ -1,0 +1,52 @@
+"""What a browser sends as cookies, sealed by us or not."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from starlette.exceptions import HTTPException
+
+from fastapi_oidc import StandardIdentity
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import SessionCookie
+from fastapi_oidc.session.transaction_cookies import TransactionCookies
+from fastapi_oidc.web.cookie_header import cookie_names, own_cookies, require_parsable
+
+NAMES: Final = CookieNames("oidc", secure=True)
+SEALER: Final = KeyRing(["a secret of this target and no other"]).sealer("session")
+COOKIE: Final = SessionCookie(SessionCodec(StandardIdentity), SEALER, NAMES)
+TRANSACTIONS: Final = TransactionCookies(SEALER, NAMES)
+STATE: Final = "state-1"
+NOW: Final = 1_800_000_000
+
+
+def cookie_header(data: bytes) -> None:
+    """One header line for each line; only our cookies are read."""
+    headers = [(b"cookie", line) for line in data.split(b"\n")]
+    with suppress(HTTPException):
+        require_parsable(headers)
+    found = own_cookies(headers, NAMES)
+    assert all(NAMES.is_ours(name) for name in found)
+    assert set(found) <= set(cookie_names(headers))
+
+
+def sealed_session(data: bytes) -> None:
+    """A cookie that somebody made up, and content that another version has sealed."""
+    for value in (data.decode("latin-1"), SEALER.seal(data, name=NAMES.session)):
+        with suppress(SessionError):
+            session = COOKIE.open(value)
+            assert session.sub == COOKIE.open(COOKIE.seal(session)).sub
+
+
+def transaction(data: bytes) -> None:
+    """A pending login: broken ones are not found, and leave when the next login begins."""
+    name = NAMES.transaction(STATE)
+    for value in (data.decode("latin-1"), SEALER.seal(data, name=name)):
+        pending = TRANSACTIONS.find(STATE, {name: value}, now=NOW)
+        if pending is not None:
+            changes = TRANSACTIONS.begun(pending, {name: value})
+            assert changes[-1].value is not None
