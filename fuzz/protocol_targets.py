@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+import httpx
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from starlette.requests import Request
 
@@ -104,11 +105,13 @@ def logout_token(data: bytes) -> None:
 
 
 def discovery(data: bytes) -> None:
-    """The discovery document."""
+    """The discovery document: the client that asks an endpoint reads its URL as the check did."""
     with suppress(ProviderError):
         metadata = ProviderMetadata.parse(_document(data), issuer=ISSUER, mutual_tls=True)
         assert metadata.issuer == ISSUER
-        assert metadata.token_endpoint.startswith("https://")
+        checked, asked = urlsplit(metadata.token_endpoint), httpx.URL(metadata.token_endpoint)
+        assert checked.scheme == asked.scheme == "https"
+        assert checked.hostname == asked.host
 
 
 def key_set(data: bytes) -> None:

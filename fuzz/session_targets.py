@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from typing import Final
 
@@ -35,8 +36,11 @@ def cookie_header(data: bytes) -> None:
 
 
 def sealed_session(data: bytes) -> None:
-    """A cookie that somebody made up, and content that another version has sealed."""
-    for value in (data.decode("latin-1"), SEALER.seal(data, name=NAMES.session)):
+    """A cookie that somebody made up, and content in each form that another version has sealed."""
+    deflated = zlib.compress(data, wbits=-zlib.MAX_WBITS)
+    contents = (data, b"d" + deflated, b"j" + deflated)
+    sealed = (SEALER.seal(content, name=NAMES.session) for content in contents)
+    for value in (data.decode("latin-1"), *sealed):
         with suppress(SessionError):
             session = COOKIE.open(value)
             assert session.sub == COOKIE.open(COOKIE.seal(session)).sub
