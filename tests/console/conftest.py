@@ -9,12 +9,19 @@ import httpx
 import pytest
 
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, running_console
+from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, running_console
 
 
 @pytest.fixture(scope="module")
 def one_console() -> Iterator[RunningConsole]:
     with running_console() as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningConsole]:
+    """A console that starts simulated monitors itself."""
+    with hosting_console() as console:
         yield console
 
 
@@ -52,9 +59,9 @@ def sign_in(
 
 @pytest.fixture
 def alice(sign_in: Callable[[str], Browser]) -> Browser:
-    return sign_in("AA Alice Admin")
+    return sign_in(ALICE)
 
 
 @pytest.fixture
 def bob(sign_in: Callable[[str], Browser]) -> Browser:
-    return sign_in("BV Bob Viewer")
+    return sign_in(BOB)

@@ -16,6 +16,9 @@ from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
 from examples.console.simulated import enliven
 from generated_vmm.testing import SimulatedMonitor
+from tests.console.browser import Browser
+
+ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +79,11 @@ def _own_monitor(folder: Path) -> SimulatedMonitor:
     monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo")
     enliven(monitor)
     return monitor
+
+
+def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
+    """A new browser of a person of the demo."""
+    browser = Browser(console.url)
+    browser.home()
+    browser.click(name)
+    return browser

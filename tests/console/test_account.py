@@ -7,14 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole
-
-
-def signed_in(console: RunningConsole, name: str = "AA Alice Admin") -> Browser:
-    browser = Browser(console.url)
-    browser.home()
-    browser.click(name)
-    return browser
+from tests.console.running import BOB, RunningConsole, signed_in
 
 
 @pytest.fixture
@@ -41,7 +34,7 @@ def is_signed_in(browser: Browser) -> bool:
 def test_the_menu_lists_this_persons_sessions_alone(
     desk: Browser, phone: Browser, console: RunningConsole
 ) -> None:
-    with signed_in(console, "BV Bob Viewer"):
+    with signed_in(console, BOB):
         desk.home()
     assert desk.text.count("Since ") == 2
     assert desk.text.count("this one") == 1
@@ -60,7 +53,7 @@ def test_one_session_is_ended_and_one_lands_where_one_was(desk: Browser, phone: 
 def test_the_session_of_somebody_else_is_not_ended(
     desk: Browser, phone: Browser, console: RunningConsole
 ) -> None:
-    with signed_in(console, "BV Bob Viewer") as bob, signed_in(console, "BV Bob Viewer"):
+    with signed_in(console, BOB) as bob, signed_in(console, BOB):
         bob.home()
         sessions = bob.text.count("Since ")
         of_bob = next(form for form in bob.page.forms if form.action == "/account/end-session")
@@ -74,7 +67,7 @@ def test_the_session_of_somebody_else_is_not_ended(
 def test_signing_out_everywhere_ends_every_session_of_this_person_alone(
     desk: Browser, phone: Browser, console: RunningConsole
 ) -> None:
-    with signed_in(console, "BV Bob Viewer") as bob:
+    with signed_in(console, BOB) as bob:
         desk.click("Sign out everywhere")
         assert "You have signed out of the console." in desk.text
         assert not is_signed_in(desk)

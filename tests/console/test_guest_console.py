@@ -9,21 +9,11 @@ import pytest
 
 from examples.console.console_text import ConsoleText
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, hosting_console
-
-ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
+from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[RunningConsole]:
-    with hosting_console() as console:
-        yield console
-
-
-def signed_in(console: RunningConsole, name: str) -> Browser:
-    browser = Browser(console.url)
-    browser.home()
-    browser.click(name)
+def at_the_console(host: RunningConsole, name: str) -> Browser:
+    browser = signed_in(host, name)
     browser.open_until("demo Running", "/")
     browser.open("/machines/demo/console")
     return browser
@@ -31,13 +21,13 @@ def signed_in(console: RunningConsole, name: str) -> Browser:
 
 @pytest.fixture
 def alice(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, ALICE) as browser:
+    with at_the_console(host, ALICE) as browser:
         yield browser
 
 
 @pytest.fixture
 def bob(host: RunningConsole) -> Iterator[Browser]:
-    with signed_in(host, BOB) as browser:
+    with at_the_console(host, BOB) as browser:
         yield browser
 
 

@@ -13,22 +13,7 @@ import pytest
 from examples.console.registry import Registry
 from examples.console.settings import SettingsError
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, hosting_console
-
-ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[RunningConsole]:
-    with hosting_console() as console:
-        yield console
-
-
-def signed_in(console: RunningConsole, name: str) -> Browser:
-    browser = Browser(console.url)
-    browser.home()
-    browser.click(name)
-    return browser
+from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, signed_in
 
 
 @pytest.fixture
