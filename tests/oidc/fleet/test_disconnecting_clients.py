@@ -43,7 +43,13 @@ async def disconnected(browser: httpx.AsyncClient, url: str, held: Held) -> None
     request.cancel()
     await asyncio.wait([request])
     assert request.cancelled()
+
+
+async def answered(browser: httpx.AsyncClient, url: str, held: Held) -> httpx.Response:
+    """What the browser gets that asks again, before or just after the provider's answer came."""
+    request = asyncio.create_task(browser.get(url, follow_redirects=True))
     held.opened.set()
+    return await request
 
 
 async def callback_of_login(browser: httpx.AsyncClient, url: str) -> str:
@@ -61,7 +67,7 @@ async def test_a_callback_whose_browser_went_away_is_answered_when_it_comes_agai
     async with httpx.AsyncClient(timeout=PATIENCE) as browser:
         callback = await callback_of_login(browser, login)
         await disconnected(browser, callback, held)
-        page = await browser.get(callback, follow_redirects=True)
+        page = await answered(browser, callback, held)
         assert page.json() == {"sub": "alice", "generation": 0}
         assert (await browser.get(pair.second.at("/me"))).status_code == 200
     assert pair.fleet.token_calls("authorization_code") == 1
@@ -74,6 +80,6 @@ async def test_a_refresh_whose_client_went_away_is_there_for_the_next_request(pa
         pair.fleet.pass_seconds(LONG_AFTER)
         await disconnected(browser, pair.first.at("/me"), held)
         for worker in (pair.second, pair.first):
-            answer = await browser.get(worker.at("/me"))
+            answer = await answered(browser, worker.at("/me"), held)
             assert answer.json() == {"sub": "alice", "generation": 1}
     assert pair.fleet.token_calls() == 1
