@@ -48,6 +48,7 @@ class _Count:
         if isinstance(event, AliasEvent):
             self._add(self._size_of(event.anchor))
         elif isinstance(event, ScalarEvent):
+            self._require_new(event.anchor)
             self._add(1)
             self.anchored[event.anchor] = 1
         elif isinstance(event, CollectionStartEvent):
@@ -56,11 +57,17 @@ class _Count:
             self.anchored[self.names.pop()] = self.values - self.open.pop()
 
     def _begin(self, event: NodeEvent) -> None:
+        self._require_new(event.anchor)
         self.open.append(self.values)
         self.names.append(event.anchor)
         self._add(1)
         if len(self.open) > DEEPEST:
             raise TooMuch(f"nested deeper than {DEEPEST} levels")
+
+    def _require_new(self, anchor: str | None) -> None:
+        """YAML allows it (1.2.2, 3.2.2.2); what an alias means would depend on where it stands."""
+        if anchor is not None and (anchor in self.anchored or anchor in self.names):
+            raise TooMuch(f"the anchor &{anchor} is there twice")
 
     def _size_of(self, anchor: str) -> int:
         if anchor in self.names:
