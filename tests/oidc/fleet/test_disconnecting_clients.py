@@ -60,13 +60,16 @@ async def callback_of_login(browser: httpx.AsyncClient, url: str) -> str:
     return str(page.headers["location"])
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
 async def test_a_callback_whose_browser_went_away_is_answered_when_it_comes_again(
-    pair: Pair, held: Held
+    pair: Pair, held: Held, elsewhere: bool
 ) -> None:
     login = pair.first.at("/auth/login?return_to=/me&login_hint=alice")
     async with httpx.AsyncClient(timeout=PATIENCE) as browser:
         callback = await callback_of_login(browser, login)
         await disconnected(browser, callback, held)
+        if elsewhere:
+            callback = callback.replace(pair.first.at("/"), pair.second.at("/"))
         page = await answered(browser, callback, held)
         assert page.json() == {"sub": "alice", "generation": 0}
         assert (await browser.get(pair.second.at("/me"))).status_code == 200

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from fastapi_oidc.testing import sign_in
 from tests.oidc.fleet.fleet import LONG_AFTER, MODES, ONE_PAUSE, PATIENCE, Fleet, Worker
 
 STREAMS = 2
@@ -119,3 +120,20 @@ async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet, 
         fleet.pass_seconds(ONE_PAUSE)
         assert (await browser.get(worker.at("/me"))).json()["generation"] == 1
     assert fleet.token_calls() == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_while_redis_is_gone_a_browser_signs_out_and_nobody_signs_in(
+    fleet: Fleet, mode: str
+) -> None:
+    fleet.mode = mode
+    [worker] = fleet.workers({})
+    async with fleet.signed_in(worker) as alice, httpx.AsyncClient(timeout=PATIENCE) as bob:
+        fleet.redis.kill()
+        await alice.post(worker.at("/auth/logout"), data={"local": "1"})
+        login = worker.at("/auth/login?return_to=/me")
+        assert (await sign_in(bob, login, user="bob")).status_code == 503
+        fleet.redis.start()
+        for browser in (alice, bob):
+            assert (await browser.get(worker.at("/me"))).status_code == 401
+        assert (await sign_in(bob, login, user="bob")).json()["sub"] == "bob"
