@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.flows.confirm import confirmed
@@ -22,9 +22,6 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, LoginTransaction
-
-CLOCKS_APART: Final = (1, 300)
-"""Seconds by which the clocks of two processes may differ: hardly, and at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +155,25 @@ async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Id
 
 
 async def _after_revocations(party: RelyingParty[Identity], kept: Kept[Identity]) -> Kept[Identity]:
-    """A new session that no revocation covers which was there before it.
+    """A new session that no revocation of the second before it covers.
 
-    The application's revocations are compared with `created_at`. One of this very second, or by a
-    process whose clock is ahead, came before this login all the same.
+    The application's revocations are compared with `created_at`, in seconds. So a login in the
+    very second of one waits for the next: a session that was dated ahead would outlive the next
+    revocation.
     """
-    session = kept.session
-    for ahead in CLOCKS_APART:
-        found = await party.keeper.reread(kept)
-        if found is None or found.ended != "revoked":
-            return kept
-        later = session.model_copy(update={"created_at": session.created_at + ahead})
-        kept = Kept(later, kept.reference)
-        await party.keeper.replace(kept)
+    found = await party.keeper.reread(kept)
+    if found is None or found.ended != "revoked":
+        return kept
+    await next_second()
+    later = kept.session.model_copy(update={"created_at": party.clock.now()})
+    kept = Kept(later, kept.reference)
+    await party.keeper.replace(kept)
     return kept
+
+
+async def next_second() -> None:
+    """Comes back when the clock shows another second."""
+    await asyncio.sleep(1.0)
 
 
 async def _end_previous(

@@ -99,8 +99,6 @@ class Browser:
             follow_redirects=True,
             headers={"Accept": "text/html,*/*;q=0.8"},
             timeout=20,
-            # A login in the very second of a "sign out everywhere" is over too, and is repeated.
-            max_redirects=1000,
         )
         self.status = 0
         self.url = ""
