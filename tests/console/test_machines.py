@@ -39,10 +39,17 @@ def test_each_has_its_state(browser: Browser) -> None:
     assert "silent No answer" in browser.text
 
 
-def test_one_that_never_answers_does_not_hold_the_list_up(browser: Browser) -> None:
+@pytest.fixture
+def long_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("examples.console.monitors.LOOK_SECONDS", 60.0)
+
+
+def test_one_that_never_answers_does_not_hold_the_list_up(
+    long_looks: None, browser: Browser
+) -> None:
     began = time.monotonic()
     browser.home()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20
     assert browser.status == 200
 
 

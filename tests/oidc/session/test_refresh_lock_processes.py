@@ -48,4 +48,4 @@ async def test_when_the_holder_dies_another_takes_over(
     lock = RedisRefreshLock(redis, prefix=prefix, wait=10)
     result = await lock.run_exclusive("hold", lambda: asyncio.sleep(0, b"taken over"))
     assert result == b"taken over"
-    assert 0.5 < time.monotonic() - began < 5
+    assert 0.2 < time.monotonic() - began < 8

@@ -57,15 +57,19 @@ def test_no_monitor_is_a_timeout(run: Run, socket_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"not ready within 0.1 s, at last: .*No such file"):
         run(lambda vm: vm.wait_until_ready(0.1))
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 def test_a_monitor_that_never_answers_is_a_timeout(run: Run, serve: Serve) -> None:
-    serve(lambda wire: time.sleep(0.3))
+    def play(wire: Wire) -> None:
+        while wire.receive():
+            pass
+
+    serve(play)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
         run(lambda vm: vm.wait_until_ready(0.1), timeout=None)
-    assert time.monotonic() - started < 0.3
+    assert time.monotonic() - started < 5
 
 
 def test_a_refusal_is_not_waited_out(run: Run, serve: Serve) -> None:

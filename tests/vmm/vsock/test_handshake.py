@@ -79,7 +79,7 @@ def test_a_guest_that_never_listens_is_a_timeout(connect: Connect, serve: Serve)
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"port 52 on .* within 0.2 s, at last: no"):
         connect(52, 0.2)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 def test_a_device_that_is_not_there_is_a_timeout(connect: Connect) -> None:
@@ -92,12 +92,12 @@ def test_silence_ends_with_the_time(connect: Connect, serve: Serve) -> None:
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
         connect(52, 0.2)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 def test_a_dripping_answer_ends_with_the_time(connect: Connect, serve: Serve) -> None:
     def play(wire: Wire) -> None:
-        for byte in b"OK 10737418240000000000000000":
+        for byte in b"OK " + b"1" * 200:
             time.sleep(0.05)
             wire.send(bytes([byte]))
 
@@ -105,7 +105,7 @@ def test_a_dripping_answer_ends_with_the_time(connect: Connect, serve: Serve) ->
     started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
         connect(52, 0.2)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
