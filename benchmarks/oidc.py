@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.machine import show_machine
 from benchmarks.oidc_id_tokens import a_signed_id_token, token_cases
 from benchmarks.oidc_logins import login_targets
+from benchmarks.oidc_peers import peer_cases
 from benchmarks.oidc_sessions import (
     BARE,
     OURS,
@@ -57,7 +58,7 @@ def oidc_targets() -> Iterator[Target]:
 def request_targets() -> Iterator[Target]:
     session = a_session_of_2_kb()
     payload = SessionCodec(StandardIdentity).encode(session)
-    cases = session_cases(session, payload)
+    cases = session_cases(session, payload) | peer_cases(payload)
     print(f"\nA request with a session of {len(payload)} bytes of JSON, in-process ASGI, µs:")
     tight = costs(cases, rounds=ROUNDS, calls=REQUESTS)
     show_requests("in a tight loop", tight)
