@@ -14,6 +14,7 @@ import uvicorn
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.settings import ConsoleSettings, SettingsError
+from examples.console.stores import Stores
 from fastapi_oidc import ConfigurationError
 
 
@@ -34,7 +35,7 @@ def serve(settings: ConsoleSettings) -> None:
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
     with listener, parts(settings) as console:
-        app = create_app(console.oidc, console.monitors)
+        app = create_app(console.oidc, console.monitors, Stores.at(settings.redis))
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         print(_welcome(settings, console), flush=True)
         uvicorn.Server(config).run([listener])

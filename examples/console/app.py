@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,16 +16,27 @@ from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
 from examples.console.refusals import message_page, tell_refusals
+from examples.console.stores import IN_THIS_PROCESS, Stores
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
 
 
-def create_app(settings: OIDCSettings, monitors: Monitors) -> FastAPI:
-    """The console for `monitors`, which it opens and closes. Raises ConfigurationError."""
+def create_app(
+    settings: OIDCSettings,
+    monitors: Monitors,
+    stores: Stores = IN_THIS_PROCESS,
+    *,
+    open_to_all: Sequence[str] = (),
+) -> FastAPI:
+    """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
+
+    For the paths below `open_to_all` no session is read.
+    """
     oidc: OIDC[User] = OIDC(
         settings,
         resolve_identity=resolve_identity,
-        session_store="memory",
-        back_channel_logout_store="memory",
+        session_store=stores.sessions,
+        back_channel_logout_store=stores.endings,
+        refresh_lock=stores.refresh_lock,
     )
 
     @asynccontextmanager
@@ -39,7 +50,8 @@ def create_app(settings: OIDCSettings, monitors: Monitors) -> FastAPI:
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
-    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=("/static", account.SIGNED_OUT_PATH))
+    without_session = ("/static", account.SIGNED_OUT_PATH, *open_to_all)
+    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
     app.include_router(oidc.router, prefix="/auth")

@@ -20,7 +20,7 @@ class ConsoleSettings:
     `firecracker` or, when that is None, simulated ones. Those it starts are kept in `folder` and
     outlive the console; None means that they end with it. `kernel` and `rootfs` are suggested for
     new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
-    on `provider_port`.
+    on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
     """
 
     port: int
@@ -31,6 +31,7 @@ class ConsoleSettings:
     kernel: str = ""
     rootfs: str = ""
     folder: Path | None = None
+    redis: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -45,6 +46,7 @@ class ConsoleSettings:
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
             folder=Path(folder).absolute() if folder else None,
+            redis=environment.get("CONSOLE_REDIS") or None,
         )
 
 

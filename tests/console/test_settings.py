@@ -12,6 +12,7 @@ def test_nothing_is_needed() -> None:
     assert (settings.port, settings.provider_port) == (8000, 9400)
     assert settings.sockets == {}
     assert settings.issuer is None
+    assert settings.redis is None
 
 
 def test_one_socket_is_called_after_its_file() -> None:
