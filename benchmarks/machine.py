@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from datetime import UTC, datetime
@@ -10,10 +11,24 @@ from pathlib import Path
 
 def show_machine() -> None:
     """Prints the day, the machine, its load and the Python."""
+    print(machine())
+
+
+def machine() -> str:
+    """The day, the machine, its load and the Python."""
     day = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     load = f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    print(f"{day}, {_processor()}, {os.cpu_count()} cores, {load}, {python}")
+    return f"{day}, {_processor()}, {os.cpu_count()} cores, {load}, {python}"
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used of the processors; NaN where the system does not say."""
+    described = Path(f"/proc/{pid}/stat")
+    if not described.exists():
+        return math.nan
+    user, system = described.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _processor() -> str:

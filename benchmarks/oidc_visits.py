@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
@@ -15,21 +15,25 @@ from benchmarks.oidc_peers import Visited
 from benchmarks.oidc_sessions import a_scope, a_session_of_2_kb, an_app, an_instance, our_endpoint
 from benchmarks.rounds import Batch
 from fastapi_oidc import OIDCMiddleware, OIDCSession, SessionCodec, StandardIdentity
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.reference import SessionReference
 
 Session = OIDCSession[StandardIdentity]
 
 CODEC = SessionCodec(StandardIdentity)
 
 
-async def ours(sessions: Iterable[Session], **options: Any) -> Visited:
+Sessions = Sequence[Kept[StandardIdentity]]
+
+
+async def ours(sessions: Sessions, **options: Any) -> Visited:
     """Ours with these options of `OIDC`, and a browser for each session."""
     oidc, app = an_instance(**options), an_app(our_endpoint)
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     keeper, cookies = oidc.site.party.keeper, []
-    for session in sessions:
-        kept = keeper.placed(session)
+    for kept in sessions:
         await keeper.save(kept)
-        changes = keeper.cookies(kept, session.created_at)
+        changes = keeper.cookies(kept, kept.session.created_at)
         cookies.append("; ".join(f"{change.name}={change.value}" for change in changes))
     return Visited(app, tuple(cookies))
 
@@ -63,11 +67,15 @@ def a_session_of(size: int) -> Session:
     return session.model_copy(update={"claims": session.claims | {"groups": groups}})
 
 
-def many(count: int, like: Session) -> Iterable[Session]:
-    """As many sessions of as many users."""
-    for number in range(count):
-        name = secrets.token_urlsafe(12)
-        yield like.model_copy(update={"id": f"{name}-{number}", "sub": f"user-{number}"})
+def many(count: int, like: Session) -> list[Kept[StandardIdentity]]:
+    """As many sessions of as many users, each with the place that it would have in a store."""
+    return [
+        Kept(
+            like.model_copy(update={"id": secrets.token_urlsafe(16), "sub": f"user-{number}"}),
+            SessionReference.new(),
+        )
+        for number in range(count)
+    ]
 
 
 def _smallest() -> Session:

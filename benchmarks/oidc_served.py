@@ -1,0 +1,171 @@
+"""Two uvicorn workers and fifty browsers: `python -m benchmarks.oidc_served`.
+
+Requests in a second, and the milliseconds within which half and 99 of 100 of them are answered; of
+a bare endpoint, of ours with each way to keep sessions, and of the peers. The browsers are one
+process of this machine, which shares its cores with the workers (and with Redis).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import socket
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Final
+
+from benchmarks.load_client import Load, get, load
+from benchmarks.machine import processor_seconds, show_machine
+from benchmarks.oidc_redis import PROGRAM, a_redis
+from benchmarks.oidc_served_worker import (
+    AUTH0,
+    BARE,
+    COOKIE,
+    MEMORY,
+    ON_REDIS,
+    PEER,
+    REDIS,
+    REVOCATION,
+    USERS,
+    Plan,
+    work,
+)
+from benchmarks.oidc_sessions import a_session_of_2_kb
+from benchmarks.oidc_visits import many
+from benchmarks.targets import Target, report
+
+WORKERS: Final = 2
+CONNECTIONS: Final = 50
+ROUNDS: Final = 11
+SECONDS: Final = 0.6
+
+Figures = Mapping[str, Sequence[Load]]
+Cookies = Mapping[str, tuple[str, ...]]
+
+
+def main() -> int:
+    """Measures and prints it; the exit status."""
+    show_machine()
+    return report(list(served_targets()))
+
+
+def served_targets() -> Iterator[Target]:
+    """Measures the load, shows the figures and says what was aimed at."""
+    figures = served(rounds=ROUNDS, seconds=SECONDS)
+    print(f"\n{CONNECTIONS} connections on {WORKERS} uvicorn workers, medians of {ROUNDS} rounds:")
+    print(f"  {'':<44}{'a second':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}")
+    for name, loads in figures.items():
+        rate, p50, p99, cpu = median(loads)
+        print(f"  {name:<44}{rate:10.0f}{p50:9.1f}{p99:9.1f}{cpu:9.0f}")
+    yield from compared(figures)
+
+
+def compared(figures: Figures) -> Iterator[Target]:
+    """What was aimed at, each time as a ratio within the rounds."""
+    pairs = [
+        (COOKIE, PEER, 1.0),
+        (MEMORY, COOKIE, 1.0),
+        (REDIS, USERS, 1.0),
+        (REVOCATION, REDIS, 1.1),
+    ]
+    for ours, theirs, at_most in pairs:
+        if ours in figures and theirs in figures:
+            both = list(zip(figures[ours], figures[theirs], strict=True))
+            slower = statistics.median(peer.rate / own.rate for own, peer in both)
+            yield Target(f"served: time of a request, {ours} / {theirs}", slower, at_most)
+            dearer = statistics.median(own.cpu / peer.cpu for own, peer in both)
+            yield Target(f"served: CPU of a request, {ours} / {theirs}", dearer, at_most)
+            later = statistics.median(own.p99 / peer.p99 for own, peer in both)
+            yield Target(f"served: p99, {ours} / {theirs}", later, 1.5 * at_most)
+
+
+def median(loads: Sequence[Load]) -> Load:
+    """Of each figure its median over the rounds."""
+    return Load(*(statistics.median(figures) for figures in zip(*loads, strict=True)))
+
+
+def served(*, rounds: int, seconds: float) -> dict[str, list[Load]]:
+    """The load that each application bears, in turns of so many seconds."""
+    with ExitStack() as stack:
+        redis = "" if PROGRAM is None else stack.enter_context(a_redis())
+        names = [BARE, PEER, AUTH0, COOKIE, MEMORY, *(ON_REDIS if redis else ())]
+        listeners = {name: stack.enter_context(a_listener()) for name in names}
+        plan = Plan(redis, many(CONNECTIONS, a_session_of_2_kb()), listeners)
+        cookies, processors = stack.enter_context(workers(plan))
+        requests = {
+            name: [get("/me", each) for each in (cookies[name] * CONNECTIONS)[:CONNECTIONS]]
+            for name in names
+        }
+        ports = {name: listener.getsockname()[1] for name, listener in listeners.items()}
+        turn = Turns(ports, requests, processors)
+        return asyncio.run(turn.taken(rounds, seconds))
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The port and the requests of each application, and what its servers have used so far."""
+
+    ports: Mapping[str, int]
+    requests: Mapping[str, Sequence[bytes]]
+    processors: Callable[[], float]
+
+    async def taken(self, rounds: int, seconds: float) -> dict[str, list[Load]]:
+        """In every round each has a turn, and another one begins; the first round is not kept."""
+        loads: dict[str, list[Load]] = {name: [] for name in self.ports}
+        names = list(self.ports)
+        for number in range(rounds + 1):
+            print(f"  served: round {number} of {rounds}", file=sys.stderr)
+            start = number % len(names)
+            for name in (*names[start:], *names[:start]):
+                borne = await self._turn(name, seconds if number else seconds / 4)
+                loads[name] += [borne] if number else []
+        return loads
+
+    async def _turn(self, name: str, seconds: float) -> Load:
+        used = self.processors()
+        borne = await load(self.ports[name], self.requests[name], seconds)
+        used = self.processors() - used
+        return borne._replace(cpu=used / (borne.rate * seconds) * 1e6)
+
+
+@contextmanager
+def a_listener() -> Iterator[socket.socket]:
+    """A port of this machine that both workers accept connections of.
+
+    Of the protocol TCP by name, or asyncio leaves TCP_NODELAY out and every answer takes 40 ms.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1024)
+        yield listener
+
+
+@contextmanager
+def workers(plan: Plan) -> Iterator[tuple[Cookies, Callable[[], float]]]:
+    """Serves for as long as the block runs.
+
+    The cookies of the browsers that are signed in, and the processor time that was used so far.
+    """
+    context = multiprocessing.get_context("spawn")
+    pipes: list[tuple[Connection, Connection]] = [multiprocessing.Pipe() for _ in range(WORKERS)]
+    processes = [context.Process(target=work, args=(there, plan)) for _, there in pipes]
+    try:
+        for process in processes:
+            process.start()
+        cookies: list[Cookies] = [here.recv() for here, _ in pipes]
+        yield cookies[0], lambda: sum(processor_seconds(process.pid or 0) for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        for here, there in pipes:
+            here.close()
+            there.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
