@@ -16,6 +16,7 @@ from fastapi_oidc.flows.application import (
     IdentityContext,
     ResolveIdentity,
 )
+from fastapi_oidc.flows.ending_writer import EndingWriter
 from fastapi_oidc.flows.events import Announcer, EventListener
 from fastapi_oidc.flows.redemptions import Redemptions
 from fastapi_oidc.flows.refresher import Refresher
@@ -91,6 +92,7 @@ def assembled(
     revocations = _revocations(parts)
     keeper = _keeper(parts, codec, keys, names, revocations)
     _require_use_kept(settings, keeper)
+    announcer = _announcer(parts)
     party = RelyingParty(
         policy=settings.policy(),
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
@@ -101,8 +103,9 @@ def assembled(
         clock=parts.clock,
         application=_application(parts),
         codec=codec,
-        announcer=_announcer(parts),
+        announcer=announcer,
         register=Register(parts.clock),
+        endings=EndingWriter(keeper, parts.clock, announcer),
         shared=_shared(parts, codec, keys),
     )
     patience = 2 * settings.provider_timeout + party.policy.callback_timeout

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.flows.confirm import confirmed
-from fastapi_oidc.flows.endings import end_here
+from fastapi_oidc.flows.endings import end_here, end_previous
 from fastapi_oidc.flows.events import Event, EventName, refused
 from fastapi_oidc.flows.evidence import Answer, evidence_of
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
@@ -187,11 +187,7 @@ async def _end_previous(
     previous = transaction.previous
     if previous is None or (ended is not None and ended.session.id == previous.id):
         return
-    party.register.end(previous.id, "signed_out", ends=previous.expires_at)
-    try:
-        await party.keeper.end_previous(previous, "signed_out")
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+    await end_previous(party, previous, "signed_out")
 
 
 async def _confirm(

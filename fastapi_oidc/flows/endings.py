@@ -10,19 +10,18 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import end_of
 from fastapi_oidc.session.endings import RevocationRecord, expiry_of_record
 from fastapi_oidc.session.keeper import Kept
-from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 
 
 async def end_here(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> Kept[Identity] | None:
-    """The session that the browser had, in its newest state, which is over; None while its store
-    is down, or without one."""
+    """The session that the browser had, in its newest state, which is over; None without one, and
+    while the store is down that has it."""
     try:
         found = await party.keeper.read(cookies)
     except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
-        return None
+        return _end_as_told(party, cookies, error)
     if found is None:
         return None
     newest = party.register.newest(found.kept)
@@ -31,16 +30,31 @@ async def end_here(
 
 
 async def end(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
-    """The session is over here at once, and wherever its store or the endings are read.
+    """The session is over here at once, and wherever its store or the endings are read: as soon as
+    they can be written."""
+    await end_previous(party, party.keeper.previous(kept), reason)
 
-    A store that is down is announced: its row ends by itself.
-    """
-    session = kept.session
-    party.register.end(session.id, reason, ends=session.expires_at)
-    try:
-        await party.keeper.end(kept, reason)
-    except SessionError as error:
+
+async def end_previous(
+    party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
+) -> None:
+    """As `end`, of a session of which no more is known."""
+    party.register.end(previous.id, reason, ends=previous.expires_at)
+    await party.endings.end(previous, reason)
+
+
+def _end_as_told(
+    party: RelyingParty[Identity], cookies: Mapping[str, str], error: SessionError
+) -> Kept[Identity] | None:
+    """The session that the cookies have in themselves, which is over; the store is down."""
+    told = party.keeper.told(cookies, party.policy.issuer, party.policy.client_id)
+    if told is None:
         party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+        return None
+    newest = None if told.kept is None else party.register.newest(told.kept)
+    party.register.end(told.previous.id, "signed_out", ends=told.previous.expires_at)
+    party.endings.postpone(told.previous, "signed_out", error)
+    return newest
 
 
 async def revoke(

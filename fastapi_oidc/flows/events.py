@@ -22,6 +22,7 @@ class EventName(StrEnum):
     SESSION_IDENTITY_KEPT = "session.identity_kept"
     SESSION_ENDED = "session.ended"
     SESSION_NOT_REMOVED = "session.not_removed"
+    SESSION_REMOVED = "session.removed"
     SESSION_COOKIE_WITHHELD = "session.cookie_withheld"
     LOGOUT_STARTED = "logout.started"
     LOGOUT_RETURNED = "logout.returned"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.flows.events import EventName
 from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import living
@@ -82,9 +82,9 @@ async def _previous(
     """The session that the login replaces: a form post brings its answer without the cookie."""
     try:
         found = await party.keeper.read(cookies)
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
-        return None
+    except SessionError:
+        told = party.keeper.told(cookies, party.policy.issuer, party.policy.client_id)
+        return None if told is None else told.previous
     return None if found is None else party.keeper.previous(found.kept)
 
 

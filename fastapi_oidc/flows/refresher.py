@@ -189,7 +189,7 @@ class Refresher(Generic[Identity]):
             return False
         reason = ended(made.session)
         if reason is not None:  # a store without `replace` may have set the row again
-            await self._party.keeper.end(made, reason)
+            await self._party.endings.end(self._party.keeper.previous(made), reason)
         return reason is None
 
     async def _still_kept(self, kept: Kept[Identity]) -> Kept[Identity]:

@@ -8,6 +8,7 @@ from typing import Generic, Literal
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.flows.application import Application
+from fastapi_oidc.flows.ending_writer import EndingWriter
 from fastapi_oidc.flows.events import Announcer, Event, EventName
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.shared import Shared
@@ -60,6 +61,7 @@ class RelyingParty(Generic[Identity]):
     codec: SessionCodec[Identity]
     announcer: Announcer
     register: Register[Identity]
+    endings: EndingWriter[Identity]
     shared: Shared[Identity] | None = None
 
     def announce(

@@ -8,13 +8,12 @@ from enum import Enum
 from typing import Final
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.flows.events import Event, EventName, refused
+from fastapi_oidc.flows.events import Event, EventName
 from fastapi_oidc.flows.outcomes import Resumed
 from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
 from fastapi_oidc.flows.standing import Goes, Over
-from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
@@ -88,6 +87,8 @@ async def resume(
     store cannot be asked: that is an outage and never a logout.
     """
     found = await party.keeper.read(cookies)
+    if party.endings:
+        party.endings.wake()
     if found is None or not is_ours(party, found.kept.session):
         return Resumed(None)
     if (reason := found.ended or party.register.ended(found.kept.session)) is not None:
@@ -218,18 +219,6 @@ async def _ended(
     party.announcer(replace(event, sub=session.sub, session_id=session.id))
     # Of a session that the application ended no other process knows.
     if reason == "revoked" and code is not Code.SESSION_REVOKED:
-        await _record(party, session, reason)
+        await party.endings.record(party.keeper.previous(kept), reason)
     # Who signed out has no cookie left of it, but maybe already that of the next session.
     return Resumed(None, None if reason == "signed_out" else Over(kept, reason), ended=reason)
-
-
-async def _record(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], reason: EndReason
-) -> None:
-    """The session is over wherever its end is asked for."""
-    if not party.keeper.keeps_endings:
-        return
-    try:
-        await party.keeper.revoke(ending_of(session, reason, party.clock.now()))
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

@@ -99,7 +99,7 @@ async def _cleared(
     if found.kept.session.generation > kept.session.generation:
         return party.keeper.cookies(found.kept, party.clock.now())
     if kept.reference is not None:
-        await _forget(party, kept, reason)
+        await party.endings.end(party.keeper.previous(kept), reason)
         if party.register.ended(kept.session) == "signed_out":
             return ()
     return party.keeper.clearing()
@@ -125,11 +125,3 @@ async def newest_anywhere(party: RelyingParty[Identity], kept: Kept[Identity]) -
         if session is not None and session.generation > kept.session.generation:
             kept = Kept(session)
     return party.register.newest(kept)
-
-
-async def _forget(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
-    """Keep the session no longer; a row that cannot be removed now will expire."""
-    try:
-        await party.keeper.end(kept, reason)
-    except SessionError as error:
-        party.announcer(refused(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))

@@ -10,7 +10,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.ending_records import EndingRecords
 from fastapi_oidc.session.endings import RevocationRecord, ending_of
-from fastapi_oidc.session.keeper import Found, Kept
+from fastapi_oidc.session.keeper import Found, Kept, Told
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.session_cookie import SessionCookie, session_cookie_change
 from fastapi_oidc.session.stores import RevocationStore
@@ -39,14 +39,17 @@ class CookieKeeper(Generic[Identity]):
 
     async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
         """The session sealed in the cookie."""
-        value = cookies.get(self._names.session)
-        if not value:
-            return None
-        try:
-            kept = Kept(self._cookie.open(value))
-        except SessionError:
+        kept = self._opened(cookies)
+        if kept is None:
             return None
         return await self.reread(kept) if self._endings.are_kept else Found(kept)
+
+    def told(
+        self, cookies: Mapping[str, str], issuer: str, client_id: str
+    ) -> Told[Identity] | None:
+        """The session sealed in the cookie."""
+        kept = self._opened(cookies)
+        return None if kept is None else Told(self.previous(kept), kept)
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity]:
         """`kept`, which nobody else can change, and whether it has ended."""
@@ -108,3 +111,12 @@ class CookieKeeper(Generic[Identity]):
     async def aclose(self) -> None:
         """Closes the store of endings."""
         await self._endings.aclose()
+
+    def _opened(self, cookies: Mapping[str, str]) -> Kept[Identity] | None:
+        value = cookies.get(self._names.session)
+        if not value:
+            return None
+        try:
+            return Kept(self._cookie.open(value))
+        except SessionError:
+            return None

@@ -25,6 +25,13 @@ class Found(NamedTuple, Generic[Identity]):
     ended: EndReason | None = None
 
 
+class Told(NamedTuple, Generic[Identity]):
+    """What cookies say of a session by themselves: enough to end it; `kept` where it is in them."""
+
+    previous: PreviousSession
+    kept: Kept[Identity] | None = None
+
+
 class Keeper(Protocol[Identity]):
     """Keeps sessions between requests; `CookieKeeper` and `StoreKeeper` are the two ways.
 
@@ -46,6 +53,12 @@ class Keeper(Protocol[Identity]):
 
     async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
         """The session these cookies lead to; None for none, an unreadable or an unknown one."""
+
+    def told(
+        self, cookies: Mapping[str, str], issuer: str, client_id: str
+    ) -> Told[Identity] | None:
+        """What these cookies say without a store; None for none, and for those of 0.1.0 that name
+        a row alone. `issuer` and `client_id` are those of a session that does not say them."""
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
         """What is kept now in place of `kept`: another request may have refreshed or ended it."""

@@ -14,6 +14,7 @@ from fastapi_oidc.session.sealing import Sealer
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 32
+_END_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,15 @@ class SessionReference:
     """256 random bits that name a row of the session store; a new one at every login.
 
     `digests` are those of the keys under which the session's end would be recorded, so that row and
-    endings are asked for together; empty when the cookie has none (those of 0.1.0).
+    endings are asked for together; empty when the cookie has none (those of 0.1.0). `session_id`
+    and `expires_at` (seconds since the epoch) are enough to end the session while its store is
+    down; "" and 0 when the cookie has none.
     """
 
     secret: bytes = field(repr=False)
     digests: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    session_id: str = field(default="", compare=False)
+    expires_at: int = field(default=0, compare=False)
 
     @classmethod
     def new(cls) -> SessionReference:
@@ -47,14 +52,28 @@ class ReferenceCookie:
     def seal(self, reference: SessionReference) -> str:
         """The cookie's value."""
         digests = b"".join(map(bytes.fromhex, reference.digests))
-        return self._sealer.seal(reference.secret + digests, name=self._names.session)
+        plaintext = reference.secret + digests + _named(reference)
+        return self._sealer.seal(plaintext, name=self._names.session)
 
     def open(self, value: str) -> SessionReference:
         """The reference; raises SessionError (session.seal_broken, session.malformed)."""
         plaintext = self._sealer.open(value, name=self._names.session)
-        secret, digests = plaintext[:_SECRET_BYTES], plaintext[_SECRET_BYTES:].hex()
-        width = 2 * _DIGEST_BYTES
-        if len(secret) < _SECRET_BYTES or len(digests) % width:
+        # What names the session is never as long as a digest: so much is left over.
+        end = len(plaintext) - len(plaintext) % _DIGEST_BYTES
+        secret, named = plaintext[:_SECRET_BYTES], plaintext[end:]
+        digests = plaintext[_SECRET_BYTES:end].hex()
+        if len(secret) < _SECRET_BYTES or 0 < len(named) <= _END_BYTES:
             raise SessionError(Code.SESSION_MALFORMED, "the reference has another length")
-        starts = range(0, len(digests), width)
-        return SessionReference(secret, tuple([digests[at : at + width] for at in starts]))
+        width = 2 * _DIGEST_BYTES
+        return SessionReference(
+            secret,
+            tuple([digests[at : at + width] for at in range(0, len(digests), width)]),
+            session_id=named[_END_BYTES:].decode(errors="replace"),
+            expires_at=int.from_bytes(named[:_END_BYTES]),
+        )
+
+
+def _named(reference: SessionReference) -> bytes:
+    """Empty for an id that is longer than those made here."""
+    named = reference.expires_at.to_bytes(_END_BYTES) + reference.session_id.encode()
+    return named if _END_BYTES < len(named) < _DIGEST_BYTES else b""

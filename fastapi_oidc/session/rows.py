@@ -106,9 +106,11 @@ class Rows(Generic[Identity]):
 
     async def aclose(self) -> None:
         """Closes the connections that the stores made for themselves."""
-        if isinstance(self._store, Closes):
-            await self._store.aclose()
-        await self.endings.aclose()
+        try:
+            if isinstance(self._store, Closes):
+                await self._store.aclose()
+        finally:
+            await self.endings.aclose()
 
 
 def _unable(method: str) -> ConfigurationError:

@@ -10,7 +10,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.endings import RevocationRecord, digests_of, ending_of
-from fastapi_oidc.session.keeper import Found, Kept
+from fastapi_oidc.session.keeper import Found, Kept, Told
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
 from fastapi_oidc.session.rows import Rows
@@ -50,14 +50,24 @@ class StoreKeeper(Generic[Identity]):
 
     async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
         """The session that the store has under the cookie's reference."""
-        value = cookies.get(self._names.session)
-        if not value:
+        reference = self._opened(cookies)
+        return None if reference is None else await self._found(reference)
+
+    def told(
+        self, cookies: Mapping[str, str], issuer: str, client_id: str
+    ) -> Told[Identity] | None:
+        """What the reference names."""
+        reference = self._opened(cookies)
+        if reference is None or not reference.session_id:
             return None
-        try:
-            reference = self._cookie.open(value)
-        except SessionError:
-            return None
-        return await self._found(reference)
+        previous = PreviousSession(
+            id=reference.session_id,
+            issuer=issuer,
+            client_id=client_id,
+            expires_at=reference.expires_at,
+            reference=_text_of(reference),
+        )
+        return Told(previous)
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
         """What the store has now."""
@@ -86,8 +96,7 @@ class StoreKeeper(Generic[Identity]):
 
     def previous(self, kept: Kept[Identity]) -> PreviousSession:
         """The session's name and end, and the reference to its row."""
-        secret = base64.urlsafe_b64encode(_reference(kept).secret).decode()
-        return PreviousSession.of(kept.session, secret)
+        return PreviousSession.of(kept.session, _text_of(_reference(kept)))
 
     async def end_previous(self, previous: PreviousSession, reason: EndReason) -> None:
         """Records the end and deletes the row."""
@@ -112,9 +121,10 @@ class StoreKeeper(Generic[Identity]):
 
     def cookies(self, kept: Kept[Identity], now: int) -> tuple[CookieChange, ...]:
         """The sealed reference, until the session's absolute end."""
-        digests = digests_of(kept.session)
-        value = self._cookie.seal(SessionReference(_reference(kept).secret, digests))
-        max_age = max(0, kept.session.expires_at - now)
+        session, secret = kept.session, _reference(kept).secret
+        reference = SessionReference(secret, digests_of(session), session.id, session.expires_at)
+        value = self._cookie.seal(reference)
+        max_age = max(0, session.expires_at - now)
         return (session_cookie_change(self._names, value, max_age=max_age),)
 
     def clearing(self) -> tuple[CookieChange, ...]:
@@ -125,6 +135,15 @@ class StoreKeeper(Generic[Identity]):
         """Closes the stores."""
         await self._rows.aclose()
 
+    def _opened(self, cookies: Mapping[str, str]) -> SessionReference | None:
+        value = cookies.get(self._names.session)
+        if not value:
+            return None
+        try:
+            return self._cookie.open(value)
+        except SessionError:
+            return None
+
     async def _found(self, reference: SessionReference) -> Found[Identity] | None:
         session, ended = await self._rows.find(reference)
         return None if session is None else Found(Kept(session, reference), ended)
@@ -134,3 +153,7 @@ def _reference(kept: Kept[Identity]) -> SessionReference:
     if kept.reference is None:
         raise ValueError("this session is not kept in a store")
     return kept.reference
+
+
+def _text_of(reference: SessionReference) -> str:
+    return base64.urlsafe_b64encode(reference.secret).decode()

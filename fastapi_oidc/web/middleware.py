@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import SCOPE_KEY, Caching, Exchanges, Served, Table
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.site import Instance
-from fastapi_oidc.web.startup import report_missing_routes, when_started
+from fastapi_oidc.web.startup import report_missing_routes, watched
 
 _CACHE_CONTROL = b"cache-control"
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -95,11 +96,11 @@ class OIDCMiddleware:
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The app's life; at its end the connections to providers and stores are closed."""
-        try:
-            await self._app(scope, receive, when_started(send, partial(self._look, scope)))
-        finally:
+        async with AsyncExitStack() as sites:
             for served in self._table.by_name.values():
-                await served.site.aclose()
+                sites.push_async_callback(served.site.aclose)
+            look = partial(self._look, scope)
+            await self._app(scope, receive, watched(send, look, sites.aclose))
 
     def _look(self, scope: Scope) -> None:
         for name in self._table.by_name:

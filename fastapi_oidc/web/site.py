@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
@@ -64,12 +65,15 @@ class Site(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
 
     async def aclose(self) -> None:
-        """Wait for refreshes that were sent; close the connections to provider and stores."""
-        await self.refresher.aclose()
-        await self.party.provider.aclose()
-        await self.party.keeper.aclose()
-        if self.party.shared is not None:
-            await self.party.shared.aclose()
+        """Wait for refreshes that were sent, write what endings are left, and close the connections
+        to provider and stores: each of them, also when another one fails."""
+        async with AsyncExitStack() as closing:
+            if self.party.shared is not None:
+                closing.push_async_callback(self.party.shared.aclose)
+            closing.push_async_callback(self.party.keeper.aclose)
+            closing.push_async_callback(self.party.provider.aclose)
+            closing.push_async_callback(self.party.endings.aclose)
+            closing.push_async_callback(self.refresher.aclose)
 
 
 class Instance(Protocol[Identity, RequestData]):

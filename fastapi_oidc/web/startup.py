@@ -7,7 +7,7 @@ application's, and a middleware may be inside of another one.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from fastapi_oidc.web.routes import Role, mounted_paths
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
+_ENDS = ("lifespan.shutdown.complete", "lifespan.shutdown.failed")
 _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 
@@ -36,15 +37,20 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
         )
 
 
-def when_started(send: Send, look: Callable[[], None]) -> Send:
-    """A `send` that looks once the application has started, when all routes are mounted."""
+def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[None]]) -> Send:
+    """A `send` that looks once the application has started, when all routes are mounted.
 
-    async def watched(message: Message) -> None:
+    It closes before it says that the application has ended: a server stops everything then.
+    """
+
+    async def told(message: Message) -> None:
         if message["type"] == "lifespan.startup.complete":
             look()
+        elif message["type"] in _ENDS:
+            await close()
         await send(message)
 
-    return watched
+    return told
 
 
 def reporting_missing_middleware(

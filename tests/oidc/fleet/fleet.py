@@ -68,10 +68,14 @@ class Worker:
         self._process.kill()
         self._process.wait(10)
 
-    def end(self) -> None:
-        assert self._process.stdout is not None
+    def terminate(self) -> None:
+        """It ends as for a rolling restart: what is under way comes to its end."""
         self._process.terminate()
         self._process.wait(10)
+
+    def end(self) -> None:
+        assert self._process.stdout is not None
+        self.terminate()
         self._process.stdout.close()
 
 

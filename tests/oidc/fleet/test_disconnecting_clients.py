@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from fastapi_oidc.testing.faults import Answer
 from tests.oidc.fleet.conftest import Pair
-from tests.oidc.fleet.fleet import LONG_AFTER, PATIENCE
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, PATIENCE, Fleet
 
 
 @dataclass(slots=True)
@@ -86,3 +86,25 @@ async def test_a_refresh_whose_client_went_away_is_there_for_the_next_request(pa
             answer = await answered(browser, worker.at("/me"), held)
             assert answer.json() == {"sub": "alice", "generation": 1}
     assert pair.fleet.token_calls() == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_worker_that_ends_waits_for_the_refresh_that_it_sent(
+    fleet: Fleet, mode: str
+) -> None:
+    """Its client has gone away: no request keeps the worker from ending."""
+    fleet.mode = mode
+    first, second = fleet.workers({}, {})
+    async with fleet.signed_in(first) as browser:
+        held = Held()
+        fleet.op.faults.put("token", held)
+        fleet.pass_seconds(LONG_AFTER)
+        await disconnected(browser, first.at("/me"), held)
+        ending = asyncio.create_task(asyncio.to_thread(first.terminate))
+        await asyncio.wait([ending], timeout=1)
+        assert not ending.done()
+        held.opened.set()
+        await ending
+        answer = await browser.get(second.at("/me"))
+        assert answer.json() == {"sub": "alice", "generation": 1}
+    assert fleet.token_calls() == 1

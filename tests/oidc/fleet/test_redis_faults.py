@@ -122,6 +122,48 @@ async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet, 
     assert fleet.token_calls() == 1
 
 
+async def is_refused(browser: httpx.AsyncClient, worker: Worker) -> bool:
+    answer = await browser.get(worker.at("/me"))
+    assert answer.status_code in (200, 401)
+    return answer.status_code == 401
+
+
+async def until_refused(browser: httpx.AsyncClient, worker: Worker) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await is_refused(browser, worker):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_sign_out_while_redis_is_gone_holds_here_at_once_and_soon_everywhere(
+    fleet: Fleet, mode: str
+) -> None:
+    fleet.mode = mode
+    first, second = fleet.workers({}, {})
+    async with fleet.signed_in(first) as browser:
+        stolen = dict(browser.cookies)
+        fleet.redis.kill()
+        await browser.post(first.at("/auth/logout"), data={"local": "1"})
+        fleet.redis.start()
+        browser.cookies.update(stolen)
+        assert await is_refused(browser, first)
+        await until_refused(browser, second)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_worker_that_ends_tells_redis_of_a_sign_out_before(fleet: Fleet, mode: str) -> None:
+    fleet.mode = mode
+    first, second = fleet.workers({}, {})
+    async with fleet.signed_in(first) as browser:
+        stolen = dict(browser.cookies)
+        fleet.redis.kill()
+        await browser.post(first.at("/auth/logout"), data={"local": "1"})
+        fleet.redis.start()
+        await asyncio.to_thread(first.terminate)
+        browser.cookies.update(stolen)
+        assert await is_refused(browser, second)
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_while_redis_is_gone_a_browser_signs_out_and_nobody_signs_in(
     fleet: Fleet, mode: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.flows.turns import Turns
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import Held, begun
@@ -55,3 +57,48 @@ async def test_a_refresh_that_waits_for_its_turn_is_not_sent(world: World) -> No
     assert "retry-after" in answers[1].headers
     assert refreshes(world) == 1
     assert await generation(second) == 1
+
+
+class Closing:
+    """Notes that it was closed, or fails at it."""
+
+    def __init__(self, closed: list[str], name: str, *, fails: bool = False) -> None:
+        self._closed, self._name, self._fails = closed, name, fails
+
+    async def aclose(self) -> None:
+        self._closed.append(self._name)
+        if self._fails:
+            raise RuntimeError(self._name)
+
+
+class Sessions(Closing, MemorySessionStore[Any]):
+    def __init__(self, closed: list[str], name: str, *, fails: bool) -> None:
+        Closing.__init__(self, closed, name, fails=fails)
+        MemorySessionStore.__init__(self)
+
+
+class Lock(Closing, MemoryRefreshLock):
+    def __init__(self, *about: Any) -> None:
+        Closing.__init__(self, *about)
+        MemoryRefreshLock.__init__(self)
+
+
+class Endings(Closing, MemoryRevocationStore):
+    def __init__(self, *about: Any) -> None:
+        Closing.__init__(self, *about)
+        MemoryRevocationStore.__init__(self)
+
+
+@pytest.mark.parametrize("failing", ["provider", "sessions"])
+async def test_what_cannot_be_closed_keeps_nothing_else_open(failing: str) -> None:
+    closed: list[str] = []
+    world = make_world(
+        session_store=Sessions(closed, "sessions", fails=failing == "sessions"),
+        back_channel_logout_store=Endings(closed, "endings"),
+        refresh_lock=Lock(closed, "lock"),
+    )
+    client = Closing(closed, "provider", fails=failing == "provider")
+    world.oidc.site.party.provider.aclose = client.aclose  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match=failing):
+        await world.oidc.site.aclose()
+    assert sorted(closed) == ["endings", "lock", "provider", "sessions"]

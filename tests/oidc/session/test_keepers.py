@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -70,6 +71,13 @@ class KeeperContract(ABC):
         self, keeper: Keeper[User], cookies: dict[str, str]
     ) -> None:
         assert await keeper.read(cookies) is None
+        assert keeper.told(cookies, "https://op.example.com", "app") is None
+
+    async def test_its_cookies_tell_enough_to_end_a_session(self, keeper: Keeper[User]) -> None:
+        kept = keeper.placed(session := a_session(id=secrets.token_urlsafe(16)))
+        told = keeper.told(cookies_of(keeper, kept), session.issuer, session.client_id)
+        assert told is not None
+        assert told.previous == keeper.previous(kept)
 
     async def test_the_cookie_lives_until_the_session_ends(self, keeper: Keeper[User]) -> None:
         (change,) = keeper.cookies(keeper.placed(a_session()), NOW + 100)

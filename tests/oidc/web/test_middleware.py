@@ -222,8 +222,10 @@ async def test_a_cookie_of_another_name_or_secret_opens_nothing() -> None:
         assert (await other.get("/")).json() == {"is_authenticated": False}
 
 
-async def test_the_connections_to_the_provider_close_with_the_application() -> None:
+async def test_the_connections_to_the_provider_close_before_the_application_says_it_ended() -> None:
+    """A server ends the process as soon as it has heard that."""
     closed: list[bool] = []
+    heard: dict[str, bool] = {}
 
     class Watched(httpx.ASGITransport):
         async def aclose(self) -> None:
@@ -236,8 +238,9 @@ async def test_the_connections_to_the_provider_close_with_the_application() -> N
     async def receive() -> Message:
         return next(received)
 
-    async def send(_message: Message) -> None:
-        assert not closed
+    async def send(message: Message) -> None:
+        heard[message["type"]] = bool(closed)
 
     await world.app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    assert heard == {"lifespan.startup.complete": False, "lifespan.shutdown.complete": True}
     assert closed == [True]
