@@ -14,7 +14,7 @@ EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console packaging release typing oidc/fleet oidc/property oidc/testing \
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging release typing oidc/fleet oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 
@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
 	@touch $@
 
-# Programs that are no Python packages: Node, Redis, Chromium. Says what is missing; with CI=true that is an error.
+# Programs that are no Python packages: Node, Redis, nginx, Chromium. Says what is missing; with CI=true that is an error.
 .PHONY: programs
 programs: $(READY)
 	@tests/programs.sh
@@ -44,6 +44,10 @@ $(NODE_READY): tests/package.json tests/package-lock.json
 
 demo: setup ## serve the console with its own provider and monitor
 	@$(BIN)/python -m examples.console
+
+fleet: setup ## serve the console by four workers behind nginx, with one Redis, to end and start by hand
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m examples.fleet
 
 test: setup programs ## run every test
 	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
@@ -119,4 +123,4 @@ real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=..
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo test test-fast test-pythons test-lowest check constraints fuzz audit wheel codegen codegen-check releases bench docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz audit wheel codegen codegen-check releases bench docs docs-serve real screenshots

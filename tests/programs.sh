@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Installs the programs that tests need and that are no Python packages, where apt-get may do so.
-# Otherwise says which is missing, what needs it and how to get it; with CI=true that is an error.
+# Installs the programs that tests need and that are no Python packages, where apt-get may do so;
+# with arguments those alone. Otherwise says which is missing, what needs it and how to get it; with
+# CI=true that is an error.
 set -eu
+
+programs=("$@")
+[ ${#programs[@]} -gt 0 ] || programs=(node redis-server nginx chromium)
 
 missing=()
 
@@ -13,6 +17,7 @@ node_is_recent() {
 has() {
     case "$1" in
     node) node_is_recent ;;
+    nginx) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -24,14 +29,15 @@ packages_of() {
     esac
 }
 
-for program in node redis-server chromium; do
+for program in "${programs[@]}"; do
     has "$program" || missing+=("$program")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     echo "Installing: ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
+    # RUNLEVEL=1: what is installed is not started as a service of the system.
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
     apt-get update -qq || true
     for program in "${missing[@]}"; do
         # shellcheck disable=SC2046 # several packages on purpose
@@ -40,12 +46,13 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
 fi
 
 status=0
-for program in node redis-server chromium; do
+for program in "${programs[@]}"; do
     has "$program" && continue
     status=1
     case "$program" in
     node) echo "Missing: Node.js 20.19 or newer with npm. Needed by tests/oidc/real_op, tests/browser. Install it from your system's packages (nodejs, npm)." ;;
-    redis-server) echo "Missing: redis-server. Needed by tests/oidc/session and the refresh tests over several processes. Install the package redis-server (or redis)." ;;
+    redis-server) echo "Missing: redis-server. Needed by tests/oidc/session, the fleet and the refresh tests over several processes. Install the package redis-server (or redis)." ;;
+    nginx) echo "Missing: nginx. Needed by the fleet, its load and their tests. Install the package nginx." ;;
     chromium) echo "Missing: chromium. Needed by tests/browser and the screenshots. Install the package chromium." ;;
     esac
 done

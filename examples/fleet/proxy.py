@@ -1,0 +1,130 @@
+"""nginx before the workers: it ends TLS and gives each request to the next of them."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import shutil
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from examples.fleet.part import Actions, StartError
+from examples.fleet.program import Program
+
+SYSTEM_FOLDERS: Final = ("/usr/sbin", "/usr/local/sbin", "/sbin")
+"""Where nginx is, and what the path of ordinary users lacks."""
+
+CONFIGURATION: Final = """\
+daemon off;
+pid nginx.pid;
+error_log stderr error;
+worker_processes 1;
+{user}
+events {{ worker_connections 1024; }}
+
+http {{
+    access_log off;
+    server_tokens off;
+    client_max_body_size 1m;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+
+    # No ip_hash and no cookie: any worker may get any request.
+    upstream workers {{
+{servers}
+    }}
+
+    server {{
+        listen 127.0.0.1:{port} ssl reuseport;
+        ssl_certificate certificate.pem;
+        ssl_certificate_key key.pem;
+
+        location / {{
+            proxy_pass http://workers;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto $scheme;
+            proxy_buffer_size 8k;
+            proxy_connect_timeout 2s;
+            proxy_read_timeout 60s;
+        }}
+    }}
+}}
+"""
+
+
+class Proxy(Program):
+    """nginx with a configuration of its own; `certificate.pem` and `key.pem` are in its folder.
+
+    `place` holds the port for it, so that nobody else gets it while nginx is restarted.
+    """
+
+    def __init__(self, folder: Path, place: socket.socket, workers: Sequence[Path]) -> None:
+        self._address_of_all: tuple[str, int] = place.getsockname()
+        port = self._address_of_all[1]
+        text = CONFIGURATION.format(port=port, user=_user(), servers=_servers(workers))
+        (folder / "nginx.conf").write_text(text)
+        command = [nginx(), "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"]
+        super().__init__("nginx", command, folder, is_ready=self._answers)
+
+    @property
+    def actions(self) -> Actions:
+        """Those of a process, and reading the configuration anew."""
+        return {**super().actions, "reload": self.reload}
+
+    def reload(self) -> None:
+        """Requests under way are answered by the old processes, later ones by new ones."""
+        self.send(signal.SIGHUP)
+
+    def _answers(self) -> bool:
+        with socket.socket() as connection:
+            return connection.connect_ex(self._address_of_all) == 0
+
+
+def place_for(port: int) -> socket.socket:
+    """Holds a port of 127.0.0.1, 0 for any free one; who asks with SO_REUSEPORT may listen there.
+
+    Raises StartError when the port is taken.
+    """
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        place.bind(("127.0.0.1", port))
+    except OSError as error:
+        place.close()
+        raise StartError(
+            f"port {port} of 127.0.0.1 cannot be used ({error.strerror}). "
+            "Choose another with FLEET_PORT."
+        ) from error
+    return place
+
+
+def nginx() -> str:
+    """The program; raises StartError when there is none."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), *SYSTEM_FOLDERS))
+    found = shutil.which("nginx", path=path)
+    if found is None:
+        raise StartError("nginx is missing. Install it with: apt-get install -y nginx")
+    return found
+
+
+def _servers(workers: Sequence[Path]) -> str:
+    """A worker that failed is left out for two seconds, since they are restarted by hand."""
+    lines = (f"        server unix:{path} max_fails=1 fail_timeout=2s;" for path in workers)
+    return "\n".join(lines)
+
+
+def _user() -> str:
+    """Who starts nginx as root would have it serve as somebody who cannot read the folder."""
+    if os.geteuid() != 0:
+        return ""
+    return f"user {pwd.getpwuid(0).pw_name} {grp.getgrgid(0).gr_name};"

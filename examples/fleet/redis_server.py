@@ -1,0 +1,55 @@
+"""The one Redis that all workers share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from examples.fleet.part import StartError
+from examples.fleet.program import Program
+
+KEPT: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
+"""Every command is on disk before it is answered: what was said of a session survives a kill."""
+BOUNDED: Final = ("--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
+
+
+class RedisServer(Program):
+    """A redis-server on a unix socket in `folder`, which keeps what it is told there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "redis.sock"
+        arguments = ["--port", "0", "--unixsocket", str(self._path), *KEPT, *BOUNDED]
+        super().__init__(
+            "redis",
+            [redis_server(), *arguments],
+            folder,
+            address=self._path,
+            is_ready=self._answers,
+        )
+
+    @property
+    def url(self) -> str:
+        """For the workers: a Redis that is mute costs them a second for each try."""
+        return f"unix://{self._path}?socket_timeout=1"
+
+    def _answers(self) -> bool:
+        """Whether it has read what it kept, which it does after it listens."""
+        try:
+            with Redis(unix_socket_path=str(self._path), socket_timeout=1) as client:
+                return bool(client.ping())
+        except RedisError:
+            return False
+
+
+def redis_server() -> str:
+    """The program; raises StartError when there is none."""
+    found = shutil.which("redis-server")
+    if found is None:
+        raise StartError(
+            "redis-server is missing. Install it with: apt-get install -y redis-server"
+        )
+    return found

@@ -1,0 +1,35 @@
+"""One small fleet for the tests of a file; they leave every part of it as they found it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from examples.fleet.fleet import Fleet, running_fleet
+from tests.fleet.small import PATIENCE, SMALL
+from tests.programs import require_program
+
+
+@pytest.fixture(scope="module")
+def one_fleet() -> Iterator[Fleet]:
+    require_program("redis-server", package="redis-server")
+    require_program("nginx", package="nginx")
+    with running_fleet(SMALL) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def fleet(one_fleet: Fleet) -> Iterator[Fleet]:
+    yield one_fleet
+    for part in one_fleet.parts.values():
+        part.actions["start"]()
+
+
+@pytest.fixture
+async def browser(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        base_url=fleet.url, verify=fleet.trust, timeout=PATIENCE
+    ) as browser:
+        yield browser

@@ -1,0 +1,94 @@
+"""`python -m examples.fleet` as a person starts and ends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.programs import require_program
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE = 90
+ANY_PORTS = {"FLEET_PORT": "0", "FLEET_PROVIDER_PORT": "0"}
+
+
+@contextmanager
+def started(variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "examples.fleet"],
+        cwd=REPOSITORY,
+        env=os.environ | variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("how", ["interrupt", "quit"])
+def test_nothing_is_left_of_it(how: str) -> None:
+    require_program("redis-server", package="redis-server")
+    require_program("nginx", package="nginx")
+    with started(ANY_PORTS) as fleet:
+        assert fleet.stdout
+        assert fleet.stdin
+        welcome = ""
+        while "Stop with" not in welcome:
+            line = fleet.stdout.readline()
+            assert line, fleet.communicate()
+            welcome += line
+        pids = [int(pid) for pid in re.findall(r"pid (\d+)", welcome)]
+        [folder] = re.findall(r"Logs and sockets +(/\S+)", welcome)
+        assert len(set(pids)) == 8
+        assert all(is_running(pid) for pid in pids)
+        assert Path(folder).is_dir()
+
+        if how == "quit":
+            fleet.stdin.write("quit\n")
+            fleet.stdin.flush()
+        else:
+            fleet.send_signal(signal.SIGINT)
+        assert fleet.wait(PATIENCE) == 0
+    assert not [pid for pid in pids if is_running(pid)]
+    assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"FLEET_PORT": "https"}, "FLEET_PORT must be a port number, not 'https'"),
+        ({"FLEET_PORT": "TAKEN"}, r"port \d+ of 127.0.0.1 cannot be used .*with FLEET_PORT"),
+        ({"FLEET_PROVIDER_PORT": "TAKEN"}, r"the provider's port \d+: Address already in use"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(variables: dict[str, str], why: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        given = {name: value.replace("TAKEN", port) for name, value in variables.items()}
+        with started(ANY_PORTS | given) as fleet:
+            _, said = fleet.communicate(timeout=PATIENCE)
+    assert fleet.returncode == 2
+    assert re.search(f"^The fleet cannot start: {why}", said, re.MULTILINE)
+    assert "Traceback" not in said
