@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 # The groups and counters of 1.16.1; `_agg` stands for three figures. What is counted under another
@@ -74,12 +75,17 @@ COUNTED: Final = {
 }
 
 
-def _zeros() -> dict[str, dict[str, Any]]:
+def _zeros(group: str) -> dict[str, Any]:
+    """The counters of a group; that of one device, as `block_rootfs`, has those of its kind."""
     aggregate = {"min_us": 0, "max_us": 0, "sum_us": 0}
-    return {
-        group: {name: dict(aggregate) if name.endswith("_agg") else 0 for name in names.split()}
-        for group, names in GROUPS.items()
-    }
+    names = GROUPS.get(group) or GROUPS.get(group.partition("_")[0], "")
+    return {name: dict(aggregate) if name.endswith("_agg") else 0 for name in names.split()}
+
+
+def _with_kind(group: str) -> tuple[str, ...]:
+    """The group, and that of its kind when it is one device's."""
+    kind = group.partition("_")[0]
+    return (group, kind) if group not in GROUPS and kind in GROUPS else (group,)
 
 
 class Metrics:
@@ -105,12 +111,17 @@ class Metrics:
         if refused and method != "GET":
             self.count(group, f"{name}_fails")
 
-    def line(self) -> str:
-        """What has been counted since the last call, as JSON."""
+    def line(self, devices: Iterable[str] = ()) -> str:
+        """What has been counted since the last call, as JSON; `devices` have groups of their own.
+
+        What a device has counted is in the group of its kind too.
+        """
         with self._lock:
             counted, self._counters = self._counters, Counter()
-        groups = _zeros()
+        groups = {group: _zeros(group) for group in (*GROUPS, *devices)}
         for (group, name), number in counted.items():
-            groups[group][name] = number
+            for each in _with_kind(group):
+                counters = groups.setdefault(each, _zeros(each))
+                counters[name] = counters.get(name, 0) + number
         moment = {"utc_timestamp_ms": time.time_ns() // 10**6}
         return json.dumps(moment | groups, separators=(",", ":"))

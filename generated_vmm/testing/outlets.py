@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from generated_vmm.testing.metrics import Metrics
@@ -94,9 +94,9 @@ class Outlets:
             text = f"Received Error. Status code: {answer.status}. Message: {answer.fault}"
         self.log(text, level="error" if refused else "info", thread="fc_api")
 
-    def flush_metrics(self) -> None:
-        """Write what has been counted since the last time as one line."""
-        line = self.metrics.line()
+    def flush_metrics(self, devices: Iterable[str] = ()) -> None:
+        """Write what has been counted since the last time as one line, with groups of `devices`."""
+        line = self.metrics.line(devices)
         if self._metrics is not None and not _write(self._metrics, f"{line}\n".encode()):
             self.metrics.count("logger", "missed_metrics_count")
 

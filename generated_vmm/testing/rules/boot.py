@@ -137,7 +137,7 @@ def act(machine: Machine, call: Call) -> None:
     if action == "InstanceStart":
         start(machine)
     elif action == "FlushMetrics":
-        machine.outlets.flush_metrics()
+        machine.flush_metrics()
     elif action == "SendCtrlAltDel":
         machine.reboot_pending = True
         machine.settle()
@@ -152,7 +152,7 @@ def start(machine: Machine) -> None:
         _open_serial(machine)
         _require_initrd(machine)
         _require_pmem(machine)
-    machine.outlets.flush_metrics()
+    machine.flush_metrics()
     for line in ("guest is up", machine.config["boot-source"]["boot_args"], "guest serves"):
         machine.print_line(line or "")
     machine.run_guest(Phase.RUNNING)

@@ -16,6 +16,7 @@ import pytest
 
 from generated_vmm import API_VERSION
 from generated_vmm.testing.arguments import Arguments, WrongArguments
+from generated_vmm.testing.metrics import Metrics
 from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller
 
@@ -105,6 +106,30 @@ def test_metrics_count_since_the_line_before(served: subprocess.Popen[bytes], fo
     assert flushed["uart"]["write_count"] > 0
     assert (last["patch_api_requests"]["drive_fails"], last["i8042"]["reset_count"]) == (1, 1)
     assert started["vcpu"]["exit_io_in_agg"] == {"min_us": 0, "max_us": 0, "sum_us": 0}
+
+
+def test_each_drive_and_interface_has_a_group_of_its_own(
+    served: subprocess.Popen[bytes], folder: Path
+) -> None:
+    call = Caller(folder / "m.socket")
+    call.accepted("PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "t0"})
+    drive = {"drive_id": "rootfs", "path_on_host": "/d", "is_root_device": True}
+    call.accepted("PUT", "/drives/rootfs", drive)
+    boot(folder)
+    call.accepted("PUT", "/actions", {"action_type": "FlushMetrics"})
+    flushed = lines_of(folder)[-1]
+    assert flushed["block_rootfs"] == flushed["block"]
+    assert flushed["net_eth0"] == flushed["net"]
+    assert flushed["net_eth0"]["rx_bytes_count"] == 0
+
+
+def test_what_a_device_counts_is_in_the_group_of_its_kind_too() -> None:
+    metrics = Metrics()
+    metrics.count("block_a", "read_bytes", 1)
+    metrics.count("block_b", "read_bytes", 2)
+    line = json.loads(metrics.line(["block_a", "block_b", "block_c"]))
+    counted = [line[group]["read_bytes"] for group in ("block_a", "block_b", "block_c", "block")]
+    assert counted == [1, 2, 0, 3]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
