@@ -1,102 +1,87 @@
-"""Figures over the last minutes, as lines to draw: a stretch without samples is a gap."""
+"""Figures over the last minutes, as lines to draw in a box that ends now."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
-WINDOW_SECONDS: Final = 180
-"""How far back a chart goes."""
-GAP_SECONDS: Final = 10.0
-"""Between samples further apart than this nothing is known, so no line is drawn."""
-SHORTEST_PAUSE: Final = 1.0
-"""Seconds between two samples, however many people look."""
+from examples.console.history import WINDOW_SECONDS, History, Point
+from examples.console.scale import Unit
+
 WIDTH, HEIGHT = 600, 160
+MINUTES: Final = WINDOW_SECONDS // 60
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What was read at one moment; `at` counts seconds."""
+class Kind:
+    """A chart there can be: the keys of its figures with their labels, the chief one first."""
 
-    at: float
-    values: Mapping[str, float]
+    title: str
+    unit: Unit
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure over time; `path` is in the units of the chart, `latest` in that of the figure."""
+    """One figure over time; `path` is in the units of the chart, `latest` is empty in a gap."""
 
-    key: str
     label: str
     path: str
-    latest: int
+    latest: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines in a box of WIDTH by HEIGHT that ends now; `top` is at the upper edge."""
+    """Lines in a box of WIDTH by HEIGHT; `marks` are the figures at its top and in its middle."""
 
     title: str
-    unit: str
     lines: Sequence[Line]
-    top: int
+    marks: tuple[str, str]
     width: int = WIDTH
     height: int = HEIGHT
-    minutes: int = WINDOW_SECONDS // 60
+    minutes: int = MINUTES
 
     @property
     def summary(self) -> str:
         """The newest figures as a sentence."""
-        told = ", ".join(f"{line.label.lower()} {line.latest} {self.unit}" for line in self.lines)
-        return f"{self.title} over {self.minutes} minutes, of {self.top} {self.unit}: {told}."
+        told = ", ".join(f"{line.label.lower()} {line.latest or 'unknown'}" for line in self.lines)
+        return f"{self.title} over {self.minutes} minutes, of {self.marks[0]}: {told}."
 
 
-class History:
-    """The latest samples of one machine, and the labels of their figures."""
+def chart(history: History, kind: Kind, most: float = 0) -> Chart | None:
+    """A line for every figure that was read lately; None without any.
 
-    def __init__(
-        self, labels: Mapping[str, str], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._labels = labels
-        self._clock = clock
-        self._samples: deque[Sample] = deque(maxlen=round(WINDOW_SECONDS / SHORTEST_PAUSE) + 1)
-
-    def add(self, values: Mapping[str, float]) -> None:
-        """Keep `values`, unless the last sample is from just now."""
-        now = self._clock()
-        if not self._samples or now - self._samples[-1].at >= SHORTEST_PAUSE:
-            self._samples.append(Sample(now, values))
-
-    def clear(self) -> None:
-        """Forget everything: the machine has gone."""
-        self._samples.clear()
-
-    def chart(self, title: str, unit: str, top: int) -> Chart | None:
-        """A line for every figure that was read lately; None without samples."""
-        now = self._clock()
-        samples = [sample for sample in self._samples if now - sample.at <= WINDOW_SECONDS]
-        lines = [_line(key, label, samples, now, top) for key, label in self._labels.items()]
-        drawn = [line for line in lines if line is not None]
-        return Chart(title, unit, drawn, top) if drawn else None
-
-
-def _line(key: str, label: str, samples: Sequence[Sample], now: float, top: int) -> Line | None:
-    known = [(one.at, one.values[key]) for one in samples if key in one.values]
+    `most` is how much there can be, and at the upper edge; without one, and when there is more, it
+    is a round figure over all that are drawn.
+    """
+    known = {key: found for key in kind.labels if (found := history.stretches(key))}
     if not known:
         return None
-    first = f"M{_point(*known[0], now, top)}h.1"
-    rest = [
-        f"{'M' if at - before > GAP_SECONDS else 'L'}{_point(at, value, now, top)}"
-        for (before, _), (at, value) in pairwise(known)
+    points = [point for found in known.values() for stretch in found for point in stretch]
+    highest = max(point.value for point in points)
+    top = most if most and highest <= most else kind.unit.top(highest)
+    lines = [
+        Line(kind.labels[key], path(found, top), _latest(history, key, kind.unit))
+        for key, found in known.items()
     ]
-    return Line(key, label, "".join([first, *rest]), round(known[-1][1]))
+    return Chart(kind.title, lines, (kind.unit.told(top), kind.unit.told(top / 2)))
 
 
-def _point(at: float, value: float, now: float, top: int) -> str:
-    x = WIDTH * (1 - (now - at) / WINDOW_SECONDS)
-    y = HEIGHT * (1 - min(value / max(top, 1), 1))
+def _latest(history: History, key: str, unit: Unit) -> str:
+    value = history.latest(key)
+    return "" if value is None else unit.told(value)
+
+
+def path(stretches: Sequence[Sequence[Point]], top: float) -> str:
+    """A line for each stretch; one that is a single point is a dot."""
+    return "".join(
+        "L".join([f"M{_point(stretch[0], top)}h.1", *(_point(one, top) for one in stretch[1:])])
+        for stretch in stretches
+    )
+
+
+def _point(point: Point, top: float) -> str:
+    x = WIDTH * (1 - point.ago / WINDOW_SECONDS)
+    y = HEIGHT * (1 - min(point.value / top, 1))
     return f"{x:.1f} {y:.1f}"

@@ -15,7 +15,7 @@ RUNNING, FRESH = "demo", "fresh"
 
 async def first_machines(host: Host) -> None:
     """Create both at once; the running one has a balloon, which tells how it uses its memory."""
-    await asyncio.gather(host.create(FRESH), _running(host))
+    await asyncio.gather(_running(host), host.create(FRESH))
 
 
 async def _running(host: Host) -> None:
@@ -33,4 +33,4 @@ def form_of(host: Host, name: str) -> Texts:
         for key, value in section.values(None, host.suggestions).items()
     }
     size = {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"}
-    return {**texts, **size, "new.name": name}
+    return {**texts, **size, "new.name": name, "new_network.host_dev_name": "tap0"}

@@ -55,6 +55,7 @@ class Host(Monitors):
             await machine.take_up()
         if not machines and self._at_first is not None:
             self._work = asyncio.ensure_future(_awaited(self._at_first(self)))
+        await super().open()
 
     async def create(self, name: str) -> HostedMonitor:
         """A new machine whose monitor runs; NameTaken, VmmError and ValueError leave nothing."""
@@ -82,6 +83,7 @@ class Host(Monitors):
 
     async def close(self) -> None:
         """Let go of every monitor, or end it when it does not outlive the console."""
+        await self._sampler.stop()
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)

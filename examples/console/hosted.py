@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from examples.console.chart import Chart, History
+from examples.console.figures import of_metrics, of_usage
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
-from examples.console.processor import PROCESSOR_LABELS, share
 from generated_vmm import FullVmConfiguration, VmmError, to_config_file
-from generated_vmm.process import AsyncMonitor, AsyncSerial, MonitorError, Usage
+from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
 STARTING: Final = "Starting"
 ENDED: Final = "Ended"
+METRICS_SECONDS: Final = 0.5
+"""How long metrics that were asked for are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class HostedMonitor(Monitor):
         super().__init__(name, str(launch.directory(name) / "api.socket"), suggestions)
         self.configuration = configuration
         self.deleted = False
-        self.processor = History(PROCESSOR_LABELS)
         self._usage: Usage | None = None
+        self._metrics_read = 0
         self._launch = launch
         self._keep = keep
         self._process: AsyncMonitor | None = None
@@ -117,19 +118,25 @@ class HostedMonitor(Monitor):
             raise MonitorError(self._why_not)
         return await super().look()
 
-    async def charts(self, machine: Machine) -> list[Chart]:
-        """How busy the processors were lately, and how the guest used its memory."""
-        self._read_usage()
-        top = 100 * machine.processors
-        processor = self.processor.chart("Processor", "%", top) if machine.is_started else None
-        return [*([processor] if processor else []), *await super().charts(machine)]
+    async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
+        """What the guest, its monitor's process and its devices use; raises VmmError."""
+        if (process := self._process) is None:
+            return {}
+        before, self._usage = self._usage, process.usage()
+        return {
+            **of_usage(before, self._usage),
+            **of_metrics(await self._new_metrics(process)),
+            **await super()._figures_of(machine),
+        }
 
-    def _read_usage(self) -> None:
-        with suppress(MonitorError):
-            if self._process is not None:
-                before, self._usage = self._usage, self._process.usage()
-                if before is not None:
-                    self.processor.add(share(before, self._usage))
+    async def _new_metrics(self, process: AsyncMonitor) -> Sequence[Metrics]:
+        """What the monitor has counted since the last time; raises VmmError."""
+        position = process.metrics.position
+        await self.watch.action("FlushMetrics")
+        with suppress(TimeoutError):  # what is late counts the next time
+            await process.metrics.async_wait(position, METRICS_SECONDS)
+        lines, self._metrics_read = process.metrics.piece(self._metrics_read)
+        return lines
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
@@ -154,8 +161,10 @@ class HostedMonitor(Monitor):
                 self._starting = False
 
     async def _start(self) -> None:
-        self._usage = None
-        self.processor.clear()
+        self._usage, self._metrics_read = None, 0
+        self._seen = None
+        self.history.add({})
+        self.uptime.restart()
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         monitor = AsyncMonitor(

@@ -9,10 +9,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from examples.console.calls import CallLog, RecordedTransport
-from examples.console.chart import Chart, History
+from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
+from examples.console.figures import KINDS, MEMORY, of_balloon
+from examples.console.history import History
 from examples.console.machine import Machine
-from examples.console.memory import MEMORY_LABELS, memory_figures
+from examples.console.sampling import Sampler
+from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
 
 LOOK_SECONDS: Final = 1.0
@@ -36,7 +39,10 @@ class Monitor:
         self._suggestions = suggestions
         self.calls = CallLog()
         self.events = EventLog()
-        self.memory = History(MEMORY_LABELS)
+        self.history = History()
+        self.uptime = Uptime(socket_path, own=self.is_hosted)
+        self._sampling = asyncio.Lock()
+        self._seen: Machine | None = None
         self._refused_kernel: object = None
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
         self.control = AsyncVmmClient(
@@ -75,7 +81,9 @@ class Monitor:
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
         instance = await self.watch.get_instance_info()
-        return Machine(instance, self._without_refused(await self.watch.vm_config.get()))
+        configuration = self._without_refused(await self.watch.vm_config.get())
+        self._seen = Machine(instance, configuration)
+        return self._seen
 
     def note_refusal(self, key: str, fields: Mapping[str, object]) -> None:
         """The monitor did not take `fields` of a section, though it may show them as if it had."""
@@ -93,17 +101,39 @@ class Monitor:
         """The document that the guest can read; raises VmmError."""
         return await self.watch.mmds.get()
 
-    async def charts(self, machine: Machine) -> list[Chart]:
-        """How the guest used its memory lately, as far as anybody can tell."""
-        if not machine.has_statistics:
-            self.memory.clear()
-            return []
+    async def sample(self) -> None:
+        """Read what the machine uses and keep it, unless somebody has just done so."""
+        async with self._sampling:
+            if self.stage or not self.history.is_fresh:
+                self.history.add(await self._read_figures())
+
+    async def _read_figures(self) -> Mapping[str, float]:
+        state = await self.state()
+        self.uptime.note(state)
+        if state not in STARTED:
+            self._seen = None
+            return {}
         try:
-            self.memory.add(memory_figures(await self.watch.balloon.stats.get()))
+            return await self._figures_of(await self._known_machine(state))
         except VmmError:
-            return []
-        chart = self.memory.chart("Memory", "MiB", machine.memory_mib)
-        return [chart] if chart else []
+            return {}
+
+    async def _known_machine(self, state: str | None) -> Machine:
+        """The machine as it was seen last, if it was in this state."""
+        seen = self._seen
+        return seen if seen is not None and seen.state == state else await self.look()
+
+    async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
+        """What a machine that has started uses; raises VmmError."""
+        if not machine.has_statistics:
+            return {}
+        return of_balloon(await self.watch.balloon.stats.get())
+
+    def charts(self) -> list[Chart]:
+        """What the machine used lately, as far as anybody can tell."""
+        memory = self._seen.memory_mib if self._seen else 0
+        drawn = (chart(self.history, kind, memory if kind is MEMORY else 0) for kind in KINDS)
+        return [one for one in drawn if one is not None]
 
     async def close(self) -> None:
         """Close both connections."""
@@ -120,9 +150,11 @@ class Monitors:
         self._monitors: dict[str, Monitor] = {
             name: Monitor(name, path, suggestions or {}) for name, path in sockets.items()
         }
+        self._sampler = Sampler(self._monitors.values)
 
     async def open(self) -> None:
         """Begin to look after the monitors."""
+        self._sampler.start()
 
     def get(self, name: str) -> Monitor | None:
         """The monitor of that name, if there is one."""
@@ -144,5 +176,6 @@ class Monitors:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._sampler.stop()
         for monitor in self._monitors.values():
             await monitor.close()

@@ -9,6 +9,8 @@ from typing import Final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from examples.console.ages import ago, lasting
+
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
     autoescape=True,
@@ -16,7 +18,7 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-
+TEMPLATES.filters |= {"ago": ago, "lasting": lasting}
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 

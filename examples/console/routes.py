@@ -101,11 +101,8 @@ def parts() -> APIRouter:
 
     @router.get("/machines/{machine}/charts")
     async def charts(monitor: AMonitor) -> HTMLResponse:
-        try:
-            drawn = await monitor.charts(await monitor.look())
-        except VmmError:
-            drawn = []
-        return page("charts.html", {"charts": drawn})
+        await monitor.sample()
+        return page("charts.html", {"charts": monitor.charts()})
 
     @router.get("/machines/{machine}/config-file")
     async def config_file(monitor: AMonitor) -> Response:

@@ -124,8 +124,9 @@ async def _read_for_tab(
 ) -> dict[str, object]:
     """What this tab alone needs: its forms, and what only it shows."""
     charts, metadata_fault = list[Chart](), ""
-    if machine and visit.tab == "overview":
-        charts = await monitor.charts(machine)
+    if visit.tab == "overview":
+        await monitor.sample()
+        charts = monitor.charts()
     if machine and visit.tab == "metadata":
         try:
             machine = replace(machine, metadata=await monitor.metadata())

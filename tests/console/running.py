@@ -11,10 +11,10 @@ from pathlib import Path
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts, samples
+from examples.console.lively_memory import LivelyMemory
 from examples.console.monitors import Monitors
 from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
-from examples.console.simulated import enliven
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
 
@@ -77,7 +77,7 @@ def hosting_console(folder: Path | None = None) -> Iterator[RunningConsole]:
 
 def _own_monitor(folder: Path) -> SimulatedMonitor:
     monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo")
-    enliven(monitor)
+    monitor.guest.balloon_statistics = LivelyMemory(monitor)
     return monitor
 
 

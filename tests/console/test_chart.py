@@ -1,14 +1,15 @@
-"""From figures to lines."""
+"""From samples to lines: gaps are gaps, axes have units and round figures."""
 
 from __future__ import annotations
 
-from examples.console.chart import GAP_SECONDS, HEIGHT, WIDTH, WINDOW_SECONDS, Chart, History
-from examples.console.memory import MEMORY_LABELS, memory_figures
-from examples.console.processor import share
-from generated_vmm import BalloonStats
-from generated_vmm.process import Usage
+import pytest
 
-MIB = 1 << 20
+from examples.console.chart import HEIGHT, WIDTH, Chart, Kind, chart
+from examples.console.history import GAP_SECONDS, SHORTEST_PAUSE, WINDOW_SECONDS, History
+from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT, Unit
+
+KIND = Kind("Memory", MEBIBYTES, {"used": "Used", "free": "Free"})
+KIB, MIB = 1024, 1 << 20
 
 
 class Time:
@@ -19,91 +20,136 @@ class Time:
         return self.now
 
 
-def history(time: Time) -> History:
-    return History({"used": "Used", "free": "Free"}, time)
-
-
-def drawn(history: History, top: int = 100) -> Chart:
-    chart = history.chart("Memory", "MiB", top)
-    assert chart is not None
-    return chart
+def drawn(history: History, most: float = 100) -> Chart:
+    found = chart(history, KIND, most)
+    assert found is not None
+    return found
 
 
 def test_without_samples_there_is_no_chart() -> None:
-    assert history(Time()).chart("Memory", "MiB", 128) is None
+    assert chart(History(Time()), KIND) is None
 
 
 def test_a_line_ends_now_and_goes_back_for_the_time_of_the_axis() -> None:
     time = Time()
-    past = history(time)
+    past = History(time)
     for used in (0, 50, 100):
         past.add({"used": used})
-        time.now += 9
-    time.now += WINDOW_SECONDS - 27
+        time.now += GAP_SECONDS
+    time.now += WINDOW_SECONDS - 3 * GAP_SECONDS
     line = drawn(past).lines[0]
-    assert line.path.startswith(f"M0.0 {HEIGHT}.0h.1L{WIDTH * 9 / WINDOW_SECONDS} {HEIGHT / 2}L")
-    assert line.latest == 100
+    second = WIDTH * GAP_SECONDS / WINDOW_SECONDS
+    assert line.path.startswith(f"M0.0 {HEIGHT}.0h.1L{second} {HEIGHT / 2}L")
     past.add({"used": 0})
-    assert drawn(past).lines[0].path.endswith(f"M{WIDTH}.0 {HEIGHT}.0")
+    assert drawn(past).lines[0].path.endswith(f"M{WIDTH}.0 {HEIGHT}.0h.1")
 
 
 def test_a_stretch_without_samples_is_a_gap() -> None:
     time = Time()
-    past = history(time)
+    past = History(time)
     for pause in (GAP_SECONDS, GAP_SECONDS + 1, 0):
         past.add({"used": 1})
         time.now += pause
-    path = drawn(past).lines[0].path
-    assert [letter for letter in path if letter in "ML"] == ["M", "L", "M"]
+    assert [len(stretch) for stretch in past.stretches("used")] == [2, 1]
+    assert [letter for letter in drawn(past).lines[0].path if letter in "ML"] == ["M", "L", "M"]
+
+
+def test_a_sample_without_a_figure_is_a_gap_of_this_figure_alone() -> None:
+    past = History(Time())
+    for values in ({"used": 1, "free": 1}, {"free": 1}, {"used": 1, "free": 1}):
+        past.add(values)
+    assert [len(stretch) for stretch in past.stretches("used")] == [1, 1]
+    assert [len(stretch) for stretch in past.stretches("free")] == [3]
 
 
 def test_a_figure_that_is_not_there_has_no_line() -> None:
-    past = history(Time())
+    past = History(Time())
     past.add({"used": 1})
     assert [line.label for line in drawn(past).lines] == ["Used"]
 
 
+def test_in_a_gap_there_is_no_latest_figure() -> None:
+    time = Time()
+    past = History(time)
+    past.add({"used": 40})
+    assert drawn(past).lines[0].latest == "40 MiB"
+    time.now += GAP_SECONDS + 1
+    assert drawn(past).lines[0].latest == ""
+    past.add({})
+    assert drawn(past).lines[0].latest == ""
+
+
 def test_the_chart_says_its_newest_figures() -> None:
-    past = history(Time())
+    past = History(Time())
     past.add({"used": 40, "free": 16.4})
     expected = "Memory over 3 minutes, of 100 MiB: used 40 MiB, free 16 MiB."
     assert drawn(past).summary == expected
 
 
-def test_many_people_who_look_make_no_more_samples() -> None:
+def test_a_sample_of_just_now_is_fresh_and_an_empty_one_is_not() -> None:
     time = Time()
-    past = history(time)
-    for _ in range(10):
-        past.add({"used": 1})
-        time.now += 0.25
-    assert drawn(past).lines[0].path.count("L") == 2
+    past = History(time)
+    assert not past.is_fresh
+    past.add({"used": 1})
+    assert past.is_fresh
+    time.now += SHORTEST_PAUSE
+    assert not past.is_fresh
+    past.add({})
+    assert not past.is_fresh
 
 
 def test_what_is_older_than_the_axis_is_not_drawn() -> None:
     time = Time()
-    past = history(time)
+    past = History(time)
     past.add({"used": 1})
     time.now += WINDOW_SECONDS + 1
-    assert past.chart("Memory", "MiB", 1) is None
+    assert chart(past, KIND) is None
 
 
-def test_figures_over_the_top_stay_in_the_box() -> None:
-    past = history(Time())
-    past.add({"used": 500})
-    assert drawn(past).lines[0].path == f"M{WIDTH}.0 0.0h.1"
+def test_a_history_is_bounded() -> None:
+    time = Time()
+    past = History(time)
+    for _ in range(10_000):
+        past.add({"used": 1})
+    assert len(past.stretches("used")[0]) == WINDOW_SECONDS / SHORTEST_PAUSE + 1
 
 
-def test_the_balloons_statistics_are_in_mib() -> None:
-    stats = BalloonStats(
-        target_pages=0, actual_pages=0, target_mib=0, actual_mib=16, free_memory=40 * MIB
-    )
-    figures = memory_figures(stats)
-    assert figures == {"free_memory": 40, "actual_mib": 16}
-    assert figures.keys() <= MEMORY_LABELS.keys()
+def test_what_there_can_be_is_the_upper_edge_unless_there_is_more() -> None:
+    past = History(Time())
+    past.add({"used": 80})
+    assert drawn(past, 100).marks == ("100 MiB", "50 MiB")
+    assert drawn(past, 60).marks == ("100 MiB", "50 MiB")
+    assert drawn(past, 60).lines[0].path == f"M{WIDTH}.0 {HEIGHT * 0.2}h.1"
 
 
-def test_the_processors_share_is_that_of_the_time_between() -> None:
-    before, after = Usage(10.0, 5.0, 0), Usage(12.0, 6.0, 0)
-    assert share(before, after) == {"used": 50.0}
-    assert share(after, after) == {}
-    assert share(after, before) == {}
+@pytest.mark.parametrize(
+    ("unit", "highest", "top"),
+    [
+        (PERCENT, 0, 10),
+        (PERCENT, 11, 20),
+        (PERCENT, 101, 200),
+        (PERCENT, 3200, 5000),
+        (BYTES_A_SECOND, 0, KIB),
+        (BYTES_A_SECOND, KIB + 1, 2 * KIB),
+        (BYTES_A_SECOND, 600 * KIB, MIB),
+        (BYTES_A_SECOND, 1e30, 1e30),
+    ],
+)
+def test_the_upper_edge_is_a_round_figure(unit: Unit, highest: float, top: float) -> None:
+    assert unit.top(highest) == top
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "told"),
+    [
+        (PERCENT, 3.6, "4 %"),
+        (MEBIBYTES, 2048, "2048 MiB"),
+        (BYTES_A_SECOND, 0, "0 B/s"),
+        (BYTES_A_SECOND, 999, "999 B/s"),
+        (BYTES_A_SECOND, 1536, "1.5 KiB/s"),
+        (BYTES_A_SECOND, 2 * MIB, "2 MiB/s"),
+        (BYTES_A_SECOND, 345 * MIB, "345 MiB/s"),
+    ],
+)
+def test_a_figure_is_told_with_its_unit(unit: Unit, value: float, told: str) -> None:
+    assert unit.told(value) == told

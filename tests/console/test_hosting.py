@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +134,34 @@ def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(alice: Browser) -
     alice.click("Start again")
     assert "short Running" in alice.text
     delete(alice, "short")
+
+
+def test_a_machine_is_watched_whether_anybody_looks_or_not(alice: Browser) -> None:
+    create(alice, "watched", **{"new_network__host_dev_name": "tap0"})
+    charts = "/machines/watched/charts"
+    alice.open_until("Processor", charts)
+    for title in ("Processor", "Memory", "Disk", "Network"):
+        assert title in alice.page.headings
+    assert re.search(r"Used \d+ % .*Taken of the host \d+ MiB In the balloon 0 MiB", alice.text)
+    assert re.search(r"Read [\d.]+ (Ki)?B/s Written [\d.]+ (Ki)?B/s", alice.text)
+    assert re.search(r"Received [\d.]+ (Ki)?B/s Sent [\d.]+ (Ki)?B/s", alice.text)
+    alice.open("/")
+    assert re.search(r"watched Running up \d+ (s|min) Processor \d+ % Memory \d+ MiB", alice.text)
+    delete(alice, "watched")
+
+
+def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> None:
+    create(alice, "gone")
+    alice.open_until("Processor", "/machines/gone/charts")
+    alice.open("/machines/gone")
+    alice.click("Stop")
+    assert "gone Ended" in alice.text
+    assert "Memory" in alice.page.headings
+    assert not re.search(r"In the balloon \d", alice.text)
+    alice.open("/")
+    assert "gone Ended" in alice.text
+    assert "gone Ended up" not in alice.text
+    delete(alice, "gone")
 
 
 def pid_of(browser: Browser, name: str) -> int:

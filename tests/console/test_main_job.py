@@ -64,7 +64,7 @@ def test_the_page_comes_back_after_signing_in(console: RunningConsole) -> None:
 def test_the_calls_are_listed_with_their_answers(alice: Browser) -> None:
     alice.click("Save setup")
     alice.open("/machines/demo/calls")
-    assert re.search(r"PUT /boot-source 204 \d+\.\d ms · \d\d:\d\d UTC · Alice Admin", alice.text)
+    assert re.search(r"PUT /boot-source 204 \d+\.\d ms · just now · Alice Admin", alice.text)
     assert "PUT /drives/rootfs 204" in alice.text
     assert "PUT /machine-config 204" in alice.text
 
@@ -82,6 +82,6 @@ def test_the_overview_says_who_did_what_and_who_tried_in_vain(alice: Browser) ->
     alice.click("Start")
     alice.click("Save setup")
     alice.open("/machines/demo/overview")
-    assert re.search(r"Events Setup saved\. \d\d:\d\d UTC Alice Admin", alice.text)
-    tried = r"Tried to start a machine\. \d\d:\d\d UTC Alice Admin The machine has no kernel yet"
+    assert re.search(r"Events Setup saved\. just now Alice Admin", alice.text)
+    tried = r"Tried to start a machine\. just now Alice Admin The machine has no kernel yet"
     assert re.search(tried, alice.text)

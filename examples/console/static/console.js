@@ -11,18 +11,34 @@ function localise(time) {
   time.textContent = moment.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
 }
 
-const relative = new Intl.RelativeTimeFormat([], { numeric: 'auto' })
+const relative = new Intl.RelativeTimeFormat('en')
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
+const UNITS = [['day', 86400], ['hour', 3600], ['minute', 60]]
 
 function tellAges() {
   for (const time of document.querySelectorAll('time[data-ago]')) {
     const moment = new Date(/** @type {HTMLTimeElement} */ (time).dateTime)
-    const minutes = Math.round((moment.getTime() - Date.now()) / 60000)
-    time.textContent = Math.abs(minutes) < 60 ? relative.format(minutes, 'minute') : relative.format(Math.round(minutes / 60), 'hour')
+    const seconds = (Date.now() - moment.getTime()) / 1000
+    const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 0]
+    time.textContent = length ? relative.format(-Math.floor(seconds / length), unit) : 'just now'
     time.setAttribute('title', moment.toLocaleString())
   }
 }
 tellAges()
 setInterval(tellAges, 30000)
+
+function tellUptimes() {
+  for (const time of document.querySelectorAll('time[data-up]')) {
+    const since = new Date(/** @type {HTMLTimeElement} */ (time).dateTime)
+    const seconds = Math.max(0, Math.floor((Date.now() - since.getTime()) / 1000))
+    const [minutes, hours, days] = [60, 3600, 86400].map((length) => Math.floor(seconds / length))
+    const told = days ? `${days} d ${hours % 24} h` : hours ? `${hours} h ${minutes % 60} min` : minutes ? `${minutes} min` : `${seconds} s`
+    time.textContent = `up ${told}`
+    time.setAttribute('title', `since ${since.toLocaleString()}`)
+  }
+}
+tellUptimes()
+setInterval(tellUptimes, 1000)
 
 const wrong = document.querySelector('main [aria-invalid="true"]')
 if (wrong instanceof HTMLElement) wrong.focus()

@@ -1,0 +1,64 @@
+"""What is drawn of a machine, and how its figures are made of what monitors and the host tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from examples.console.chart import Kind
+from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT
+from generated_vmm import BalloonStats
+from generated_vmm.process import Metrics, Rates, Usage
+
+PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})
+MEMORY: Final = Kind(
+    "Memory",
+    MEBIBYTES,
+    {"memory": "Used", "resident": "Taken of the host", "balloon": "In the balloon"},
+)
+DISK: Final = Kind("Disk", BYTES_A_SECOND, {"read": "Read", "written": "Written"})
+NETWORK: Final = Kind("Network", BYTES_A_SECOND, {"received": "Received", "sent": "Sent"})
+KINDS: Final = (PROCESSOR, MEMORY, DISK, NETWORK)
+
+_BYTES_PER_MIB: Final = 1 << 20
+
+
+def of_balloon(stats: BalloonStats) -> Mapping[str, float]:
+    """How the guest uses its memory, in MiB: what it could not give to a program is used."""
+    figures = {"balloon": float(stats.actual_mib)}
+    free = stats.available_memory if stats.available_memory is not None else stats.free_memory
+    if stats.total_memory is not None and free is not None:
+        figures["memory"] = max(stats.total_memory - free, 0) / _BYTES_PER_MIB
+    return figures
+
+
+def of_usage(before: Usage | None, after: Usage) -> Mapping[str, float]:
+    """What a monitor's process takes of the host: MiB, and percent of one processor since then."""
+    figures = {"resident": after.memory_bytes / _BYTES_PER_MIB}
+    seconds = after.at - before.at if before else 0.0
+    if before and seconds > 0 and after.cpu_seconds >= before.cpu_seconds:
+        figures["processor"] = 100 * (after.cpu_seconds - before.cpu_seconds) / seconds
+    return figures
+
+
+def of_metrics(lines: Iterable[Metrics]) -> Mapping[str, float]:
+    """Bytes per second through all drives and all network interfaces, over some lines together.
+
+    Nothing is told of what a machine has none of, and of lines that do not say for how long they
+    counted.
+    """
+    known = [rates for line in lines if (rates := line.rates)]
+    seconds = sum(rates.seconds for rates in known)
+    passed: defaultdict[str, float] = defaultdict(float)
+    for rates in known:
+        for figure, rate in _through(rates):
+            passed[figure] += rate * rates.seconds
+    return {figure: amount / seconds for figure, amount in passed.items()}
+
+
+def _through(rates: Rates) -> Iterator[tuple[str, float]]:
+    for drive in rates.drives.values():
+        yield from (("read", drive.read_bytes), ("written", drive.write_bytes))
+    for interface in rates.network_interfaces.values():
+        yield from (("received", interface.rx_bytes), ("sent", interface.tx_bytes))

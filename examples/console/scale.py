@@ -1,0 +1,42 @@
+"""Figures with their units, and the round figure at the top of an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+_PREFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti")
+_ROUND: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How figures of a kind are written; `lowest` is the least that an axis shows at its top.
+
+    `binary`: prefixes for powers of 1024 stand before the name.
+    """
+
+    name: str
+    lowest: float
+    binary: bool = False
+
+    def told(self, value: float) -> str:
+        """The figure with its unit, in few digits."""
+        prefix, power = "", 0
+        if self.binary:
+            power = next((at for at in range(4) if value < 1000 * 1024**at), 4)
+            prefix, value = _PREFIXES[power], value / 1024**power
+        digits = 1 if power and value < 10 and round(value, 1) != round(value) else 0
+        return f"{value:.{digits}f} {prefix}{self.name}"
+
+    def top(self, highest: float) -> float:
+        """A round figure that is at least `highest`."""
+        step, powers = (1024, range(5)) if self.binary else (1000, range(3))
+        tops = (step**power * number for power, number in product(powers, _ROUND))
+        return next((top for top in tops if top >= max(highest, self.lowest)), highest)
+
+
+PERCENT: Final = Unit("%", 10)
+MEBIBYTES: Final = Unit("MiB", 10)
+BYTES_A_SECOND: Final = Unit("B/s", 1024, binary=True)

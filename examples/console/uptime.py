@@ -1,0 +1,50 @@
+"""Since when a machine runs, as far as this console can tell."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+STARTED: Final = frozenset({"Running", "Paused"})
+
+
+class Uptime:
+    """Notes when a machine is seen to start.
+
+    The monitor does not tell. A machine that runs when it is first seen has run since its socket
+    was made, at the longest; a socket that is this console's `own` is dated at the start, so that
+    the next console knows as well.
+    """
+
+    def __init__(self, socket_path: str, *, own: bool) -> None:
+        self._socket = Path(socket_path)
+        self._own = own
+        self._seen = False
+        self.since: datetime | None = None
+
+    def note(self, state: str | None) -> None:
+        """The machine has just been seen in `state`; None tells nothing."""
+        if state in STARTED:
+            self.since = self.since or (self._date() if self._seen else self._dated())
+        elif state is not None:
+            self.since = None
+        self._seen = self._seen or state is not None
+
+    def restart(self) -> None:
+        """The machine starts from the beginning."""
+        self._seen, self.since = True, None
+
+    def _date(self) -> datetime:
+        if self._own:
+            with suppress(OSError):
+                os.utime(self._socket)
+        return datetime.now(UTC)
+
+    def _dated(self) -> datetime | None:
+        try:
+            return datetime.fromtimestamp(self._socket.stat().st_mtime, UTC)
+        except OSError:
+            return None

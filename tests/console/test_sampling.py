@@ -1,0 +1,121 @@
+"""The task that looks at every machine, and what one machine costs the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from examples.console.history import EVERY_SECONDS
+from examples.console.monitors import Monitor
+from examples.console.sampling import Sampler
+from generated_vmm.testing import SimulatedMonitor
+
+AT_ONCE = 0.001
+PATIENCE = 30.0
+
+
+class Machine:
+    """Counts its samples, tells of the third, and does something at each."""
+
+    def __init__(self, name: str, act: Callable[[], Awaitable[object]] | None = None) -> None:
+        self.name = name
+        self.samples = 0
+        self.enough = asyncio.Event()
+        self._act = act
+
+    async def sample(self) -> None:
+        self.samples += 1
+        if self.samples == 3:
+            self.enough.set()
+        if self._act is not None:
+            await self._act()
+
+
+async def sampled(*machines: Machine) -> None:
+    """Samples until every machine has been asked three times."""
+    sampler = Sampler(lambda: machines, every=AT_ONCE)
+    sampler.start()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(machine.enough.wait() for machine in machines))
+    await sampler.stop()
+
+
+async def test_machines_are_sampled_again_and_again() -> None:
+    await sampled(Machine("one"), Machine("other"))
+
+
+async def test_a_machine_that_never_answers_delays_no_other() -> None:
+    await sampled(Machine("silent", asyncio.Event().wait), Machine("other"))
+
+
+async def test_a_machine_that_fails_is_told_and_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    await sampled(Machine("bad", fail), Machine("good"))
+    assert "no figures of bad" in caplog.text
+    assert "no figures of good" not in caplog.text
+
+
+async def test_it_ends_in_the_midst_of_a_round() -> None:
+    asked = asyncio.Event()
+
+    async def hang() -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    sampler = Sampler(lambda: [Machine("silent", hang)], every=PATIENCE)
+    sampler.start()
+    await asked.wait()
+    await sampler.stop()
+    assert [task.get_name() for task in asyncio.all_tasks()].count("samples") == 0
+
+
+async def test_it_ends_without_having_begun() -> None:
+    await Sampler(list).stop()
+
+
+async def test_only_what_runs_is_asked_for_figures(tmp_path: Path) -> None:
+    with SimulatedMonitor(tmp_path / "vm.socket", check_files=False) as simulated:
+        monitor = Monitor("vm", str(simulated.socket_path), {})
+        await monitor.sample()
+        assert [call.path for call in simulated.calls] == ["/"]
+        await monitor.control.boot_source.set(kernel_image_path="/k")
+        await monitor.control.balloon.set(
+            amount_mib=0, deflate_on_oom=True, stats_polling_interval_s=1
+        )
+        await monitor.control.action("InstanceStart")
+        await monitor.sample()
+        assert monitor.history.latest("balloon") == 0
+        await monitor.sample()
+        asked = [call.path for call in simulated.calls]
+        assert asked.count("/balloon/statistics") == 1
+        await monitor.close()
+
+
+async def test_a_machine_without_statistics_is_not_asked_for_them(tmp_path: Path) -> None:
+    with SimulatedMonitor(tmp_path / "vm.socket", check_files=False) as simulated:
+        monitor = Monitor("vm", str(simulated.socket_path), {})
+        await monitor.control.boot_source.set(kernel_image_path="/k")
+        await monitor.control.action("InstanceStart")
+        for _ in range(2):
+            await monitor.sample()
+        asked = [call.path for call in simulated.calls if call.method == "GET"]
+        assert asked == ["/", "/", "/vm/config", "/"]
+        await monitor.close()
+
+
+async def test_a_monitor_that_has_gone_has_no_figures(tmp_path: Path) -> None:
+    monitor = Monitor("vm", str(tmp_path / "vm.socket"), {})
+    await monitor.sample()
+    assert monitor.charts() == []
+    await monitor.close()
+
+
+def test_the_pause_is_a_few_seconds() -> None:
+    assert 1 <= EVERY_SECONDS <= 5
