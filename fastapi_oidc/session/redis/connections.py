@@ -1,83 +1,113 @@
-"""The one place that makes Redis clients, and that bounds what is asked of them at a time."""
+"""Bounds what is asked of one Redis at a time, and for how long."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
+
+from redis.asyncio import BlockingConnectionPool, RedisCluster
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.redis.circuit import Circuit
+from fastapi_oidc.session.redis.clients import (
+    DEFAULT_CONNECTIONS,
+    Client,
+    Pool,
+    close,
+    is_ours,
+    place_of,
+    pool_of,
+)
+from fastapi_oidc.session.redis.scripts import Script
 
-try:
-    from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
-    from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
-except ModuleNotFoundError as missing:
-    explanation = "stores and locks on Redis need: pip install 'fastapi-oidc-vmm[redis]'"
-    raise ModuleNotFoundError(explanation, name=missing.name) from None
-
-DEFAULT_PREFIX: Final = "fastapi_oidc:"
-DEFAULT_CONNECTIONS: Final = 50
-PATIENCE: Final = 10.0
+DEFAULT_TIMEOUT: Final = 5.0
 """Seconds that one command may take, its waiting for a turn included."""
 
-_ours: WeakSet[ConnectionPool] = WeakSet()
-_turns: WeakKeyDictionary[ConnectionPool, asyncio.Semaphore] = WeakKeyDictionary()
+LONG_FAILURE: Final = 0.25
+"""Seconds after which a connection that failed has made somebody wait."""
 
-
-def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Redis:
-    """A client with a pool of its own, which opens connections when they are needed.
-
-    A connection that Redis has dropped meanwhile is replaced once: every command here may be
-    repeated.
-    """
-    client = Redis.from_url(url, max_connections=max_connections, retry=Retry(NoBackoff(), 1))
-    _ours.add(client.connection_pool)
-    return client
+_turns: WeakKeyDictionary[Pool, asyncio.Semaphore] = WeakKeyDictionary()
+_circuits: WeakKeyDictionary[Pool, Circuit] = WeakKeyDictionary()
 
 
 class Connections:
     """Commands to one Redis, of which so many run at a time that no pool is ever used up.
 
-    The others wait for their turn, in order; what waits or takes too long raises TimeoutError. All
-    that is made of one client shares the turns of its pool: all of them if the pool is ours or
+    The others wait for their turn, in order. What waits or takes longer than `timeout` seconds
+    raises TimeoutError; from then on commands raise RedisMuteError at once, but for one every two
+    seconds, until there is an answer.
+
+    All that is made of one client shares the turns of its pool: all of them if the pool is ours or
     waits itself, else half of them (at most 50), since the application may use the client too.
     """
 
-    def __init__(self, client: Redis) -> None:
-        pool = client.connection_pool
+    def __init__(self, client: Client, timeout: float) -> None:
+        pool = pool_of(client)
         if pool.connection_kwargs.get("decode_responses"):
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID, "make the Redis client without decode_responses"
             )
-        self.client = client
+        self.client, self._timeout = client, timeout
+        self.is_cluster = isinstance(client, RedisCluster)
         self._turns = _turns.setdefault(pool, asyncio.Semaphore(_share_of(pool)))
+        self._circuit = _circuits.setdefault(pool, Circuit())
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of `command`, when it has its turn; texts are bytes."""
-        async with asyncio.timeout(PATIENCE), self._turns:
-            return await command(self.client)
+        seconds, began = self._circuit.patience(self._timeout), time.monotonic()
+        try:
+            async with asyncio.timeout(seconds), self._turns:
+                answer = await command(self.client)
+        except (TimeoutError, RedisTimeoutError):
+            self._circuit.open()
+            raise
+        except (RedisConnectionError, OSError):
+            # redis-py says so too where a new connection or a sentinel was waited for in vain.
+            if time.monotonic() - began >= LONG_FAILURE:
+                self._circuit.open()
+            raise
+        self._circuit.close()
+        return answer
+
+    async def run_script(
+        self, script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]
+    ) -> Any:
+        """What `script` returns, as `run`."""
+        return await self.run(lambda client: script.run(client, keys, args))
+
+    async def values(self, names: Sequence[str]) -> list[bytes | None]:
+        """What stands under each name; of a cluster, its nodes are asked at the same time."""
+        if self.is_cluster:
+            found = await self.run(lambda client: client.mget_nonatomic(names))
+        else:
+            # Not `client.mget`: at each request its own checks would be a tenth of the time.
+            found = await self.run(lambda client: client.execute_command("MGET", *names))
+        return list(found)
 
     def reach_the_same_as(self, other: Connections) -> bool:
         """Whether both lead to the same database."""
-        place = _place(self.client)
-        return self.client is other.client or (place is not None and place == _place(other.client))
+        place = place_of(self.client)
+        return self.client is other.client or (
+            place is not None and place == place_of(other.client)
+        )
 
     async def aclose(self) -> None:
         """Closes the connections, if the pool is ours; a later command opens new ones."""
-        if self.client.connection_pool in _ours:
-            await self.client.aclose()
+        if is_ours(pool_of(self.client)):
+            await close(self.client)
 
 
-def _share_of(pool: ConnectionPool) -> int:
-    if pool in _ours or isinstance(pool, BlockingConnectionPool):
-        return pool.max_connections
-    return max(1, min(pool.max_connections // 2, DEFAULT_CONNECTIONS))
-
-
-def _place(client: Redis) -> tuple[object, ...] | None:
-    """Host, port or path, and number of the database; None where a client hides them."""
-    pool = client.connection_pool
-    place = tuple(pool.connection_kwargs.get(name) for name in ("host", "port", "path"))
-    return (*place, pool.connection_kwargs.get("db") or 0) if any(place) else None
+def _share_of(pool: Pool) -> int:
+    """How many connections of a pool are for us, or of a cluster's client to each node."""
+    if isinstance(pool, RedisCluster):
+        allowed = int(pool.connection_kwargs["max_connections"])
+    else:
+        allowed = pool.max_connections
+    if is_ours(pool) or isinstance(pool, BlockingConnectionPool):
+        return allowed
+    return max(1, min(allowed // 2, DEFAULT_CONNECTIONS))

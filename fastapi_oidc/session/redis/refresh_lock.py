@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.once import Flights
-from fastapi_oidc.session.redis.connections import DEFAULT_PREFIX, Connections, client_of
+from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
+from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
+from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.stores import unavailable_as
 
 REMEMBERED_SECONDS: Final = 60
@@ -25,21 +26,21 @@ _EXTENSIONS_PER_LEASE: Final = 3
 _log = logging.getLogger(__name__)
 
 # A caller whose first answer was lost asks again and is the owner already.
-_ACQUIRE: Final = """
+_ACQUIRE: Final = Script("""
 local result = redis.call('GET', KEYS[2])
 if result then return result end
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 return 0
-"""
-_EXTEND: Final = """
+""")
+_EXTEND: Final = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 0
-"""
-_RELEASE: Final = """
+""")
+_RELEASE: Final = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 if ARGV[3] then redis.call('SET', KEYS[2], ARGV[3], 'EX', ARGV[2]) end
-"""
+""")
 
 
 class RedisRefreshLock:
@@ -52,26 +53,30 @@ class RedisRefreshLock:
 
     def __init__(
         self,
-        client: Redis,
+        client: Client,
         *,
         prefix: str = DEFAULT_PREFIX,
         ttl: float = 20.0,
         wait: float = 50.0,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self._connections = Connections(client)
-        self._acquire = client.register_script(_ACQUIRE)
-        self._extend = client.register_script(_EXTEND)
-        self._release = client.register_script(_RELEASE)
+        self._connections = Connections(client, timeout)
         self._prefix, self._ttl, self._wait = prefix, ttl, wait
         self._milliseconds = str(int(ttl * 1000))
         self._flights: Flights[str, bytes] = Flights()
 
     @classmethod
     def from_url(
-        cls, url: str, *, prefix: str = DEFAULT_PREFIX, ttl: float = 20.0, wait: float = 50.0
+        cls,
+        url: str,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        ttl: float = 20.0,
+        wait: float = 50.0,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> Self:
-        """A lock with a bounded pool of its own, for a URL as `redis.from_url` takes it."""
-        return cls(client_of(url), prefix=prefix, ttl=ttl, wait=wait)
+        """A lock with a bounded pool of its own, for a URL as `RedisSessionStore` takes it."""
+        return cls(client_of(url), prefix=prefix, ttl=ttl, wait=wait, timeout=timeout)
 
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
@@ -103,7 +108,9 @@ class RedisRefreshLock:
         await self._connections.aclose()
 
     async def _run(self, name: str, operation: Callable[[], Awaitable[bytes]]) -> bytes:
-        lease = _Lease(self._prefix, name)
+        # The keys of a script have one slot of a cluster: that of what stands in braces.
+        tag = f"{{{name}}}" if self._connections.is_cluster else name
+        lease = _Lease(self._prefix, tag)
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
             async with asyncio.timeout(self._wait):
                 result = await self._waited_for(lease)
@@ -122,7 +129,7 @@ class RedisRefreshLock:
         waited, pause = 0.0, _FIRST_POLL
         args = [lease.owner, self._milliseconds]
         while True:
-            answer = await self._connections.run(lambda _: self._acquire(lease.keys, args))
+            answer = await self._connections.run_script(_ACQUIRE, lease.keys, args)
             if isinstance(answer, bytes):
                 return answer
             if answer == 1:
@@ -146,7 +153,7 @@ class RedisRefreshLock:
         while True:
             await asyncio.sleep(self._ttl / _EXTENSIONS_PER_LEASE)
             try:
-                is_ours = await self._connections.run(lambda _: self._extend(lease.keys, args))
+                is_ours = await self._connections.run_script(_EXTEND, lease.keys, args)
             except (RedisError, TimeoutError, OSError) as error:
                 _log.warning("refresh lock not extended: %s", type(error).__name__)
                 continue
@@ -158,7 +165,7 @@ class RedisRefreshLock:
         """Gives the lock back with the result; a Redis that fails here cannot undo the run."""
         args: list[str | bytes] = [lease.owner, str(REMEMBERED_SECONDS), *results]
         try:
-            await self._connections.run(lambda _: self._release(lease.keys, args))
+            await self._connections.run_script(_RELEASE, lease.keys, args)
         except (RedisError, TimeoutError, OSError) as error:
             _log.warning("refresh lock not released, it ends by itself: %s", type(error).__name__)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Final, Self
 
 from pydantic import TypeAdapter
-from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.session.endings import (
@@ -19,11 +17,13 @@ from fastapi_oidc.session.endings import (
     reason_of,
 )
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.redis.connections import DEFAULT_PREFIX, Connections, client_of
+from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
+from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
+from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.stores import unavailable_as
 
 # A value is "<provider>", as 0.1.0 wrote it, or "<provider> <application> <reason>".
-_JOIN: Final = """
+_JOIN: Final = Script("""
 local kept = redis.call('GET', KEYS[1]) or '0'
 local provider, application, reason = string.match(kept, '^(%d+) ?(%d*) ?(.*)$')
 provider = math.max(tonumber(provider), tonumber(ARGV[1]))
@@ -36,29 +36,31 @@ local value = string.format('%d', provider)
 if application > 0 then value = string.format('%d %d %s', provider, application, reason) end
 local ends = math.max(tonumber(ARGV[4]), redis.call('EXPIRETIME', KEYS[1]))
 redis.call('SET', KEYS[1], value, 'EXAT', string.format('%d', ends))
-"""
+""")
 _REASON: Final[TypeAdapter[EndReason]] = TypeAdapter(EndReason)
 
 
 class RedisRevocationStore:
     """Endings that any number of processes share; a session is looked up with one command."""
 
-    def __init__(self, client: Redis, *, prefix: str = DEFAULT_PREFIX) -> None:
-        self.connections, self.prefix = Connections(client), prefix
-        self._join = client.register_script(_JOIN)
+    def __init__(
+        self, client: Client, *, prefix: str = DEFAULT_PREFIX, timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        self.connections, self.prefix = Connections(client, timeout), prefix
 
     @classmethod
-    def from_url(cls, url: str, *, prefix: str = DEFAULT_PREFIX) -> Self:
-        """A store with a bounded pool of its own, for a URL as `redis.from_url` takes it."""
-        return cls(client_of(url), prefix=prefix)
+    def from_url(
+        cls, url: str, *, prefix: str = DEFAULT_PREFIX, timeout: float = DEFAULT_TIMEOUT
+    ) -> Self:
+        """A store with a bounded pool of its own, for a URL as `RedisSessionStore` takes it."""
+        return cls(client_of(url), prefix=prefix, timeout=timeout)
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Keeps the record; raises SessionError (session.revocation_unavailable)."""
-        ending = Ending.of(record)
-        args = [*ending, record.expires_at]
+        args = [*Ending.of(record), record.expires_at]
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
             for name in ending_names(self.prefix, map(digest, keys_of_record(record))):
-                await self.connections.run(partial(self._join, [name], args))
+                await self.connections.run_script(_JOIN, [name], args)
 
     async def is_revoked(self, session: OIDCSession[Identity], /) -> bool:
         """Whether a record covers it; raises SessionError (session.revocation_unavailable)."""
@@ -68,8 +70,7 @@ class RedisRevocationStore:
         """The reason of a record that covers it; raises SessionError as `is_revoked`."""
         names = ending_names(self.prefix, digests_of(session))
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
-            values = await self.connections.run(lambda client: client.mget(names))
-            return reason_in(session, values)
+            return reason_in(session, await self.connections.values(names))
 
     async def aclose(self) -> None:
         """Closes the pool that `from_url` made; a client that was given is left alone."""

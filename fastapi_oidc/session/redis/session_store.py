@@ -5,36 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Generic, Self
 
-from redis.asyncio import Redis
-
 from fastapi_oidc.errors import Code
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import RevocationRecord, are_current, digest, user_key
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-from fastapi_oidc.session.redis.connections import DEFAULT_PREFIX, Connections, client_of
+from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
+from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
 from fastapi_oidc.session.redis.revocation_store import (
     RedisRevocationStore,
     ending_names,
     reason_in,
 )
 from fastapi_oidc.session.redis.rows import SEEN_DIGITS, SEEN_START, RowCodec, seen_text
+from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.stores import RevocationStore, unavailable_as
 
 # The user's list has the id of each row, scored by its end, and ends with the last of them.
-_SAVE: Final = """
-redis.call('SET', KEYS[1], ARGV[1], 'EXAT', ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', redis.call('TIME')[1])
-redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
-redis.call('EXPIREAT', KEYS[2], redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-"""
-_TOUCH: Final = f"""
+_LIST: Final = Script("""
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', redis.call('TIME')[1])
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
+redis.call('EXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
+""")
+_TOUCH: Final = Script(f"""
 local head = redis.call('GETRANGE', KEYS[1], 0, {SEEN_START + SEEN_DIGITS - 1})
 local seen = string.match(head, '^[sc](%d+)$')
 if seen and seen < ARGV[1] then redis.call('SETRANGE', KEYS[1], {SEEN_START}, ARGV[1]) end
-"""
+""")
 # A row that was used while its successor was made keeps the moment of that.
-_REPLACE: Final = f"""
+_REPLACE: Final = Script(f"""
 local head = redis.call('GETRANGE', KEYS[1], 0, {SEEN_START + SEEN_DIGITS - 1})
 local seen, row = string.match(head, '^[sc](%d+)$'), ARGV[1]
 if seen and seen > string.sub(row, {SEEN_START + 1}, {SEEN_START + SEEN_DIGITS}) then
@@ -42,7 +41,7 @@ if seen and seen > string.sub(row, {SEEN_START + 1}, {SEEN_START + SEEN_DIGITS})
 end
 if redis.call('SET', KEYS[1], row, 'XX', 'EXAT', ARGV[2]) then return 1 end
 return 0
-"""
+""")
 MOST_LISTED: Final = 1000
 
 
@@ -57,18 +56,16 @@ class RedisSessionStore(Generic[Identity]):
 
     def __init__(
         self,
-        client: Redis,
+        client: Client,
         identity_type: type[Identity],
         *,
         prefix: str = DEFAULT_PREFIX,
         reads_clear_rows: bool = True,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self._connections, self._prefix = Connections(client), prefix
+        self._endings = RedisRevocationStore(client, prefix=prefix, timeout=timeout)
+        self._connections, self._prefix = self._endings.connections, prefix
         self._rows = RowCodec(identity_type, reads_clear_rows=reads_clear_rows)
-        self._endings = RedisRevocationStore(client, prefix=prefix)
-        self._save = client.register_script(_SAVE)
-        self._touch = client.register_script(_TOUCH)
-        self._replace = client.register_script(_REPLACE)
 
     @classmethod
     def from_url(
@@ -78,9 +75,20 @@ class RedisSessionStore(Generic[Identity]):
         *,
         prefix: str = DEFAULT_PREFIX,
         reads_clear_rows: bool = True,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> Self:
-        """A store with a bounded pool of its own, for a URL as `redis.from_url` takes it."""
-        return cls(client_of(url), identity_type, prefix=prefix, reads_clear_rows=reads_clear_rows)
+        """A store with a bounded pool of its own, for a URL as `redis.from_url` takes it.
+
+        Also `redis+sentinel://host,host/service/0` and `redis+cluster://host,host`, and the same
+        with `rediss` for TLS. Raises ConfigurationError (configuration.invalid) for another.
+        """
+        return cls(
+            client_of(url),
+            identity_type,
+            prefix=prefix,
+            reads_clear_rows=reads_clear_rows,
+            timeout=timeout,
+        )
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
         """From now on rows are sealed; the identity type stays the store's own."""
@@ -94,11 +102,12 @@ class RedisSessionStore(Generic[Identity]):
 
     async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
         """Keeps `session`, and its place in its user's list."""
-        key = user_key(session.issuer, session.client_id, session.sub)
-        keys = [self._row(id), self._list(digest(key))]
-        args: list[bytes | str | int] = [self._rows.encode(id, session), session.expires_at, id]
+        user = digest(user_key(session.issuer, session.client_id, session.sub))
+        name, row, ends = self._row(id), self._rows.encode(id, session), session.expires_at
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self._connections.run(lambda _: self._save(keys, args))
+            # The row first: what is listed without a row is taken from the list.
+            await self._connections.run(lambda client: client.set(name, row, exat=ends))
+            await self._connections.run_script(_LIST, [self._list(user)], [ends, id])
 
     async def delete(self, id: str, /) -> None:
         """Forgets `id`."""
@@ -107,16 +116,14 @@ class RedisSessionStore(Generic[Identity]):
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """Keeps `session` in place of what is there, with one command; False when nothing is."""
-        keys = [self._row(id)]
         args: list[bytes | int] = [self._rows.encode(id, session), session.expires_at]
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            return bool(await self._connections.run(lambda _: self._replace(keys, args)))
+            return bool(await self._connections.run_script(_REPLACE, [self._row(id)], args))
 
     async def touch(self, id: str, at: int, /) -> None:
         """Keeps the moment of last use in the row, beside the session."""
-        keys, args = [self._row(id)], [seen_text(at)]
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self._connections.run(lambda _: self._touch(keys, args))
+            await self._connections.run_script(_TOUCH, [self._row(id)], [seen_text(at)])
 
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str, /
@@ -138,13 +145,10 @@ class RedisSessionStore(Generic[Identity]):
     async def get_with_endings(
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
-        """The session and the reason of a record that covers it, with one command."""
+        """The session and the reason of a record that covers it, with one wait."""
         names = [self._row(id), *ending_names(self._prefix, digests)]
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            # Not `client.mget`: at each request its own checks would be a tenth of the time.
-            row, *endings = await self._connections.run(
-                lambda client: client.execute_command("MGET", *names)
-            )
+            row, *endings = await self._connections.values(names)
         session = self._session(id, row)
         if session is None:
             return None, None
@@ -179,11 +183,7 @@ class RedisSessionStore(Generic[Identity]):
         await self._connections.aclose()
 
     async def _many(self, ids: Sequence[str]) -> list[bytes | None]:
-        if not ids:
-            return []
-        names = [self._row(id) for id in ids]
-        rows: list[bytes | None] = await self._connections.run(lambda client: client.mget(names))
-        return rows
+        return await self._connections.values([self._row(id) for id in ids]) if ids else []
 
     def _session(self, id: str, row: bytes | None) -> OIDCSession[Identity] | None:
         return None if row is None else self._rows.decode(id, row)

@@ -14,9 +14,9 @@ from fastapi_oidc.session.redis import (
     RedisRefreshLock,
     RedisRevocationStore,
     RedisSessionStore,
-    connections,
 )
-from fastapi_oidc.session.redis.connections import Connections, client_of
+from fastapi_oidc.session.redis.clients import client_of
+from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
 from tests.oidc.session.examples import User, a_session
 from tests.redis_server import running_redis
 
@@ -47,7 +47,7 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=allowed)
     commands = Commands(at_once)
-    both = [Connections(client), Connections(client)]
+    both = [Connections(client, DEFAULT_TIMEOUT), Connections(client, DEFAULT_TIMEOUT)]
     running = [asyncio.create_task(both[n % 2].run(commands)) for n in range(120)]
     await commands.reached.wait()
     commands.go_on.set()
@@ -61,7 +61,7 @@ async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> 
     for client in (Redis(connection_pool=pool), client_of(redis_url, 7)):
         commands = Commands()
         commands.go_on.set()
-        shared = Connections(client)
+        shared = Connections(client, DEFAULT_TIMEOUT)
         await asyncio.gather(*(shared.run(commands) for _ in range(30)))
         assert commands.ended == 30
         assert shared._turns._value == 7
@@ -78,27 +78,23 @@ async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, pref
 
 
 async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    redis_url: str,
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=1)
     commands = Commands()
-    held = asyncio.create_task(Connections(client).run(commands))
+    held = asyncio.create_task(Connections(client, DEFAULT_TIMEOUT).run(commands))
     await commands.reached.wait()
-    monkeypatch.setattr(connections, "PATIENCE", 0.01)
     with pytest.raises(SessionError) as caught:
-        await RedisSessionStore(client, User).get(ID)
+        await RedisSessionStore(client, User, timeout=0.01).get(ID)
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     commands.go_on.set()
     await held
     await client.aclose()
 
 
-async def test_a_redis_that_does_not_answer_is_given_up(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.01)
+async def test_a_redis_that_does_not_answer_is_given_up(redis: Redis) -> None:
     with pytest.raises(TimeoutError):
-        await Connections(redis).run(Commands())
+        await Connections(redis, 0.01).run(Commands())
 
 
 async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefix: str) -> None:

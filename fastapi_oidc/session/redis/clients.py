@@ -1,0 +1,155 @@
+"""Makes Redis clients of URLs: of one server, of the master that sentinels name, of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, Self, TypeAlias, cast
+from urllib.parse import unquote
+from weakref import WeakSet
+
+from fastapi_oidc.errors import Code, ConfigurationError
+
+try:
+    from redis.asyncio import ConnectionPool, Redis, RedisCluster, Sentinel
+    from redis.asyncio.cluster import ClusterNode
+    from redis.asyncio.connection import SSLConnection, parse_url
+    from redis.asyncio.retry import Retry
+    from redis.asyncio.sentinel import SentinelConnectionPool
+    from redis.backoff import NoBackoff
+    from redis.exceptions import RedisClusterException
+except ModuleNotFoundError as missing:
+    explanation = "stores and locks on Redis need: pip install 'fastapi-oidc-vmm[redis]'"
+    raise ModuleNotFoundError(explanation, name=missing.name) from None
+
+DEFAULT_PREFIX: Final = "fastapi_oidc:"
+"""Begins every key."""
+
+DEFAULT_CONNECTIONS: Final = 50
+NODE_SECONDS: Final = 0.5
+"""How long one of several nodes or sentinels may take before another is asked."""
+
+SENTINEL_PORT: Final = 26379
+
+Client: TypeAlias = Redis | RedisCluster
+Pool: TypeAlias = ConnectionPool | RedisCluster
+Options: TypeAlias = dict[str, Any]
+
+_NO_URL: Final = (
+    "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS, unix://path, "
+    "redis+sentinel://host,host/service/0 or redis+cluster://host,host; what stands in it is "
+    "percent-encoded"
+)
+_ours: WeakSet[Pool] = WeakSet()
+
+
+def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
+    """A client with connections of its own, which it opens when they are needed.
+
+    A connection that was dropped meanwhile is replaced once: every command here may be repeated.
+    Raises ConfigurationError (configuration.invalid) for what is no URL of a Redis.
+    """
+    usual: Options = {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)}
+    try:
+        client = _made(url, usual)
+    except (ValueError, TypeError, RedisClusterException) as error:
+        # Its text may have a part of a password that was not percent-encoded.
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=type(error)) from None
+    _ours.add(pool_of(client))
+    return client
+
+
+def pool_of(client: Client) -> Pool:
+    """What has the client's connections; other clients may have the same."""
+    return client if isinstance(client, RedisCluster) else client.connection_pool
+
+
+def is_ours(pool: Pool) -> bool:
+    """Whether `client_of` made it, so that nobody else uses or closes its connections."""
+    return pool in _ours
+
+
+def place_of(client: Client) -> tuple[object, ...] | None:
+    """Which database it leads to, as far as it was told; None where it hides that."""
+    if isinstance(client, RedisCluster):
+        return tuple(sorted(node.name for node in client.startup_nodes))
+    pool = client.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        sentinels = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
+        hosts: tuple[object, ...] = tuple(sorted(str(_place(sentinel)) for sentinel in sentinels))
+        return (*hosts, pool.service_name, pool.connection_kwargs.get("db") or 0)
+    return _place(pool)
+
+
+async def close(client: Client) -> None:
+    """Closes its connections, those to sentinels too; a later command opens new ones."""
+    await client.aclose()
+    pool = pool_of(client)
+    if isinstance(pool, SentinelConnectionPool):
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
+def _made(url: str, usual: Options) -> Client:
+    address = _Address.parse(url)
+    if address.shape == "sentinel":
+        return _master(address, usual)
+    if address.shape == "cluster":
+        return _cluster(address, usual)
+    checks = {"ssl_check_hostname": True} if url.startswith("rediss:") else {}
+    return Redis.from_url(url, **usual, **checks)
+
+
+def _place(pool: ConnectionPool) -> tuple[object, ...] | None:
+    place = tuple(pool.connection_kwargs.get(name) for name in ("host", "port", "path"))
+    return (*place, pool.connection_kwargs.get("db") or 0) if any(place) else None
+
+
+class _Address(NamedTuple):
+    """A URL in parts; each host has what redis-py makes of a URL of this host alone."""
+
+    shape: str
+    service: str
+    hosts: list[Options]
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Raises ValueError."""
+        scheme, _, rest = url.partition("://")
+        transport, _, shape = scheme.partition("+")
+        if not shape:
+            return cls("", "", [])
+        rest, _, query = rest.partition("?")
+        authority, _, path = rest.partition("/")
+        service, _, database = path.partition("/") if shape == "sentinel" else ("", "", path)
+        if shape not in ("sentinel", "cluster") or (shape == "sentinel") != bool(service):
+            raise ValueError
+        user, at, hosts = authority.rpartition("@")
+        urls = [f"{transport}://{user}{at}{host}/{database}?{query}" for host in hosts.split(",")]
+        parsed = [cast("Options", parse_url(one)) for one in urls]
+        if not all("host" in host for host in parsed):
+            raise ValueError
+        return cls(shape, unquote(service), parsed)
+
+    def options(self) -> Options:
+        """What holds for every host."""
+        options = {name: self.hosts[0][name] for name in self.hosts[0].keys() - {"host", "port"}}
+        if options.pop("connection_class", None) is SSLConnection:
+            options = {"ssl": True, "ssl_check_hostname": True, **options}
+        return options
+
+
+def _master(address: _Address, usual: Options) -> Redis:
+    options = address.options()
+    asking = {name: value for name, value in options.items() if name.startswith("ssl")}
+    for name in ("username", "password"):
+        asking[name] = options.pop(f"sentinel_{name}", None)
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        asking[name] = NODE_SECONDS
+    hosts = [(host["host"], host.get("port", SENTINEL_PORT)) for host in address.hosts]
+    sentinel = Sentinel(hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    return cast("Redis", sentinel.master_for(address.service, **{**usual, **options}))
+
+
+def _cluster(address: _Address, usual: Options) -> RedisCluster:
+    limits = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
+    nodes = [ClusterNode(host["host"], host.get("port", 6379)) for host in address.hosts]
+    return RedisCluster(startup_nodes=nodes, **{**usual, **limits, **address.options()})

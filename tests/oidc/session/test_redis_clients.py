@@ -1,0 +1,133 @@
+"""What a URL says is what the client does: one server, the master of sentinels, a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.connection import SSLConnection
+from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, place_of
+from tests.oidc.session.examples import User
+
+CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
+WRITTEN = "app:p%40ss%2Fword%2C%2B"
+
+
+def options_of(client: Redis | RedisCluster) -> dict[str, Any]:
+    pool = client if isinstance(client, RedisCluster) else client.connection_pool
+    return dict(pool.connection_kwargs)
+
+
+def master(url: str) -> tuple[SentinelConnectionPool, list[dict[str, Any]]]:
+    """The pool of connections to the master, and what is used to ask each sentinel."""
+    client = client_of(url)
+    assert isinstance(client, Redis)
+    pool = client.connection_pool
+    assert isinstance(pool, SentinelConnectionPool)
+    return pool, [options_of(sentinel) for sentinel in pool.sentinel_manager.sentinels]
+
+
+def test_one_server() -> None:
+    client = client_of(f"redis://{WRITTEN}@redis.example.com:6380/3?socket_timeout=2")
+    expected = {"host": "redis.example.com", "port": 6380, "db": 3, "socket_timeout": 2}
+    assert (CREDENTIALS | expected).items() <= options_of(client).items()
+
+
+@pytest.mark.parametrize("host", ["redis.example.com", "[::1]:6379"])
+def test_tls_checks_who_answers(host: str) -> None:
+    client = client_of(f"rediss://{host}?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem")
+    assert isinstance(client, Redis)
+    assert client.connection_pool.connection_class is SSLConnection
+    expected = {"ssl_ca_certs": "/ca.pem", "ssl_certfile": "/me.pem", "ssl_check_hostname": True}
+    assert expected.items() <= options_of(client).items()
+
+
+def test_the_master_that_sentinels_name() -> None:
+    pool, sentinels = master(f"redis+sentinel://{WRITTEN}@one,two:26380,[::1]:26381/my%2Fmaster/2")
+    assert (pool.service_name, pool.is_master, pool.max_connections) == ("my/master", True, 50)
+    assert (CREDENTIALS | {"db": 2}).items() <= pool.connection_kwargs.items()
+    hosts = [(sentinel["host"], sentinel["port"]) for sentinel in sentinels]
+    assert hosts == [("one", 26379), ("two", 26380), ("::1", 26381)]
+    for sentinel in sentinels:
+        assert sentinel["socket_timeout"] == sentinel["socket_connect_timeout"] == NODE_SECONDS
+        assert sentinel["password"] is sentinel["username"] is None
+
+
+def test_sentinels_have_a_password_and_tls_of_their_own() -> None:
+    pool, sentinels = master(
+        "rediss+sentinel://one,two/mymaster?ssl_ca_certs=/ca.pem"
+        "&sentinel_username=asker&sentinel_password=s%26cret"
+    )
+    assert pool.connection_class is SentinelManagedSSLConnection
+    assert "password" not in pool.connection_kwargs
+    for options in (pool.connection_kwargs, *sentinels):
+        assert (options["ssl_ca_certs"], options["ssl_check_hostname"]) == ("/ca.pem", True)
+    assert {(one["username"], one["password"]) for one in sentinels} == {("asker", "s&cret")}
+
+
+def test_a_cluster() -> None:
+    client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000")
+    assert isinstance(client, RedisCluster)
+    assert [node.name for node in client.startup_nodes] == ["10.0.0.1:6379", "10.0.0.2:7000"]
+    expected = {"socket_timeout": NODE_SECONDS, "max_connections": 50}
+    assert (CREDENTIALS | expected).items() <= options_of(client).items()
+
+
+def test_a_cluster_with_tls() -> None:
+    options = options_of(client_of("rediss+cluster://10.0.0.1?ssl_ca_certs=/ca.pem"))
+    assert options["connection_class"] is SSLConnection
+    assert (options["ssl_ca_certs"], options["ssl_check_hostname"]) == ("/ca.pem", True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis.example.com:6379",
+        "http://redis.example.com",
+        "redis://app:secret/word@redis.example.com",
+        "redis://redis.example.com/0?socket_timeout=secret",
+        "redis+sentinel://one,two",
+        "redis+sentinel://one,,two/mymaster",
+        "redis+sentinel:///mymaster",
+        "redis+cluster://",
+        "redis+cluster://one/1",
+        "redis+cluster://one?of=secret",
+        "redis+ring://one",
+        "unix+cluster:///redis.sock",
+    ],
+)
+@pytest.mark.parametrize("made", [RedisRevocationStore, RedisRefreshLock])
+def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(
+    made: type[RedisRevocationStore | RedisRefreshLock], url: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        made.from_url(url)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.account}"
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("redis://a", "redis://a/0", True),
+        ("redis://a", "redis://a/1", False),
+        ("redis://a", "redis://a:6380", False),
+        ("redis+sentinel://a,b/m", "redis+sentinel://b,a/m/0", True),
+        ("redis+sentinel://a,b/m", "redis+sentinel://a,b/other", False),
+        ("redis+sentinel://a,b/m", "redis+sentinel://a,b/m/1", False),
+        ("redis+sentinel://a,b/m", "redis+sentinel://a,c/m", False),
+        ("redis+cluster://10.0.0.1,10.0.0.2", "redis+cluster://10.0.0.2,10.0.0.1", True),
+        ("redis+cluster://10.0.0.1", "redis+cluster://10.0.0.2", False),
+        ("redis+cluster://10.0.0.1", "redis://10.0.0.1", False),
+    ],
+)
+def test_the_same_place_is_known_as_such(one: str, other: str, is_same: bool) -> None:
+    assert (place_of(client_of(one)) == place_of(client_of(other))) is is_same
+    store = RedisSessionStore.from_url(one, User)
+    assert store.keeps_endings_of(RedisRevocationStore.from_url(other)) is is_same
