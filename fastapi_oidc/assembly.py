@@ -182,14 +182,15 @@ def _keeper(
 ) -> Keeper[Identity]:
     if parts.session_store is None:
         limit = parts.settings.max_cookie_size
-        cookie = SessionCookie(codec, keys.sealer("session"), names, max_cookie_size=limit)
+        sealer, clock = keys.sealer("session"), parts.clock
+        cookie = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
         return CookieKeeper(cookie, names, clock=parts.clock, revocations=revocations)
     store = parts.session_store
     if store == "memory":
         store = MemorySessionStore(clock=parts.clock)
     if isinstance(store, Bindable):
         store.bind(codec, keys.sealer("row"))
-    reference = ReferenceCookie(keys.sealer("reference"), names)
+    reference = ReferenceCookie(keys.sealer("reference"), names, clock=parts.clock)
     return StoreKeeper(store, reference, names, clock=parts.clock, revocations=revocations)
 
 

@@ -8,8 +8,10 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
 
 _SECRET_BYTES: Final = 32
@@ -46,8 +48,9 @@ class SessionReference:
 class ReferenceCookie:
     """Writes and reads the cookie that holds a reference."""
 
-    def __init__(self, sealer: Sealer, names: CookieNames) -> None:
+    def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
         self._sealer, self._names = sealer, names
+        self._references = Opener(self._reference, size=_size_of_both, clock=clock or Clock())
 
     def seal(self, reference: SessionReference) -> str:
         """The cookie's value."""
@@ -57,6 +60,9 @@ class ReferenceCookie:
 
     def open(self, value: str) -> SessionReference:
         """The reference; raises SessionError (session.seal_broken, session.malformed)."""
+        return self._references.open(value)
+
+    def _reference(self, value: str) -> SessionReference:
         plaintext = self._sealer.open(value, name=self._names.session)
         # What names the session is never as long as a digest: so much is left over.
         end = len(plaintext) - len(plaintext) % _DIGEST_BYTES
@@ -77,3 +83,7 @@ def _named(reference: SessionReference) -> bytes:
     """Empty for an id that is longer than those made here."""
     named = reference.expires_at.to_bytes(_END_BYTES) + reference.session_id.encode()
     return named if _END_BYTES < len(named) < _DIGEST_BYTES else b""
+
+
+def _size_of_both(value: str, _: SessionReference) -> int:
+    return 2 * len(value)

@@ -7,11 +7,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Generic
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.opened_tokens import closed, opened
+from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer, sealed_length
 
 DEFAULT_MAX_COOKIE_SIZE = 3800
@@ -50,9 +52,11 @@ class SessionCookie(Generic[Identity]):
         names: CookieNames,
         *,
         max_cookie_size: int = DEFAULT_MAX_COOKIE_SIZE,
+        clock: Clock | None = None,
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
+        self._plaintexts = Opener(self._plaintext, size=_size_of_both, clock=clock or Clock())
 
     def seal(self, session: OIDCSession[Identity]) -> str:
         """The cookie's value; raises CookieTooLarge."""
@@ -66,12 +70,16 @@ class SessionCookie(Generic[Identity]):
 
     def open(self, value: str) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
+        return self._codec.decode(self._plaintexts.open(value))
+
+    def _plaintext(self, value: str) -> bytes:
+        """As the codec wrote it."""
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
-            plaintext = _inflated(plaintext[len(_DEFLATED) :])
-        elif plaintext.startswith(_DEFLATED_OPENED):
-            plaintext = closed(_inflated(plaintext[len(_DEFLATED_OPENED) :]))
-        return self._codec.decode(plaintext)
+            return _inflated(plaintext[len(_DEFLATED) :])
+        if plaintext.startswith(_DEFLATED_OPENED):
+            return closed(_inflated(plaintext[len(_DEFLATED_OPENED) :]))
+        return plaintext
 
     def _forms(self, session: OIDCSession[Identity], encoded: bytes) -> Iterator[bytes]:
         """Ways to write the session, the fastest to read first, the shortest last."""
@@ -88,6 +96,10 @@ class SessionCookie(Generic[Identity]):
 def session_cookie_change(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
     """Sets the session cookie for `max_age` seconds, or clears it when `value` is None."""
     return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)
+
+
+def _size_of_both(value: str, plaintext: bytes) -> int:
+    return len(value) + len(plaintext)
 
 
 def _deflated(content: bytes) -> bytes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final, Generic
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
 
 _SEALED, _CLEAR, _FIRST_VERSION = b"s", b"c", b"{"
@@ -25,6 +27,7 @@ class RowCodec(Generic[Identity]):
         self._codec = SessionCodec(identity_type)
         self._sealer: Sealer | None = None
         self._reads_clear_rows = reads_clear_rows
+        self._plaintexts = Opener(self._plaintext, size=_size_of_all, clock=Clock())
 
     def seal_with(self, sealer: Sealer) -> None:
         """Seals rows with `sealer`, or with an earlier one, and opens those of both."""
@@ -49,10 +52,17 @@ class RowCodec(Generic[Identity]):
 
     def _opened(self, id: str, row: bytes) -> bytes:
         if row.startswith(_SEALED) and self._sealer is not None:
-            return self._sealer.decrypt(row[_HEADER:], name=_name(id))
+            return self._plaintexts.open((id, row[_HEADER:]))
         if self._sealer is not None and not self._reads_clear_rows:
             return b""
         return row if row.startswith(_FIRST_VERSION) else row[_HEADER:]
+
+    def _plaintext(self, placed: tuple[str, bytes]) -> bytes:
+        """What is sealed in a row, which opens in its own place alone."""
+        id, sealed = placed
+        if self._sealer is None:
+            return b""
+        return self._sealer.decrypt(sealed, name=_name(id))
 
 
 def seen_text(moment: int) -> str:
@@ -62,3 +72,8 @@ def seen_text(moment: int) -> str:
 
 def _name(id: str) -> str:
     return f"row:{id}"
+
+
+def _size_of_all(placed: tuple[str, bytes], plaintext: bytes) -> int:
+    id, sealed = placed
+    return len(id) + len(sealed) + len(plaintext)

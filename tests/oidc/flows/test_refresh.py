@@ -188,6 +188,16 @@ async def test_the_absolute_end_is_fixed_at_login() -> None:
     assert world.events[-1].code is Code.SESSION_EXPIRED
 
 
+async def test_a_session_that_a_page_asked_for_a_second_ago_is_over_at_its_end() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(8 * 3600 - 1)
+    assert await generation(browser) == 1
+    world.time.advance(1)
+    assert await generation(browser) is None
+    assert world.events[-1].code is Code.SESSION_EXPIRED
+
+
 async def test_the_callbacks_run_again_and_may_replace_the_session() -> None:
     seen: list[str] = []
 

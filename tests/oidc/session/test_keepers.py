@@ -114,6 +114,16 @@ class EndingContract(KeeperContract):
         await keeper.save(kept)
         assert await keeper.read(copied) == Found(kept, "signed_out")
 
+    async def test_a_session_that_was_read_a_moment_ago_is_over_with_its_record(
+        self, keeper: Keeper[User]
+    ) -> None:
+        kept = keeper.placed(a_session())
+        await keeper.save(kept)
+        cookies = cookies_of(keeper, kept)
+        assert await keeper.read(cookies) == Found(kept)
+        await keeper.revoke(a_record(made_by="application"))
+        assert await keeper.read(cookies) == Found(kept, "revoked")
+
     async def test_another_session_of_the_user_goes_on(self, keeper: Keeper[User]) -> None:
         kept, other = keeper.placed(a_session()), keeper.placed(a_session(id="session-2"))
         await keeper.save(other)

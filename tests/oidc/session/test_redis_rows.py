@@ -57,6 +57,24 @@ async def test_a_sealed_row_opens_in_its_own_place_alone(rows: Rows) -> None:
     assert await rows.store(SECRET).get(ID) == a_session()
 
 
+async def test_a_row_that_was_just_opened_does_not_open_in_another_place(rows: Rows) -> None:
+    store = rows.store(SECRET)
+    await store.set(ID, a_session())
+    assert await store.get(ID) == a_session()
+    await rows.put(await rows.raw(), id=OTHER_ID)
+    assert await store.get(OTHER_ID) is None
+    assert await store.get(ID) == a_session()
+
+
+async def test_a_row_is_read_as_it_is_now(rows: Rows) -> None:
+    store = rows.store(SECRET)
+    for session in (a_session(), a_session(id="session-2"), a_session()):
+        await store.set(ID, session)
+        assert await store.get(ID) == await store.get(ID) == session
+        await store.touch(ID, NOW)
+        assert await store.get(ID) == session.model_copy(update={"last_seen_at": NOW})
+
+
 async def test_a_changed_row_does_not_open(rows: Rows) -> None:
     await rows.store(SECRET).set(ID, a_session())
     row = bytearray(await rows.raw())

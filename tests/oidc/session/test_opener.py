@@ -1,0 +1,182 @@
+"""What was opened is remembered: briefly, in bounds, and with no other answer than without."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.model import Tokens
+from fastapi_oidc.session.opener import LARGEST, LIMIT, REMEMBERED, Opener
+from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
+from fastapi_oidc.session.sealing import KeyRing, Sealer
+from fastapi_oidc.session.session_cookie import SessionCookie
+from tests.oidc.session.conftest import MovableClock
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_session
+
+NAMES, OTHER_NAMES = CookieNames("oidc", secure=True), CookieNames("partners", secure=True)
+CLOCK = Clock(read=lambda: NOW)
+
+
+class Reader:
+    """Reads texts that end in "!" and notes which it was asked for."""
+
+    def __init__(self, clock: Clock = CLOCK) -> None:
+        self.asked: list[str] = []
+        self.opener = Opener(self.read, size=lambda text, held: len(text) + len(held), clock=clock)
+
+    def read(self, text: str) -> str:
+        self.asked.append(text)
+        if not text.endswith("!"):
+            raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
+        return text.removesuffix("!")
+
+    def has_to_read(self, text: str) -> bool:
+        before = len(self.asked)
+        assert self.opener.open(text) == text.removesuffix("!")
+        return len(self.asked) > before
+
+
+class CountedSealer(Sealer):
+    opened = 0
+
+    def open(self, sealed: str, *, name: str) -> bytes:
+        self.opened += 1
+        return super().open(sealed, name=name)
+
+
+def a_sealer(secret: str = SECRET) -> CountedSealer:
+    return CountedSealer(KeyRing([secret]).keys("session"))
+
+
+def a_cookie(sealer: Sealer, names: CookieNames = NAMES) -> SessionCookie[User]:
+    return SessionCookie(SessionCodec(User), sealer, names, clock=CLOCK)
+
+
+def test_a_text_is_read_once() -> None:
+    reader = Reader()
+    assert [reader.opener.open("text!") for _ in range(3)] == ["text"] * 3
+    assert reader.asked == ["text!"]
+
+
+def test_an_empty_content_is_a_content() -> None:
+    reader = Reader()
+    assert [reader.opener.open("!") for _ in range(2)] == ["", ""]
+    assert reader.asked == ["!"]
+
+
+def test_after_a_minute_it_is_read_again(moving: MovableClock) -> None:
+    reader = Reader(moving.clock)
+    reader.opener.open("text!")
+    moving.second += REMEMBERED - 1
+    assert not reader.has_to_read("text!")
+    moving.second += 1
+    assert reader.has_to_read("text!")
+
+
+def test_coming_back_does_not_prolong_the_minute(moving: MovableClock) -> None:
+    reader = Reader(moving.clock)
+    for _ in range(REMEMBERED):
+        reader.opener.open("text!")
+        moving.second += 1
+    assert reader.has_to_read("text!")
+
+
+def test_what_is_refused_is_refused_anew_each_time() -> None:
+    reader = Reader()
+    for _ in range(2):
+        with pytest.raises(SessionError):
+            reader.opener.open("text")
+    assert reader.asked == ["text", "text"]
+
+
+def test_a_flood_of_refused_texts_drives_nothing_out() -> None:
+    reader = Reader()
+    reader.opener.open("text!")
+    for number in range(2 * LIMIT):
+        with pytest.raises(SessionError):
+            reader.opener.open(f"forged {number}")
+    assert not reader.has_to_read("text!")
+
+
+def test_a_flood_of_good_texts_keeps_to_the_limit(moving: MovableClock) -> None:
+    reader = Reader(moving.clock)
+    texts = [f"{number}!" for number in range(3 * LIMIT)]
+    for number, text in enumerate(texts):
+        reader.opener.open(text)
+        moving.second += number % 100 == 99
+    assert not reader.has_to_read(texts[-LIMIT // 2])
+    remembered = [text for text in reversed(texts) if not reader.has_to_read(text)]
+    assert len(remembered) <= LIMIT
+
+
+def test_what_is_large_is_not_remembered() -> None:
+    reader = Reader()
+    largest = "x" * ((LARGEST - 1) // 2) + "!"
+    assert [reader.has_to_read(largest) for _ in range(2)] == [True, False]
+    assert [reader.has_to_read("x" + largest) for _ in range(2)] == [True, True]
+
+
+def test_nothing_that_was_opened_is_in_repr() -> None:
+    reader = Reader()
+    reader.opener.open("secret!")
+    assert "secret" not in repr(reader.opener)
+
+
+def test_a_session_cookie_is_unsealed_once() -> None:
+    sealer = a_sealer()
+    cookie = a_cookie(sealer)
+    value = cookie.seal(a_session())
+    assert cookie.open(value) == cookie.open(value) == a_session()
+    assert sealer.opened == 1
+
+
+def test_two_requests_share_nothing_that_one_can_change() -> None:
+    cookie = a_cookie(a_sealer())
+    value = cookie.seal(a_session())
+    one = cookie.open(value)
+    one.claims["sub"] = "mallory"
+    one.claims["amr"] = []
+    other = cookie.open(value)
+    assert other == a_session()
+    assert other.identity is not one.identity
+
+
+def test_a_deflated_session_is_inflated_once() -> None:
+    sealer = a_sealer()
+    cookie = a_cookie(sealer)
+    tokens = Tokens(id_token="id.to.ken", access_token="repeated " * 500)
+    value = cookie.seal(a_session(tokens=tokens))
+    assert cookie.open(value) == cookie.open(value) == a_session(tokens=tokens)
+    assert sealer.opened == 1
+
+
+def test_what_one_instance_opened_is_refused_by_another_all_the_same() -> None:
+    cookie = a_cookie(a_sealer())
+    value = cookie.seal(a_session())
+    cookie.open(value)
+    for stranger in (a_cookie(a_sealer(), OTHER_NAMES), a_cookie(a_sealer(OLD_SECRET))):
+        with pytest.raises(SessionError) as caught:
+            stranger.open(value)
+        assert caught.value.code is Code.SESSION_SEAL_BROKEN
+
+
+def test_a_session_of_another_type_is_refused_however_often_it_comes() -> None:
+    sealer = a_sealer()
+    value = a_cookie(sealer).seal(a_session())
+    cookie = SessionCookie(SessionCodec(int), sealer, NAMES, clock=CLOCK)
+    for _ in range(2):
+        with pytest.raises(SessionError) as caught:
+            cookie.open(value)
+        assert caught.value.code is Code.SESSION_MALFORMED
+
+
+def test_a_reference_is_unsealed_once() -> None:
+    sealer = a_sealer()
+    cookie = ReferenceCookie(sealer, NAMES, clock=CLOCK)
+    reference = SessionReference.new()
+    value = cookie.seal(reference)
+    assert cookie.open(value) == cookie.open(value) == reference
+    assert sealer.opened == 1
