@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
 from examples.console.account import Signed
-from examples.console.console_text import ConsoleText
+from examples.console.console_text import BEFORE, ConsoleText
 from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
@@ -96,6 +96,8 @@ async def _events(
 ) -> AsyncIterator[str]:
     """Text as server-sent events until the monitor or the session ends."""
     text = ConsoleText()
+    before = serial.read(max(position - BEFORE, 0))
+    text.feed(before.data[: max(position - before.start, 0)])
     yield ": the guest's console\n\n"
     while await _still_signed_in(oidc, request):
         try:

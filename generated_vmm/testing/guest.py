@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 Serve = Callable[[socket.socket], None]
 
@@ -24,6 +24,8 @@ class SimulatedGuest:
         self._services: dict[int, Serve] = {}
         self.balloon_statistics: Mapping[str, int] = {}
         """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
+        self.boot_messages: Sequence[str] = ()
+        """Lines that the guest prints on its serial console when it has booted."""
 
     def listen(self, port: int, serve: Serve = echo) -> None:
         """Accept vsock connections on `port`; `serve` gets each in a thread of its own."""

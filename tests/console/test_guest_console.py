@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from examples.console.console_text import ConsoleText
 from tests.console.browser import Browser
 from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
@@ -92,25 +92,24 @@ def test_the_stream_ends_with_the_session(bob: Browser, host: RunningConsole) ->
     list(lines)
 
 
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ([b"plain\r\ntext\t."], "plain\ntext\t."),
-        ([b"\x1b[1;31mred\x1b[0m"], "red"),
-        ([b"\x1b[1;", b"31mred"], "red"),
-        ([b"\x1b]0;title\x07shown"], "shown"),
-        ([b"\xc3", b"\xa4"], "\u00e4"),
-        ([b"\xff"], "\ufffd"),
-        ([b"a\x00\x07\x08b"], "ab"),
-        ([b"\x1b(Bx"], "x"),
-    ],
-)
-def test_what_moves_a_cursor_is_not_shown(written: list[bytes], shown: str) -> None:
-    text = ConsoleText()
-    assert "".join(map(text.feed, written)) == shown
+def test_colours_are_in_the_page_and_in_the_stream(alice: Browser, host: RunningConsole) -> None:
+    assert "[ OK ] Started Journal Service" in alice.text
+    runs = first_runs(alice, host, {})
+    assert ["OK", "c2 bold"] in runs
+    assert ["Journal Service", "bold"] in runs
 
 
-def test_an_escape_that_never_ends_is_held_back_for_one_line_alone() -> None:
-    text = ConsoleText()
-    text.feed(b"\x1b[" + b"1;" * 1000)
-    assert text.feed(b"\nshown").endswith("shown")
+def test_a_stream_goes_on_in_the_colour_in_which_the_page_ended(
+    alice: Browser, host: RunningConsole
+) -> None:
+    written = "".join(text for text, _ in first_runs(alice, host, {}))
+    inside = written.index("Service") + len("\x1b[1;32m\x1b[0m\x1b[1m")
+    assert first_runs(alice, host, {"Last-Event-ID": str(inside)})[0] == ["Service", "bold"]
+
+
+def first_runs(browser: Browser, host: RunningConsole, headers: dict[str, str]) -> list[list[str]]:
+    """Text and classes of the first event of a stream."""
+    lines = events(browser, host, headers)
+    line = next(line for line in lines if line.startswith("data: "))
+    runs: list[list[str]] = json.loads(line.removeprefix("data: "))
+    return runs

@@ -120,12 +120,43 @@ function tell(text) {
 
 const LONGEST_CONSOLE = 262144
 
+/**
+ * @param {Element} screen
+ * @param {string} text
+ * @param {string} classes
+ */
+function write(screen, text, classes) {
+  const last = screen.lastChild
+  if (!classes && last instanceof Text) return last.appendData(text)
+  if (!classes) return screen.append(text)
+  if (last instanceof Element && last.className === classes) return last.append(text)
+  const span = document.createElement('span')
+  span.className = classes
+  span.append(text)
+  screen.append(span)
+}
+
+/**
+ * The oldest text goes first.
+ * @param {Element} screen
+ * @param {number} excess
+ */
+function forget(screen, excess) {
+  for (let first = screen.firstChild; first && excess > 0; first = screen.firstChild) {
+    const text = first.textContent ?? ''
+    if (text.length > excess) first.textContent = text.slice(excess)
+    else first.remove()
+    excess -= text.length
+  }
+}
+
 for (const screen of document.querySelectorAll('[data-stream]')) {
   screen.scrollTop = screen.scrollHeight
   const source = new EventSource(screen.getAttribute('data-stream') ?? '')
   source.onmessage = ({ data }) => {
     const following = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 8
-    screen.textContent = ((screen.textContent ?? '') + JSON.parse(data)).slice(-LONGEST_CONSOLE)
+    for (const [text, classes] of JSON.parse(data)) write(screen, text, classes)
+    forget(screen, (screen.textContent ?? '').length - LONGEST_CONSOLE)
     if (following) screen.scrollTop = screen.scrollHeight
   }
   source.addEventListener('ended', () => source.close())

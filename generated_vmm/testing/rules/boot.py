@@ -153,8 +153,9 @@ def start(machine: Machine) -> None:
         _require_initrd(machine)
         _require_pmem(machine)
     machine.flush_metrics()
-    for line in ("guest is up", machine.config["boot-source"]["boot_args"], "guest serves"):
-        machine.print_line(line or "")
+    arguments = machine.config["boot-source"]["boot_args"] or ""
+    for line in ("guest is up", arguments, "guest serves", *machine.guest.boot_messages):
+        machine.print_line(line)
     machine.run_guest(Phase.RUNNING)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.simulator.caller import Caller, shows
 
 
@@ -64,6 +65,15 @@ def test_the_console_goes_to_the_serial_file(
     call.accepted("PUT", "/serial", {"serial_out_path": str(folder / "serial")})
     start()
     assert (folder / "serial").read_text().startswith("guest is up\n")
+
+
+def test_the_guest_says_what_it_was_told_to_after_the_boot(
+    call: Caller, monitor: SimulatedMonitor, start: Callable[[], None], folder: Path
+) -> None:
+    monitor.guest.boot_messages = ["ready", "login:"]
+    call.accepted("PUT", "/serial", {"serial_out_path": str(folder / "serial")})
+    start()
+    assert (folder / "serial").read_text().endswith("guest serves\nready\nlogin:\n")
 
 
 def test_a_serial_file_without_its_folder_stops_the_start(call: Caller, kernel: str) -> None:
