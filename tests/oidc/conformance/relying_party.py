@@ -93,7 +93,9 @@ def relying_party(
     *,
     token_endpoint_auth_method: str = "client_secret_basic",
     id_token_signed_response_alg: str = "RS256",
+    token_endpoint_auth_signing_alg: str = "RS256",
     http: HTTPOptions | None = None,
+    suite: type[SuiteOP] = SuiteOP,
     **settings: Any,
 ) -> RelyingParty:
     """A client that is registered so, and configured accordingly."""
@@ -106,8 +108,9 @@ def relying_party(
         backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
         token_endpoint_auth_method=token_endpoint_auth_method,
         id_token_signed_response_alg=id_token_signed_response_alg,
+        token_endpoint_auth_signing_alg=token_endpoint_auth_signing_alg,
     )
-    op = SuiteOP(registration, time)
+    op = suite(registration, time)
     events: list[Event] = []
     oidc: OIDC[StandardIdentity, None] = OIDC(
         _settings(registration, settings),
@@ -131,6 +134,11 @@ def _settings(client: Registration, settings: dict[str, Any]) -> OIDCSettings:
         "client_secret": None if public else client.client_secret,
         "client_auth_method": client.token_endpoint_auth_method,
         "client_private_key": pem.decode(),
+        "client_assertion_algorithm": (
+            client.token_endpoint_auth_signing_alg
+            if client.token_endpoint_auth_method == "private_key_jwt"
+            else None
+        ),
         "id_token_signing_algorithms": [client.id_token_signed_response_alg],
         "cookie_secret": secrets.token_urlsafe(32),
         "base_url": BASE_URL,

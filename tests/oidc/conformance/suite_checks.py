@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.oidc.protocol.jose.keypairs import base64url, hs, rsa_key
@@ -32,6 +32,7 @@ class Registration:
     backchannel_logout_uri: str
     token_endpoint_auth_method: str = "client_secret_basic"
     id_token_signed_response_alg: str = "RS256"
+    token_endpoint_auth_signing_alg: str = "RS256"
 
 
 def authorization_faults(query: Form, client: Registration) -> Iterator[str]:
@@ -111,7 +112,7 @@ class ClientCheck:
         if form.get("client_assertion_type") != ASSERTION_TYPE:
             yield "client_assertion_type is wrong"
         token = form.get("client_assertion", "..")
-        require_assertion_signature(token, method, self.client.client_secret)
+        require_assertion_signature(token, method, self.client)
         claims = json.loads(decoded(token.split(".")[1]))
         if (claims["iss"], claims["sub"]) != (self.client.client_id, self.client.client_id):
             yield "iss or sub of the assertion is not the client"
@@ -130,14 +131,17 @@ def basic_credentials(request: httpx.Request) -> list[str]:
     return [unquote_plus(part) for part in b64decode(credentials).decode().split(":")]
 
 
-def require_assertion_signature(token: str, method: str, client_secret: str) -> None:
-    """Raises when the signature is not the client's."""
+def require_assertion_signature(token: str, method: str, client: Registration) -> None:
+    """Raises when the signature is not the client's, or not of the registered algorithm."""
     signing_input, _, signature = token.rpartition(".")
     if method == "client_secret_jwt":
-        assert hs(client_secret)(signing_input.encode()) == decoded(signature)
-    else:
-        key = rsa_key("client").public_key()
-        key.verify(decoded(signature), signing_input.encode(), PKCS1v15(), SHA256())
+        assert hs(client.client_secret)(signing_input.encode()) == decoded(signature)
+        return
+    algorithm = client.token_endpoint_auth_signing_alg
+    assert json.loads(decoded(signing_input.split(".")[0]))["alg"] == algorithm
+    padding = {"RS256": PKCS1v15(), "PS256": PSS(MGF1(SHA256()), SHA256.digest_size)}[algorithm]
+    key = rsa_key("client").public_key()
+    key.verify(decoded(signature), signing_input.encode(), padding, SHA256())
 
 
 def decoded(segment: str) -> bytes:

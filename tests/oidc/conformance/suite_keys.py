@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,19 +24,7 @@ from tests.oidc.protocol.jose.keypairs import (
 
 Members: TypeAlias = dict[str, JSON]
 
-_SIGN: Mapping[str, Callable[[SuiteKeys], Sign]] = {
-    "RS256": lambda keys: rs(rsa_key(keys.name("rsa-1"))),
-    "PS256": lambda keys: ps(rsa_key(keys.name("rsa-1"))),
-    "ES256": lambda keys: es(ec_key("P-256", keys.name("ec-1"))),
-    "EdDSA": lambda _keys: ed25519_key().sign,
-    "none": lambda _keys: lambda _message: b"",
-}
-_SIGNING_KEY: Mapping[str, str] = {
-    "RS256": "rsa-1",
-    "PS256": "rsa-1",
-    "ES256": "ec-1",
-    "EdDSA": "ed25519-1",
-}
+_CURVES: Mapping[str, str] = {"256": "P-256", "384": "P-384", "512": "P-521"}
 
 
 @dataclass(slots=True)
@@ -62,34 +50,56 @@ class SuiteKeys:
         keys: list[JSON] = []
         for number in names:
             keys.append(self._jwk(f"rsa-{number}"))
-            keys.append(self._jwk(f"ec-{number}"))
-        keys += [self._jwk("secp256k1-1"), self._jwk("ed25519-1")]
-        encryption: list[JSON] = [self._jwk("rsa-enc"), self._jwk("ec-enc")]
+            keys.append(self._jwk(f"ec-P-256-{number}"))
+        others = ("ec-P-384-1", "ec-P-521-1", "ec-secp256k1-1", "ed25519-1")
+        keys += [self._jwk(name) for name in others]
+        encryption: list[JSON] = [self._jwk("rsa-enc"), self._jwk("ec-P-256-enc")]
         return {"keys": keys + encryption}
 
     def sign(self, claims: Members, algorithm: str, header: Members | None = None) -> str:
         """`claims` as a JWT without `typ`, as the suite writes it."""
         named: Members = {"alg": algorithm}
-        if self.with_kid and algorithm in _SIGNING_KEY:
-            named["kid"] = self.name(_SIGNING_KEY[algorithm])
-        return compact({**named, **(header or {})}, claims, self._sign(algorithm))
+        if self.with_kid and (key := signing_key(algorithm)):
+            named["kid"] = self.name(key)
+        return compact({**named, **(header or {})}, claims, self.signature(algorithm))
 
-    def _sign(self, algorithm: str) -> Sign:
-        if algorithm == "HS256":
-            return hs(self.client_secret)
-        return _SIGN[algorithm](self)
+    def signature(self, algorithm: str) -> Sign:
+        """How a message is signed with the key that belongs to `algorithm`."""
+        family, bits = algorithm[:2], algorithm[2:]
+        key = self.name(signing_key(algorithm))
+        match family:
+            case "RS":
+                return rs(rsa_key(key), bits)
+            case "PS":
+                return ps(rsa_key(key), bits)
+            case "ES":
+                return es(ec_key(_CURVES[bits], key), bits)
+            case "HS":
+                return hs(self.client_secret, bits)
+            case "Ed":
+                return ed25519_key().sign
+        return lambda _message: b""
 
     def _jwk(self, key: str) -> Members:
-        kind, _, use = key.partition("-")
-        members: Members = {"use": "enc" if use == "enc" else "sig"}
+        kind, _, number = key.rpartition("-")
+        members: Members = {"use": "enc" if number == "enc" else "sig"}
         if self.with_kid:
             members["kid"] = self.name(key)
         match kind:
             case "rsa":
                 return rsa_jwk(rsa_key(self.name(key)), **members)
-            case "ec":
-                return ec_jwk(ec_key("P-256", self.name(key)), **members)
-            case "secp256k1":
-                return ec_jwk(ec_key("secp256k1", self.name(key)), **members)
-            case _:
+            case "ed25519":
                 return ed25519_jwk(ed25519_key(), **members)
+        return ec_jwk(ec_key(kind.removeprefix("ec-"), self.name(key)), **members)
+
+
+def signing_key(algorithm: str) -> str:
+    """The name of the key that the suite signs with; empty without a key of its own."""
+    match algorithm[:2]:
+        case "RS" | "PS":
+            return "rsa-1"
+        case "ES":
+            return f"ec-{_CURVES[algorithm[2:]]}-1"
+        case "Ed":
+            return "ed25519-1"
+    return ""

@@ -52,7 +52,7 @@ SignToken: TypeAlias = Callable[[Members], str]
 class SuiteOP:
     """One run of one module; `calls` are the requests in order, `faults` what the RP did wrong.
 
-    The suite itself never sends `expires_in`: None does the same.
+    The suite itself never sends `expires_in`.
     """
 
     client: Registration
@@ -65,7 +65,7 @@ class SuiteOP:
     sign_id_token: SignToken | None = None
     sign_logout_token: SignToken | None = None
     signs_userinfo: bool = False
-    expires_in: int | None = 300
+    expires_in: int | None = None
     relying_party: httpx.AsyncBaseTransport | None = None
     backchannel_answer: httpx.Response | None = None
 
@@ -87,10 +87,10 @@ class SuiteOP:
             self.aliases.append(path)
             path = path.removeprefix("mtls/")
         if request.url.path == self.jwks_path:
-            return self._called("jwks", self._edited("jwks", self.keys.document()))
+            return self.called("jwks", self._edited("jwks", self.keys.document()))
         match path:
             case ".well-known/openid-configuration":
-                return self._called("metadata", self._edited("metadata", self._metadata()))
+                return self.called("metadata", self._edited("metadata", self.metadata()))
             case "authorize":
                 return self._authorize(request)
             case "token":
@@ -101,7 +101,7 @@ class SuiteOP:
                 return await self._end_session(request)
         return httpx.Response(404)
 
-    def _called(self, call: str, document: Members) -> httpx.Response:
+    def called(self, call: str, document: Members) -> httpx.Response:
         self.calls.append(call)
         return httpx.Response(200, json=document)
 
@@ -109,7 +109,7 @@ class SuiteOP:
         edit = self.edits.get(message)
         return edit(members) if edit else members
 
-    def _metadata(self) -> Members:
+    def metadata(self) -> Members:
         """With everything that trips a careless RP (the traps of the suite's own metadata)."""
         return {
             "issuer": ISSUER,
@@ -130,13 +130,21 @@ class SuiteOP:
 
     def _authorize(self, request: httpx.Request) -> httpx.Response:
         self.calls.append("authorization")
-        query = dict(request.url.params)
+        query = self.authorization_request(request)
         self.faults += authorization_faults(query, self.client)
         code = secrets.token_urlsafe(24)
         self.authorizations[code] = query
         self.last_request = query
-        response = self._edited("authorization_response", {"code": code, "state": query["state"]})
+        response = self._edited("authorization_response", self.authorization_response(query, code))
         return delivered(self.client.redirect_uri, response, query.get("response_mode", "query"))
+
+    def authorization_request(self, request: httpx.Request) -> Form:
+        """The parameters that the browser brings."""
+        return dict(request.url.params)
+
+    def authorization_response(self, authorization: Form, code: str) -> Members:
+        """What the browser brings back."""
+        return {"code": code, "state": authorization["state"]}
 
     def _token(self, request: httpx.Request) -> httpx.Response:
         self.calls.append("token")

@@ -39,7 +39,7 @@ async def test_oidcc_client_test_invalid_sig_hs256() -> None:
 
 async def test_oidcc_client_test_invalid_sig_es256() -> None:
     rp = relying_party(id_token_signed_response_alg="ES256")
-    kid = rp.op.keys.name("ec-1")
+    kid = rp.op.keys.name("ec-P-256-1")
     rp.op.sign_id_token = lambda claims: compact(
         {"alg": "ES256", "kid": kid}, claims, lambda _message: bytes(64)
     )

@@ -1,4 +1,7 @@
-"""Refresh token modules: the access token has expired when the next request comes."""
+"""Refresh token modules: the access token has expired when the next request comes.
+
+Each is played as the suite plays it, whose token answers never say `expires_in`, and with one.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import pytest
 
 from fastapi_oidc import Code
 from tests.oidc.conformance.relying_party import RelyingParty, relying_party
-from tests.oidc.conformance.suite_messages import with_suffix
+from tests.oidc.conformance.suite_messages import with_members, with_suffix, without
+
+DEFAULT_ACCESS_TOKEN_LIFETIME = 3600
 
 
-@pytest.fixture
-async def rp() -> RelyingParty:
+@pytest.fixture(params=[None, 300], ids=["without-expires-in", "with-expires-in"])
+async def rp(request: pytest.FixtureRequest) -> RelyingParty:
     rp = relying_party()
+    rp.op.expires_in = request.param
     await rp.must_accept()
-    rp.time.advance(300)
+    rp.time.advance(request.param or DEFAULT_ACCESS_TOKEN_LIFETIME)
     return rp
 
 
@@ -35,13 +41,38 @@ async def test_oidcc_client_test_refresh_token_invalid_sub(rp: RelyingParty) -> 
     await must_end(rp, Code.ID_TOKEN_SUBJECT)
 
 
-async def test_further_refresh_without_expires_in() -> None:
-    """RFC 6749 5.1: the lifetime may be left out, as the suite does."""
+async def test_further_refresh_token_invalid_aud(rp: RelyingParty) -> None:
+    """Core 12.2: another audience than at login."""
+    rp.op.edits["refreshed_id_token"] = with_suffix("aud", "1")
+    await must_end(rp, Code.ID_TOKEN_AUDIENCE)
+
+
+async def test_further_refresh_token_other_auth_time() -> None:
+    """Core 12.2: another authentication than at login."""
     rp = relying_party()
-    rp.op.expires_in = None
+    at_login = int(rp.time.now)
+    rp.op.edits["id_token"] = with_members(auth_time=at_login)
+    await rp.must_accept()
+    rp.time.advance(DEFAULT_ACCESS_TOKEN_LIFETIME)
+    rp.op.edits["refreshed_id_token"] = with_members(auth_time=at_login + 1)
+    await must_end(rp, Code.ID_TOKEN_AUTH_TIME)
+
+
+async def test_further_refresh_without_id_token(rp: RelyingParty) -> None:
+    """Core 12.2: the answer might have no ID token; the claims of the login stay."""
+    rp.op.edits["token_response"] = without("id_token")
+    first = rp.op.access_token
+    assert await rp.is_signed_in()
+    assert rp.op.access_token != first
+    assert rp.op.faults == []
+
+
+async def test_further_refresh_without_expires_in() -> None:
+    """RFC 6749 5.1: the lifetime may be left out; the default holds to its last seconds."""
+    rp = relying_party()
     await rp.must_accept()
     first = rp.op.access_token
-    rp.time.advance(3500)
+    rp.time.advance(DEFAULT_ACCESS_TOKEN_LIFETIME - 100)
     assert await rp.is_signed_in()
     assert rp.op.access_token == first
     rp.time.advance(100)

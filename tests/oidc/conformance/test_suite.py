@@ -15,6 +15,8 @@ from tests.oidc.conformance.suite_checks import (
     bearer_faults,
     code_faults,
 )
+from tests.oidc.conformance.suite_fapi2 import SecurityProfileOP
+from tests.oidc.conformance.suite_op import ISSUER
 from tests.oidc.protocol.jose.keypairs import base64url, compact, hs
 
 NOW = 1_800_000_000.0
@@ -142,6 +144,16 @@ def test_an_assertion_used_twice_is_noticed() -> None:
 )
 def test_a_misplaced_access_token_is_noticed(request_: httpx.Request) -> None:
     assert list(bearer_faults(request_))
+
+
+async def test_a_request_that_is_not_pushed_alone_is_noticed() -> None:
+    """FAPI 2.0 Security Profile 5.3.2.2: the browser brings the reference and no parameters."""
+    client = registration_of(AUTHORIZATION)
+    op = SecurityProfileOP(client, lambda: NOW)
+    op.pushed["urn:1"] = AUTHORIZATION
+    query = {"client_id": client.client_id, "request_uri": "urn:1", "scope": "openid"}
+    await op.answer(httpx.Request("GET", f"{ISSUER}authorize", params=query))
+    assert op.faults == ["the browser brings more than client_id and request_uri"]
 
 
 def registration_of(authorization: dict[str, str]) -> Registration:
