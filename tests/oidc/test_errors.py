@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import (
-    ANSWERS,
     Code,
     ConfigurationError,
     OIDCError,

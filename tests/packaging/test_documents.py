@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fastapi_oidc import EventName, OIDCSettings
-from fastapi_oidc.errors import ANSWERS
+from fastapi_oidc.codes import ANSWERS
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])

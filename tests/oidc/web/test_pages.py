@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.templating import Jinja2Templates
 
 from fastapi_oidc import OIDC, Code, OIDCError, Page, ProviderError, SessionError
-from fastapi_oidc.errors import ANSWERS
+from fastapi_oidc.codes import ANSWERS
 from tests.oidc.world import World, make_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}

@@ -1,0 +1,190 @@
+"""Every error's code, and all that a browser learns of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from http import HTTPStatus
+from typing import NamedTuple
+
+
+class Code(StrEnum):
+    """What went wrong; part of the public API, never renamed."""
+
+    CONFIGURATION_INVALID = "configuration.invalid"
+    CONFIGURATION_INSECURE_URL = "configuration.insecure_url"
+    CONFIGURATION_SECRET_TOO_SHORT = "configuration.secret_too_short"
+    CONFIGURATION_PROTECTED_PARAMETER = "configuration.protected_parameter"
+    CONFIGURATION_KEY_UNUSABLE = "configuration.key_unusable"
+    CONFIGURATION_MIDDLEWARE_MISSING = "configuration.middleware_missing"
+    CONFIGURATION_INSTANCE_AMBIGUOUS = "configuration.instance_ambiguous"
+    CONFIGURATION_ROUTE_MISSING = "configuration.route_missing"
+    CONFIGURATION_STORE_MISSING = "configuration.store_missing"
+
+    PROVIDER_UNREACHABLE = "provider.unreachable"
+    PROVIDER_UNAVAILABLE = "provider.unavailable"
+    PROVIDER_TIMEOUT = "provider.timeout"
+    PROVIDER_REDIRECTED = "provider.redirected"
+    PROVIDER_STATUS = "provider.status"
+    PROVIDER_ANSWER_TOO_LARGE = "provider.answer_too_large"
+    PROVIDER_ANSWER_MALFORMED = "provider.answer_malformed"
+    PROVIDER_ISSUER_MISMATCH = "provider.issuer_mismatch"
+    PROVIDER_METADATA_INVALID = "provider.metadata_invalid"
+    PROVIDER_INSECURE_ENDPOINT = "provider.insecure_endpoint"
+    PROVIDER_ENDPOINT_MISSING = "provider.endpoint_missing"
+    PROVIDER_KEYS_INVALID = "provider.keys_invalid"
+
+    AUTHORIZATION_PARAMETER_REPEATED = "authorization.parameter_repeated"
+    AUTHORIZATION_PARAMETER_TOO_LONG = "authorization.parameter_too_long"
+    AUTHORIZATION_MALFORMED = "authorization.malformed"
+    AUTHORIZATION_STATE_MISSING = "authorization.state_missing"
+    AUTHORIZATION_STATE_MISMATCH = "authorization.state_mismatch"
+    AUTHORIZATION_TRANSACTION_MISSING = "authorization.transaction_missing"
+    AUTHORIZATION_ISSUER_MISSING = "authorization.issuer_missing"
+    AUTHORIZATION_ISSUER_MISMATCH = "authorization.issuer_mismatch"
+    AUTHORIZATION_CODE_MISSING = "authorization.code_missing"
+    AUTHORIZATION_REFUSED = "authorization.refused"
+    AUTHORIZATION_OTHER_USER = "authorization.other_user"
+
+    TOKEN_INVALID_GRANT = "token.invalid_grant"
+    TOKEN_INVALID_CLIENT = "token.invalid_client"
+    TOKEN_REFUSED = "token.refused"
+    TOKEN_MALFORMED = "token.malformed"
+    TOKEN_TYPE = "token.type"
+    TOKEN_ID_TOKEN_MISSING = "token.id_token_missing"
+
+    JWS_MALFORMED = "jws.malformed"
+    JWS_TOO_LARGE = "jws.too_large"
+    JWS_ALGORITHM = "jws.algorithm"
+    JWS_CRITICAL = "jws.critical"
+    JWS_TYPE = "jws.type"
+    JWS_KEY_MISSING = "jws.key_missing"
+    JWS_SIGNATURE = "jws.signature"
+    JWS_CLAIMS_MALFORMED = "jws.claims_malformed"
+
+    ID_TOKEN_ISSUER = "id_token.issuer"
+    ID_TOKEN_SUBJECT = "id_token.subject"
+    ID_TOKEN_AUDIENCE = "id_token.audience"
+    ID_TOKEN_AUTHORIZED_PARTY = "id_token.authorized_party"
+    ID_TOKEN_EXPIRY = "id_token.expiry"
+    ID_TOKEN_EXPIRED = "id_token.expired"
+    ID_TOKEN_ISSUED_AT = "id_token.issued_at"
+    ID_TOKEN_NONCE = "id_token.nonce"
+    ID_TOKEN_ACCESS_TOKEN_HASH = "id_token.access_token_hash"
+    ID_TOKEN_AUTH_TIME = "id_token.auth_time"
+    ID_TOKEN_EVENTS = "id_token.events"
+    ID_TOKEN_SESSION_ID = "id_token.session_id"
+    ID_TOKEN_AUTHENTICATION_CONTEXT = "id_token.authentication_context"
+
+    USERINFO_MALFORMED = "userinfo.malformed"
+    USERINFO_SUBJECT = "userinfo.subject"
+    USERINFO_ISSUER = "userinfo.issuer"
+    USERINFO_AUDIENCE = "userinfo.audience"
+    USERINFO_EXPIRED = "userinfo.expired"
+
+    LOGOUT_TOKEN_REQUEST = "logout_token.request"
+    LOGOUT_TOKEN_ISSUER = "logout_token.issuer"
+    LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"
+    LOGOUT_TOKEN_ISSUED_AT = "logout_token.issued_at"
+    LOGOUT_TOKEN_EXPIRY = "logout_token.expiry"
+    LOGOUT_TOKEN_EXPIRED = "logout_token.expired"
+    LOGOUT_TOKEN_ID = "logout_token.id"
+    LOGOUT_TOKEN_SUBJECT = "logout_token.subject"
+    LOGOUT_TOKEN_EVENTS = "logout_token.events"
+    LOGOUT_TOKEN_NONCE = "logout_token.nonce"
+
+    SESSION_REQUIRED = "session.required"
+    SESSION_EXPIRED = "session.expired"
+    SESSION_REVOKED = "session.revoked"
+    SESSION_SIGNED_OUT = "session.signed_out"
+    SESSION_FORBIDDEN = "session.forbidden"
+    SESSION_CROSS_SITE = "session.cross_site"
+    SESSION_CSRF = "session.csrf"
+    SESSION_SEAL_BROKEN = "session.seal_broken"
+    SESSION_MALFORMED = "session.malformed"
+    SESSION_COOKIE_TOO_LARGE = "session.cookie_too_large"
+    SESSION_STORE_UNAVAILABLE = "session.store_unavailable"
+    SESSION_REVOCATION_UNAVAILABLE = "session.revocation_unavailable"
+    SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
+    SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
+
+
+class PublicAnswer(NamedTuple):
+    """All that a browser learns of an error besides its code."""
+
+    status: HTTPStatus
+    text: str
+
+
+_MISCONFIGURED = PublicAnswer(
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "Sign-in is not set up correctly on this site. Tell whoever runs it.",
+)
+_PROVIDER_BROKEN = PublicAnswer(
+    HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
+)
+_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
+_LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
+_NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
+_STORE_DOWN = PublicAnswer(
+    HTTPStatus.SERVICE_UNAVAILABLE, "Your session cannot be read right now. Try again shortly."
+)
+
+
+def _by_area() -> dict[Code, PublicAnswer]:
+    """What most codes of an area say; `ANSWERS` names the exceptions."""
+    areas = {
+        "configuration": _MISCONFIGURED,
+        "provider": _PROVIDER_BROKEN,
+        "authorization": _REFUSED,
+        "token": _PROVIDER_BROKEN,
+        "jws": _REFUSED,
+        "id_token": _REFUSED,
+        "userinfo": _REFUSED,
+        "logout_token": _LOGOUT_REFUSED,
+        "session": _NOT_SIGNED_IN,
+    }
+    return {code: areas[code.partition(".")[0]] for code in Code}
+
+
+ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
+    Code.PROVIDER_UNREACHABLE: PublicAnswer(
+        HTTPStatus.BAD_GATEWAY, "The sign-in service cannot be reached. Try again shortly."
+    ),
+    Code.PROVIDER_UNAVAILABLE: PublicAnswer(
+        HTTPStatus.SERVICE_UNAVAILABLE, "The sign-in service is not available. Try again shortly."
+    ),
+    Code.PROVIDER_TIMEOUT: PublicAnswer(
+        HTTPStatus.GATEWAY_TIMEOUT, "The sign-in service took too long. Try again shortly."
+    ),
+    Code.AUTHORIZATION_TRANSACTION_MISSING: PublicAnswer(
+        HTTPStatus.BAD_REQUEST, "This sign-in is too old or was begun in another browser."
+    ),
+    Code.AUTHORIZATION_REFUSED: PublicAnswer(
+        HTTPStatus.BAD_REQUEST, "The sign-in service did not sign you in."
+    ),
+    Code.AUTHORIZATION_OTHER_USER: PublicAnswer(
+        HTTPStatus.FORBIDDEN, "Another user is signed in at the sign-in service."
+    ),
+    Code.TOKEN_INVALID_GRANT: _REFUSED,
+    Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
+    Code.SESSION_CROSS_SITE: PublicAnswer(
+        HTTPStatus.FORBIDDEN, "This request came from another site."
+    ),
+    Code.SESSION_CSRF: PublicAnswer(
+        HTTPStatus.FORBIDDEN,
+        "This form is no longer valid. Go back, reload the page and try again.",
+    ),
+    Code.SESSION_COOKIE_TOO_LARGE: PublicAnswer(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "Your session is too large for this site to keep. Tell whoever runs it.",
+    ),
+    Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
+    Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,
+    Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
+    Code.SESSION_REFRESH_POSTPONED: PublicAnswer(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Your session cannot be renewed right now. Try again shortly.",
+    ),
+}
+"""For every code the HTTP status and the sentence that a browser may see."""
