@@ -87,14 +87,19 @@ bench: setup ## print figures and peers side by side, and which targets are miss
 constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
 	@mkdir -p build && $(PYTHON) -m venv --clear build/newest
 	@build/newest/bin/python -m pip install --quiet --upgrade pip
-	@build/newest/bin/python -m pip install --quiet $(EVERYTHING) --group fuzz
+	@build/newest/bin/python -m pip install --quiet $(EVERYTHING) --group fuzz --group mutants
 	@(echo '# Exact versions for development and CI, written by: make constraints'; \
 		build/newest/bin/python -m pip freeze --all --exclude-editable --exclude setuptools) > constraints.txt
 
-MINUTES ?= 2
+fuzz: MINUTES ?= 2
 fuzz: setup ## make up inputs for every parser of what others send; MINUTES=2 TARGETS="..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
 	@$(BIN)/python -m fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
+
+mutants: MINUTES ?= 10
+mutants: setup ## change what decides and print what no test notices; MINUTES=10 MODULES="FILE ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
+	@$(BIN)/python -m mutation --minutes $(MINUTES) $(MODULES)
 
 audit: setup ## ask whether the pinned dependencies have known vulnerabilities
 	@$(BIN)/python -m release.audit
@@ -123,4 +128,4 @@ real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=..
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz audit wheel codegen codegen-check releases bench docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench docs docs-serve real screenshots

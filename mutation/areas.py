@@ -1,0 +1,61 @@
+"""What decides, and the tests that hold it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parents[1]
+
+AREAS: Final[Mapping[str, str]] = {
+    "fastapi_oidc/protocol/": "tests/oidc/protocol",
+    "fastapi_oidc/flows/": "tests/oidc/flows",
+    "fastapi_oidc/session/": "tests/oidc/session",
+    "generated_vmm/transport/": "tests/vmm/transport",
+}
+"""Folder of modules -> the tests that must notice every change of them."""
+
+USUAL: Final = (
+    "fastapi_oidc/protocol/claims.py",
+    "fastapi_oidc/protocol/id_token.py",
+    "fastapi_oidc/protocol/logout_token.py",
+    "fastapi_oidc/protocol/jose/compact.py",
+    "fastapi_oidc/protocol/jose/verify.py",
+)
+"""What is played when nothing that decides was changed: who is let in at all."""
+
+
+def modules(named: Iterable[str], base: str) -> list[str]:
+    """The modules that were named, else those that differ from `base`, else the usual ones.
+
+    Raises ValueError for what is no module of `AREAS`, and for a base that git does not know.
+    """
+    chosen = sorted(set(named)) or [name for name in _changed_since(base) if _decides(name)]
+    for name in chosen:
+        if not _decides(name):
+            raise ValueError(f"no module of {', '.join(AREAS)}: {name}")
+    return chosen or list(USUAL)
+
+
+def folders_for(chosen: Iterable[str]) -> list[str]:
+    """The folders of tests that hold these modules."""
+    return sorted({AREAS[_area(name)] for name in chosen})
+
+
+def _decides(name: str) -> bool:
+    return name.endswith(".py") and bool(_area(name)) and (REPOSITORY / name).is_file()
+
+
+def _area(name: str) -> str:
+    return next((area for area in AREAS if name.startswith(area)), "")
+
+
+def _changed_since(base: str) -> list[str]:
+    """The files that differ from the commit where this branch left `base`, committed or not."""
+    command = ["git", "diff", "--name-only", "--merge-base", base, "--", *AREAS]
+    answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    if answer.returncode:
+        raise ValueError(f"name the modules, or another base: {answer.stderr.strip()}")
+    return answer.stdout.splitlines()

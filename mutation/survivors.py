@@ -1,0 +1,91 @@
+"""The mutants that no test noticed, and those of which it is written why none need be."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mutation.differences import Difference, differences
+
+EXPLAINED: Final = Path(__file__).with_name("explained.toml")
+_STATES: Final[Mapping[int | None, str]] = {
+    None: "not played",
+    2: "not played",  # stopped while its tests ran
+    0: "survived",
+    5: "survived",  # no test was found
+    33: "survived",  # no test runs the function
+}
+"""mutmut's exit statuses; every other is a kill: a failure, a crash, a test that never ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one change of one function may go unnoticed."""
+
+    module: str
+    function: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    reason: str
+
+    def speaks_of(self, difference: Difference) -> bool:
+        """Whether this change is the one that was explained."""
+        mine = (self.module, self.function, self.removed, self.added)
+        return mine == (
+            difference.module,
+            difference.function,
+            difference.removed,
+            difference.added,
+        )
+
+
+@dataclass(slots=True)
+class Results:
+    """What came of the mutants of a run."""
+
+    counts: Counter[str]
+    unexplained: list[Difference]
+
+
+def explanations(path: Path = EXPLAINED) -> list[Explanation]:
+    """The committed list."""
+    return [_explanation(entry) for entry in tomllib.loads(path.read_text())["survivor"]]
+
+
+def _explanation(entry: Mapping[str, Any]) -> Explanation:
+    return Explanation(
+        module=entry["module"],
+        function=entry["function"],
+        removed=tuple(entry["removed"].splitlines()),
+        added=tuple(entry["added"].splitlines()),
+        reason=entry["reason"],
+    )
+
+
+def results(workplace: Path, chosen: list[str], known: list[Explanation]) -> Results:
+    """Counts the mutants of these modules by state, from what mutmut left in its folder."""
+    found = Results(Counter(), [])
+    for module in chosen:
+        for status, difference in _played(workplace / "mutants", module):
+            state = _STATES.get(status, "killed")
+            if state == "survived" and any(each.speaks_of(difference) for each in known):
+                state = "explained"
+            elif state == "survived":
+                found.unexplained.append(difference)
+            found.counts[state] += 1
+    return found
+
+
+def _played(mutants: Path, module: str) -> Iterator[tuple[int | None, Difference]]:
+    """Exit status and change of each mutant of a module; None for one that was not reached."""
+    record = mutants / f"{module}.meta"
+    if not record.exists():  # a module in which there is nothing to change
+        return
+    changes = differences(module, (mutants / module).read_text())
+    for name, status in json.loads(record.read_text())["exit_code_by_key"].items():
+        yield status, changes[name.rpartition(".")[2]]

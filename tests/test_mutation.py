@@ -1,0 +1,98 @@
+"""`make mutants` names each change that no test noticed, and knows which of them are explained."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from mutation.areas import AREAS, REPOSITORY, USUAL, folders_for, modules
+from mutation.differences import Difference, differences
+from mutation.playing import settings
+from mutation.survivors import Explanation, explanations, results
+
+MODULE = "fastapi_oidc/protocol/claims.py"
+MUTATED = """
+class Limit:
+    def xǁLimitǁreached__mutmut_orig(self, count: int) -> bool:
+        return count > self.most
+
+    @staticmethod
+    def xǁLimitǁreached__mutmut_1(self, count: int) -> bool:
+        return count >= self.most
+
+def x__half__mutmut_orig(number, share=2):
+    return number / share
+
+def x__half__mutmut_1(number, share=2):
+    return number * share
+
+def x__half__mutmut_2(number, share=3):
+    return number / share
+
+def x__half__mutmut_3(number, share=2):
+    return None
+"""
+HALF_TIMES = Difference(MODULE, "_half", ("return number / share",), ("return number * share",))
+
+
+def test_a_difference_is_the_changed_line_of_a_function() -> None:
+    assert differences(MODULE, MUTATED) == {
+        "xǁLimitǁreached__mutmut_1": Difference(
+            MODULE, "Limit.reached", ("return count > self.most",), ("return count >= self.most",)
+        ),
+        "x__half__mutmut_1": HALF_TIMES,
+        "x__half__mutmut_2": Difference(
+            MODULE, "_half", ("number, share=2):",), ("number, share=3):",)
+        ),
+        "x__half__mutmut_3": Difference(
+            MODULE, "_half", ("return number / share",), ("return None",)
+        ),
+    }
+
+
+def test_a_survivor_is_named_unless_it_is_explained(tmp_path: Path) -> None:
+    played = tmp_path / "mutants" / MODULE
+    played.parent.mkdir(parents=True)
+    played.write_text(MUTATED)
+    names = ["xǁLimitǁreached__mutmut_1", *(f"x__half__mutmut_{number}" for number in (1, 2, 3))]
+    numbered = zip(names, (1, 0, 33, None), strict=True)
+    statuses = {f"fastapi_oidc.protocol.claims.{name}": status for name, status in numbered}
+    Path(f"{played}.meta").write_text(json.dumps({"exit_code_by_key": statuses}))
+
+    found = results(tmp_path, [MODULE, "fastapi_oidc/protocol/without_functions.py"], [])
+    assert found.counts == {"killed": 1, "survived": 2, "not played": 1}
+    assert found.unexplained[0] == HALF_TIMES
+
+    known = Explanation(MODULE, "_half", HALF_TIMES.removed, HALF_TIMES.added, "because")
+    found = results(tmp_path, [MODULE], [known])
+    assert found.counts == {"killed": 1, "survived": 1, "explained": 1, "not played": 1}
+    assert HALF_TIMES not in found.unexplained
+
+
+def test_the_named_modules_are_played_with_the_tests_of_their_area() -> None:
+    chosen = modules([MODULE, "generated_vmm/transport/calls.py"], base="HEAD")
+    assert chosen == [MODULE, "generated_vmm/transport/calls.py"]
+    assert folders_for(chosen) == ["tests/oidc/protocol", "tests/vmm/transport"]
+    assert json.dumps(chosen) in settings(chosen)
+
+
+@pytest.mark.parametrize("name", ["fastapi_oidc/oidc.py", "fastapi_oidc/protocol/gone.py", "x"])
+def test_another_file_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no module of"):
+        modules([name], base="HEAD")
+
+
+def test_areas_and_usual_modules_exist() -> None:
+    assert all((REPOSITORY / folder).is_dir() for pair in AREAS.items() for folder in pair)
+    assert modules(USUAL, base="HEAD") == sorted(USUAL)
+
+
+def test_an_explained_change_is_of_code_that_is_there() -> None:
+    for known in explanations():
+        tree = ast.parse((REPOSITORY / known.module).read_text())
+        lines = {line.strip() for line in ast.unparse(tree).splitlines()}
+        assert {line for line in known.removed if not line.endswith("):")} <= lines, known
+        assert known.reason
