@@ -29,7 +29,7 @@ class Host(Monitors):
     ) -> None:
         super().__init__({})
         self.suggestions = suggestions
-        self._launch = launch
+        self.launch = launch
         self._registry = Registry(launch.folder)
         launch.machines.mkdir(mode=0o700, exist_ok=True)
         launch.snapshots.mkdir(mode=0o700, exist_ok=True)
@@ -71,7 +71,7 @@ class Host(Monitors):
         return machine
 
     def _add(self, name: str, configuration: FullVmConfiguration | None = None) -> HostedMonitor:
-        machine = HostedMonitor(name, self._launch, self.suggestions, self._keep, configuration)
+        machine = HostedMonitor(name, self.launch, self.suggestions, self._keep, configuration)
         self._monitors[name] = machine
         return machine
 

@@ -12,6 +12,7 @@ from examples.console.account import Signed
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, Change
 from examples.console.events import on_behalf_of
+from examples.console.first_run import example, needs
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
@@ -42,6 +43,11 @@ def change_of(change: str) -> Change:
     return CHANGES[change]
 
 
+def first_run_of(host: Host) -> dict[str, object]:
+    """What the list shows while it is empty."""
+    return {"needs": needs(host.launch.binary, host.suggestions), "charts": [example()]}
+
+
 DONE: Final = {change.name: change.done for change in (*CHANGES.values(), CREATE)}
 """What is told after a change, by its name."""
 
@@ -61,9 +67,10 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             return RedirectResponse(f"/machines/{only.name}", 303)
         visit = await visit_of(oidc, request, session)
         values = {
-            "machines": await monitors.states(),
+            "machines": (states := await monitors.states()),
             "can_create": isinstance(monitors, Host) and session.identity.is_admin,
             "done": DONE.get(done, ""),
+            **(first_run_of(monitors) if isinstance(monitors, Host) and not states else {}),
         }
         return page("machines.html", {**values, **account(visit)})
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts, samples
@@ -19,6 +20,14 @@ from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
 
 ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
+
+
+class MachineSettings(TypedDict, total=False):
+    """What the environment may say of a console's machines."""
+
+    firecracker: str
+    kernel: str
+    rootfs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,14 @@ def running_console(sockets: Mapping[str, str] | None = None) -> Iterator[Runnin
 
 
 @contextmanager
-def hosting_console(folder: Path | None = None) -> Iterator[RunningConsole]:
-    """A console that starts simulated monitors itself, kept in `folder` if given."""
+def hosting_console(
+    folder: Path | None = None, **machines: Unpack[MachineSettings]
+) -> Iterator[RunningConsole]:
+    """A console that starts monitors itself, simulated unless told otherwise, kept in `folder`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         settings = ConsoleSettings(
-            port=port, provider_port=0, sockets={}, issuer=None, folder=folder
+            port=port, provider_port=0, sockets={}, issuer=None, folder=folder, **machines
         )
         with parts(settings) as console:
             app = create_app(console.oidc, console.monitors)

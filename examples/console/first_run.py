@@ -1,0 +1,67 @@
+"""What a console without machines shows: what is needed to run one, and how it will look."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from examples.console.chart import Chart, chart
+from examples.console.figures import PROCESSOR
+from examples.console.forms import Texts
+from examples.console.history import EVERY_SECONDS, WINDOW_SECONDS, History
+
+KVM: Final = Path("/dev/kvm")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a machine needs of this host, whether it is there, and what to do if not."""
+
+    what: str
+    met: bool
+    told: str
+
+
+def needs(binary: Sequence[str], suggestions: Texts, kvm: Path = KVM) -> Sequence[Need]:
+    """What a real machine needs; a simulated one, whose program is a module, nothing."""
+    if len(binary) > 1:
+        return []
+    found = shutil.which(binary[0])
+    usable = os.access(kvm, os.R_OK | os.W_OK)
+    return [
+        Need(
+            "Firecracker",
+            found is not None,
+            found or f"{binary[0]} is no program. Set FIRECRACKER_BIN.",
+        ),
+        Need(
+            "KVM",
+            usable,
+            str(kvm) if usable else f"This user may not use {kvm}, or it is not there.",
+        ),
+        _file("Kernel", "KERNEL", suggestions.get("boot_source.kernel_image_path", "")),
+        _file("Disk", "ROOTFS", suggestions.get("root_drive.path_on_host", "")),
+    ]
+
+
+def _file(what: str, variable: str, path: str) -> Need:
+    if not path:
+        return Need(what, False, f"Set {variable}, or type its path into the form.")
+    if not os.access(path, os.R_OK):
+        return Need(what, False, f"{path} cannot be read. Set {variable} to another file.")
+    return Need(what, True, path)
+
+
+def example() -> Chart | None:
+    """A chart of made-up figures."""
+    now = 0.0
+    history = History(lambda: now)
+    for at in range(0, WINDOW_SECONDS, round(EVERY_SECONDS)):
+        now = float(at)
+        history.add({"processor": 42 + 22 * math.sin(at / 17) + 9 * math.sin(at / 3.1)})
+    return chart(history, PROCESSOR)
