@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Final, Generic
 
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.refresh_outcomes import name_of
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import KeptAnswer
 from fastapi_oidc.once import Expiring
+from fastapi_oidc.provider import LONGEST_EXCHANGE
 from fastapi_oidc.session.model import Identity, OIDCSession
 
 LIMIT: Final = 20_000
@@ -15,7 +18,12 @@ LIMIT: Final = 20_000
 
 
 class Answers(Generic[Identity]):
-    """Presents each refresh token once."""
+    """Presents each refresh token once.
+
+    Beside a lock that can keep it, it is noted that a token is presented, until its answer is kept:
+    whoever takes the lock from a process that died or stands still waits for as long as an answer
+    may come, and presents the token only then.
+    """
 
     def __init__(self, party: RelyingParty[Identity]) -> None:
         self._party = party
@@ -23,18 +31,36 @@ class Answers(Generic[Identity]):
 
     async def to(self, session: OIDCSession[Identity]) -> KeptAnswer:
         """What the token endpoint answers, or answered before to this same refresh token."""
-        name, shared = name_of(session), self._party.shared
-        answer = self._kept.get(name)
-        if answer is None and shared is not None:
-            answer = await shared.answer(name)
-        if answer is None:
-            response = await self._party.provider.refresh(session.tokens.refresh_token or "")
-            answer = KeptAnswer(response, self._party.clock.now())
-            self._kept.set(name, answer, ends=session.expires_at)
-            if shared is not None:
-                await shared.keep_answer(name, answer)
-        return answer
+        name = name_of(session)
+        answer = self._kept.get(name) or await self._left(name)
+        return answer or await self._asked(name, session)
 
     def forget(self, name: str) -> None:
         """What became of this answer is kept, or it is of no more use."""
         self._kept.pop(name)
+
+    async def _left(self, name: str) -> KeptAnswer | None:
+        """The answer that another process left; None when the token is to be presented here."""
+        if self._party.shared is None:
+            return None
+        began, patience = self._party.clock.now(), self._party.policy.provider_timeout
+        answer = await self._party.shared.present(name, began, ceil(LONGEST_EXCHANGE + patience))
+        if answer is None and self._party.clock.now() - began > patience:
+            # This process stood still: what was noted may be over before an answer could come.
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "it took too long to note it")
+        return answer
+
+    async def _asked(self, name: str, session: OIDCSession[Identity]) -> KeptAnswer:
+        party, began = self._party, self._party.clock.now()
+        try:
+            response = await party.provider.refresh(session.tokens.refresh_token or "")
+        except OIDCError:
+            # Nobody has to wait for an answer; later than this the note is another process's.
+            if party.shared is not None and party.clock.now() - began < LONGEST_EXCHANGE:
+                await party.shared.forget(name)
+            raise
+        answer = KeptAnswer(response, party.clock.now())
+        self._kept.set(name, answer, ends=session.expires_at)
+        if party.shared is not None:
+            await party.shared.keep_answer(name, answer)
+        return answer

@@ -8,8 +8,9 @@ done again from that answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
@@ -39,6 +40,10 @@ LONGEST_WAIT: Final = 30.0
 
 
 Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
+
+
+class _Unsent(Exception):
+    """Its turn came when the process was to end."""
 
 
 class Refresher(Generic[Identity]):
@@ -131,16 +136,18 @@ class Refresher(Generic[Identity]):
     async def _run(
         self, name: str, kept: Kept[Identity], make: Make[Identity]
     ) -> Outcome[Identity]:
-        begun = self._begun[name]
         try:
-            async with self._turns.taken():
-                begun.set()
-                if self._is_closing:
-                    return Postponed(1, self._clock.now() + 1, "this process ends")
-                return await self._decided(name, kept, make)
+            return await self._decided(name, kept, make)
+        except _Unsent:
+            return Postponed(1, self._clock.now() + 1, "this process ends")
         finally:
+            self._begun.pop(name).set()
+
+    @asynccontextmanager
+    async def _turn(self, begun: asyncio.Event) -> AsyncIterator[None]:
+        async with self._turns.taken():
             begun.set()
-            self._begun.pop(name, None)
+            yield
 
     async def _decided(
         self, name: str, kept: Kept[Identity], make: Make[Identity]
@@ -160,13 +167,17 @@ class Refresher(Generic[Identity]):
     async def _once(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
         # A refresh token is presented only when what is needed afterwards is at hand.
         await self._party.provider.prepare()
+        turn = partial(self._turn, self._begun[name])
         if self._party.shared is None:
-            return await self._saved(name, kept, make)
-        made = await self._party.shared.once(name, lambda: self._saved(name, kept, make))
+            async with turn():
+                return await self._saved(name, kept, make)
+        made = await self._party.shared.once(name, lambda: self._saved(name, kept, make), turn)
         return Kept(made.session, kept.reference)
 
     async def _saved(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
         """The successor, kept, unless another process has made it already."""
+        if self._is_closing:
+            raise _Unsent
         current = await self._still_kept(kept)
         if current.session.generation > kept.session.generation:
             return current

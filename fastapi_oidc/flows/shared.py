@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.protocol.json import parse_json
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.abilities import Closes, KeepsAnswers
+from fastapi_oidc.session.abilities import Closes, KeepsAnswers, Turn, YieldsTurns, bypasses
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
@@ -43,14 +44,17 @@ class Shared(Generic[Identity]):
     def __init__(self, lock: RefreshLock, codec: SessionCodec[Identity], sealer: Sealer) -> None:
         self._lock, self._codec, self._sealer = lock, codec, sealer
         self._memory = lock if isinstance(lock, KeepsAnswers) else None
+        is_wrapped = bypasses(lock, "run_in_turn", "run_exclusive")
+        self._yielding = lock if isinstance(lock, YieldsTurns) and not is_wrapped else None
 
     async def once(
-        self, name: str, make: Callable[[], Awaitable[Kept[Identity]]]
+        self, name: str, make: Callable[[], Awaitable[Kept[Identity]]], turn: Turn = nullcontext
     ) -> Kept[Identity]:
         """What `make` makes, here or in another process; its errors are this process's alone.
 
-        What was made here is given also when the lock fails afterwards. Raises SessionError
-        (session.lock_unavailable) when the lock cannot be had.
+        `make` runs in a `turn`, which is given back while another process is waited for, with a
+        lock that can do that (`YieldsTurns`). What was made here is given also when the lock fails
+        afterwards. Raises SessionError (session.lock_unavailable) when the lock cannot be had.
         """
         made: list[Kept[Identity]] = []
         failures: list[Exception] = []
@@ -65,7 +69,7 @@ class Shared(Generic[Identity]):
 
         try:
             with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-                return self._read(self._opened(name, await self._lock.run_exclusive(name, sealed)))
+                return self._read(self._opened(name, await self._run(name, sealed, turn)))
         except SessionError as error:
             if failures:
                 raise failures[0] from None
@@ -73,19 +77,33 @@ class Shared(Generic[Identity]):
                 return made[0]
             raise error
 
+    async def present(self, name: str, now: int, seconds: int) -> KeptAnswer | None:
+        """The answer that a process left which did not come to the end of this refresh; None when
+        this one may present the refresh token, which is noted for `seconds`.
+
+        Raises SessionError (session.lock_unavailable) while that is noted of another one, to whom
+        the answer may still come.
+        """
+        if self._memory is None:
+            return None
+        place = f"answer.{name}"
+        mark = self._sealed(place, json.dumps({"sent_at": now}).encode())
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            sealed = await settled(self._memory.claim(place, mark, seconds))
+            return None if sealed is None else _answer(self._opened(place, sealed))
+
     async def keep_answer(self, name: str, answer: KeptAnswer) -> None:
         """For whoever goes on should this process end now."""
         await self._keep(f"answer.{name}", _document(answer))
-
-    async def answer(self, name: str) -> KeptAnswer | None:
-        """The answer that a process left which did not come to the end of this refresh."""
-        document = await self._kept(f"answer.{name}")
-        return None if document is None else _answer(document)
 
     async def done(self, name: str, kept: Kept[Identity]) -> None:
         """The refresh `name` is done, and `kept` is what became of it."""
         if kept.reference is None:  # what is in a store can be read there
             await self._keep(f"newest.{kept.session.id}", self._codec.encode(kept.session))
+        await self.forget(name)
+
+    async def forget(self, name: str) -> None:
+        """Nothing came of the refresh token that was presented here, or it is of no more use."""
         if self._memory is not None:
             memory = self._memory
             await _tried(lambda: memory.forget(f"answer.{name}"))
@@ -99,6 +117,12 @@ class Shared(Generic[Identity]):
         """Closes the connections that the lock made for itself."""
         if isinstance(self._lock, Closes):
             await self._lock.aclose()
+
+    async def _run(self, name: str, sealed: Callable[[], Awaitable[bytes]], turn: Turn) -> bytes:
+        if self._yielding is not None:
+            return await self._yielding.run_in_turn(name, sealed, turn)
+        async with turn():
+            return await self._lock.run_exclusive(name, sealed)
 
     async def _keep(self, name: str, content: bytes) -> None:
         if self._memory is not None:
@@ -167,6 +191,9 @@ def _document(answer: KeptAnswer) -> bytes:
 
 def _answer(document: bytes) -> KeptAnswer:
     kept = parse_json(document)
+    if isinstance(kept, dict) and "sent_at" in kept:
+        explanation = "another process has presented the refresh token and may still be answered"
+        raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
     if not isinstance(kept, dict) or not isinstance(received_at := kept["received_at"], int):
         raise _unreadable(SessionError(Code.SESSION_MALFORMED))
     return KeptAnswer(TokenResponse.parse(kept["response"]), received_at)

@@ -5,13 +5,17 @@ Methods may be `async def`, or plain when they never block.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.stores import RevocationStore
+
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""One of the refreshes that a process has under way at a time, for as long as the block runs."""
 
 
 def bypasses(store: object, ability: str, *methods: str) -> bool:
@@ -100,7 +104,14 @@ class Bindable(Protocol):
 
 @runtime_checkable
 class KeepsAnswers(Protocol):
-    """A refresh lock that keeps the provider's sealed answer beside the run that it came in."""
+    """A refresh lock that keeps beside a run, sealed, that its token request was sent, and what the
+    provider answered."""
+
+    def claim(
+        self, name: str, data: bytes, seconds: int, /
+    ) -> Awaitable[bytes | None] | bytes | None:
+        """Keeps `data` under `name` for that long unless something is kept there, in one step; what
+        was there, None when `data` is there from now on."""
 
     def keep(self, name: str, data: bytes, seconds: int, /) -> Awaitable[None] | None:
         """Keeps `data` under `name` for that long, for every process that shares the lock."""
@@ -110,6 +121,17 @@ class KeepsAnswers(Protocol):
 
     def forget(self, name: str, /) -> Awaitable[None] | None:
         """Keeps it no longer."""
+
+
+@runtime_checkable
+class YieldsTurns(Protocol):
+    """A refresh lock that takes no turn of this process while it waits for another one's run."""
+
+    async def run_in_turn(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
+    ) -> bytes:
+        """As `RefreshLock.run_exclusive`; `operation` runs in a `turn`, which is taken before the
+        lock is: nobody waits for a turn with the lock in hand."""
 
 
 @runtime_checkable

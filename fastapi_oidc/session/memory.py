@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.once import Expiring, Flights
+from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import (
     Ending,
@@ -201,16 +203,30 @@ class MemoryRefreshLock:
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
     ) -> bytes:
         """The result of the one run, which belongs to no caller; see `RefreshLock`."""
+        return await self.run_in_turn(session_id, operation, nullcontext)
+
+    async def run_in_turn(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
+    ) -> bytes:
+        """As `run_exclusive`; who waits for the one run takes no turn."""
 
         async def remembered_or_run() -> bytes:
             result = self._results.get(session_id)
             if result is None:
-                result = await operation()
+                async with turn():
+                    result = await operation()
                 ends = self._clock.now() + REMEMBERED_SECONDS
                 self._results.set(session_id, result, ends=ends)
             return result
 
         return await self._flights.run(session_id, remembered_or_run)
+
+    def claim(self, name: str, data: bytes, seconds: int, /) -> bytes | None:
+        """Keeps `data` under `name` for that long, unless something is: then what is kept there."""
+        kept = self._kept.get(name)
+        if kept is None:
+            self.keep(name, data, seconds)
+        return kept
 
     def keep(self, name: str, data: bytes, seconds: int, /) -> None:
         """Keeps `data` under `name` for that long."""

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final, Self
 
 from redis.exceptions import RedisError
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.once import Flights
+from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
 from fastapi_oidc.session.redis.scripts import Script
@@ -32,6 +33,15 @@ if result then return result end
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 if redis.call('GET', KEYS[1]) == ARGV[1] then return 1 end
 return 0
+""")
+_LOOK: Final = Script("""
+return redis.call('GET', KEYS[2]) or redis.call('EXISTS', KEYS[1])
+""")
+_CLAIM: Final = Script("""
+local kept = redis.call('GET', KEYS[1])
+if kept then return kept end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return false
 """)
 _EXTEND: Final = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
@@ -82,7 +92,24 @@ class RedisRefreshLock:
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
     ) -> bytes:
         """The result of the one run, which belongs to no caller; see `RefreshLock`."""
-        return await self._flights.run(session_id, lambda: self._run(session_id, operation))
+        return await self.run_in_turn(session_id, operation, nullcontext)
+
+    async def run_in_turn(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
+    ) -> bytes:
+        """As `run_exclusive`; another process's run is awaited without a turn of this one."""
+        return await self._flights.run(session_id, lambda: self._run(session_id, operation, turn))
+
+    async def claim(self, name: str, data: bytes, seconds: int, /) -> bytes | None:
+        """Keeps `data` under `name`, unless something is: then what is kept there.
+
+        Raises SessionError (session.lock_unavailable).
+        """
+        keys = [self._kept_key(name)]
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            args: list[str | bytes] = [data, str(seconds)]
+            kept: bytes | None = await self._connections.run_script(_CLAIM, keys, args)
+        return kept
 
     async def keep(self, name: str, data: bytes, seconds: int, /) -> None:
         """Keeps `data` under `name`; raises SessionError (session.lock_unavailable)."""
@@ -107,15 +134,31 @@ class RedisRefreshLock:
         """Closes the pool that `from_url` made; a client that was given is left alone."""
         await self._connections.aclose()
 
-    async def _run(self, name: str, operation: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _run(self, name: str, operation: Callable[[], Awaitable[bytes]], turn: Turn) -> bytes:
         # The keys of a script have one slot of a cluster: that of what stands in braces.
         tag = f"{{{name}}}" if self._connections.is_cluster else name
         lease = _Lease(self._prefix, tag)
+        ends: float | None = None
+        while True:
+            # A lease begins with its run: nobody waits for a turn with the lock in hand.
+            async with turn():
+                if await self._acquired(lease):
+                    return await self._held(lease, operation)
+            ends = ends or asyncio.get_running_loop().time() + self._wait
+            with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+                async with asyncio.timeout_at(ends):
+                    result = await self._waited_for(lease)
+            if result is not None:
+                return result
+
+    async def _acquired(self, lease: _Lease) -> bool:
+        args = [lease.owner, self._milliseconds]
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-            async with asyncio.timeout(self._wait):
-                result = await self._waited_for(lease)
-        if result is not None:
-            return result
+            answer = await self._connections.run_script(_ACQUIRE, lease.keys, args)
+        return bool(answer == 1)
+
+    async def _held(self, lease: _Lease, operation: Callable[[], Awaitable[bytes]]) -> bytes:
+        """The result of the run, with which the lock is given back."""
         results: list[bytes] = []
         try:
             async with self._extended(lease):
@@ -125,14 +168,13 @@ class RedisRefreshLock:
         return results[0]
 
     async def _waited_for(self, lease: _Lease) -> bytes | None:
-        """None once this caller holds the lock; else the result of a run that has ended."""
+        """The result of a run that has ended; None when nobody holds the lock."""
         waited, pause = 0.0, _FIRST_POLL
-        args = [lease.owner, self._milliseconds]
         while True:
-            answer = await self._connections.run_script(_ACQUIRE, lease.keys, args)
+            answer = await self._connections.run_script(_LOOK, lease.keys, [])
             if isinstance(answer, bytes):
                 return answer
-            if answer == 1:
+            if answer == 0:
                 return None
             await asyncio.sleep(pause)
             waited += pause

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,13 @@ class Worker:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
+    def stop(self) -> None:
+        """It stands still, as on a machine that is paused."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(10)
@@ -75,6 +83,7 @@ class Worker:
 
     def end(self) -> None:
         assert self._process.stdout is not None
+        self.go_on()
         self.terminate()
         self._process.stdout.close()
 

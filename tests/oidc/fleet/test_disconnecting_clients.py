@@ -36,10 +36,14 @@ def held(pair: Pair) -> Held:
     return held
 
 
+async def until_reached(held: Held) -> None:
+    assert await asyncio.to_thread(held.reached.wait, PATIENCE)
+
+
 async def disconnected(browser: httpx.AsyncClient, url: str, held: Held) -> None:
     """The browser asks, and goes away while the provider's answer is on its way."""
     request = asyncio.create_task(browser.get(url))
-    assert await asyncio.to_thread(held.reached.wait, PATIENCE)
+    await until_reached(held)
     request.cancel()
     await asyncio.wait([request])
     assert request.cancelled()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.abilities import KeepsAnswers
+from fastapi_oidc.session.abilities import KeepsAnswers, YieldsTurns
 from fastapi_oidc.session.memory import MemoryRefreshLock
 from fastapi_oidc.session.redis import RedisRefreshLock
 from fastapi_oidc.session.stores import RefreshLock, settled
@@ -94,8 +97,52 @@ class KeepsAnswersContract(RefreshLockContract):
         await settled(lock.forget("session-1.0"))
         assert await settled(lock.kept("session-1.0")) is None
 
+    async def test_what_one_has_claimed_nobody_else_claims(self, lock: KeepsAnswers) -> None:
+        assert await settled(lock.claim("session-1.0", b"mine", 60)) is None
+        assert await settled(lock.claim("session-1.0", b"yours", 60)) == b"mine"
+        assert await settled(lock.kept("session-1.0")) == b"mine"
+        await settled(lock.forget("session-1.0"))
+        assert await settled(lock.claim("session-1.0", b"yours", 60)) is None
 
-class TestMemoryRefreshLock(KeepsAnswersContract):
+
+@dataclass(slots=True)
+class Turns:
+    """Notes who has a turn, and that one was given back."""
+
+    under_way: int = 0
+    given_back: asyncio.Event = field(default_factory=asyncio.Event)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        await self.free.wait()
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            self.given_back.set()
+
+
+@pytest.fixture
+def turns() -> Turns:
+    turns = Turns()
+    turns.free.set()
+    return turns
+
+
+class YieldsTurnsContract(KeepsAnswersContract):
+    async def test_a_run_has_a_turn(self, lock: YieldsTurns, turns: Turns) -> None:
+        assert isinstance(lock, YieldsTurns)
+
+        async def operation() -> bytes:
+            return str(turns.under_way).encode()
+
+        assert await lock.run_in_turn("session-1", operation, turns.turn) == b"1"
+        assert turns.under_way == 0
+
+
+class TestMemoryRefreshLock(YieldsTurnsContract):
     @pytest.fixture
     def lock(self, moving: MovableClock) -> MemoryRefreshLock:
         return MemoryRefreshLock(clock=moving.clock)
@@ -110,6 +157,12 @@ class TestMemoryRefreshLock(KeepsAnswersContract):
         await lock.run_exclusive("session-1", refresh)
         assert refresh.runs == 2
 
+    async def test_a_claim_ends(self, moving: MovableClock) -> None:
+        lock = MemoryRefreshLock(clock=moving.clock)
+        lock.claim("session-1.0", b"mine", 70)
+        moving.second += 70
+        assert lock.claim("session-1.0", b"yours", 70) is None
+
     async def test_an_answer_is_kept_for_its_time(self, moving: MovableClock) -> None:
         lock = MemoryRefreshLock(clock=moving.clock)
         lock.keep("session-1.0", b"sealed answer", 300)
@@ -117,7 +170,7 @@ class TestMemoryRefreshLock(KeepsAnswersContract):
         assert lock.kept("session-1.0") is None
 
 
-class TestRedisRefreshLock(KeepsAnswersContract):
+class TestRedisRefreshLock(YieldsTurnsContract):
     @pytest.fixture
     def lock(self, redis: Redis, prefix: str) -> RedisRefreshLock:
         return RedisRefreshLock(redis, prefix=prefix)
@@ -203,6 +256,44 @@ class TestRedisRefreshLock(KeepsAnswersContract):
         with pytest.raises(ValueError, match="refused"):
             await owner
         assert int(await waiting) > 20_000
+
+    async def test_another_process_is_waited_for_without_a_turn(
+        self, redis: Redis, prefix: str, turns: Turns
+    ) -> None:
+        owned, ends = asyncio.Event(), asyncio.Event()
+
+        async def until_it_ends() -> bytes:
+            owned.set()
+            await ends.wait()
+            return b"sealed"
+
+        locks = [RedisRefreshLock(redis, prefix=prefix) for _ in range(2)]
+        owner = asyncio.create_task(locks[0].run_exclusive("session-1", until_it_ends))
+        await owned.wait()
+        refresh = Refresh()
+        waiting = asyncio.create_task(locks[1].run_in_turn("session-1", refresh, turns.turn))
+        async with asyncio.timeout(20):
+            await turns.given_back.wait()
+            assert not waiting.done()
+            ends.set()
+            assert await waiting == await owner == b"sealed"
+        assert (refresh.runs, turns.under_way) == (0, 0)
+
+    async def test_nobody_waits_for_a_turn_with_the_lock_in_hand(
+        self, redis: Redis, prefix: str, turns: Turns
+    ) -> None:
+        turns.free.clear()
+        waits, takes = (RedisRefreshLock(redis, prefix=prefix) for _ in range(2))
+        waiting = asyncio.create_task(waits.run_in_turn("session-1", Refresh(), turns.turn))
+        assert await takes.run_exclusive("session-1", Refresh(b"taken")) == b"taken"
+        turns.free.set()
+        assert await waiting == b"taken"
+
+    async def test_a_claim_is_of_every_process_and_ends(self, redis: Redis, prefix: str) -> None:
+        locks = [RedisRefreshLock(redis, prefix=prefix) for _ in range(2)]
+        assert await locks[0].claim("session-1.0", b"mine", 70) is None
+        assert await locks[1].claim("session-1.0", b"yours", 70) == b"mine"
+        assert 60 < await redis.ttl(f"{prefix}kept:session-1.0") <= 70
 
     async def test_a_lock_whose_answer_was_lost_is_not_waited_for(
         self, redis: Redis, prefix: str, monkeypatch: pytest.MonkeyPatch

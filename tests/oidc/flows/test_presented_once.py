@@ -1,0 +1,128 @@
+"""A refresh token is presented once, whatever becomes of the process that presented it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
+from fastapi_oidc.session.abilities import Turn
+from fastapi_oidc.testing import ServerError
+from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
+from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.world import Time, World, make_world
+
+ONE_PAUSE = 6
+LONGEST_EXCHANGE = 70
+"""Seconds for a request to go out, and for its answer to come."""
+
+
+class LostLock(MemoryRefreshLock):
+    """The lease of each run is over at once, as if its process stood still."""
+
+    async def run_in_turn(
+        self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
+    ) -> bytes:
+        async with turn():
+            return await operation()
+
+
+class Sessions(MemorySessionStore[Any]):
+    """Holds one reading back: the last one of `readings` to come."""
+
+    readings = 0
+
+    def __init__(self, time: Time) -> None:
+        super().__init__(clock=Clock(read=time))
+        self.gate = Gate()
+
+    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+        found = await super().get(id)
+        self.readings -= 1
+        if self.readings == 0:
+            await self.gate.passed()
+        return found
+
+
+def two_processes(mode: str) -> tuple[World, World, Sessions]:
+    time = Time()
+    sessions = Sessions(time)
+    shared: dict[str, Any] = {
+        "refresh_lock": LostLock(clock=Clock(read=time)),
+        "session_store": sessions if mode == "store" else None,
+    }
+    world = make_world(time=time, **shared)
+    return world, another_process(world, **shared), sessions
+
+
+def presented(world: World) -> int:
+    return world.op.record.calls["token"] - 1
+
+
+@pytest.mark.parametrize("mode", ["cookie", "store"])
+async def test_who_takes_the_lock_of_a_process_that_stands_still_waits_for_its_answer(
+    mode: str,
+) -> None:
+    here, there, _ = two_processes(mode)
+    browser, held = await here.signed_in(), Held(first=True)
+    other = same_browser(browser, there)
+    here.op.faults.put("token", held)
+    here.time.advance(LONG_AFTER)
+    standing = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    answer = await other.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert "retry-after" in answer.headers
+    held.gate.opened.set()
+    assert (await standing).json()["generation"] == 1
+    here.time.advance(ONE_PAUSE)
+    assert await generation(other) == 1
+    assert presented(here) == 1
+
+
+async def test_a_process_that_stood_still_before_it_presented_the_token_does_not() -> None:
+    here, there, sessions = two_processes("store")
+    browser, held = await here.signed_in(), Held(first=True)
+    here.time.advance(LONG_AFTER)
+    sessions.readings = 2  # of the request, and of the refresh
+    standing = begun(browser.get("/me"))
+    await sessions.gate.until_reached()
+    here.op.faults.put("token", held)
+    elsewhere = begun(same_browser(browser, there).get("/me"))
+    await held.gate.until_reached()
+    sessions.gate.opened.set()
+    assert (await standing).status_code == 503
+    held.gate.opened.set()
+    assert (await elsewhere).json()["generation"] == 1
+    here.time.advance(ONE_PAUSE)
+    assert await generation(browser) == 1
+    assert presented(here) == 1
+
+
+@pytest.mark.parametrize("mode", ["cookie", "store"])
+async def test_a_token_whose_answer_can_no_longer_come_is_presented_again(mode: str) -> None:
+    """The process that presented it died; the provider had not taken the request yet."""
+    here, there, _ = two_processes(mode)
+    browser, held = await here.signed_in(), Held()
+    other = same_browser(browser, there)
+    here.op.faults.put("token", held)
+    here.time.advance(LONG_AFTER)
+    begun(browser.get("/me"))
+    await held.gate.until_reached()
+    assert (await other.get("/me")).status_code == 503
+    here.time.advance(LONGEST_EXCHANGE)
+    assert await generation(other) == 1
+    assert refreshes(here) == 1
+
+
+async def test_a_provider_that_refuses_once_keeps_no_other_process_waiting() -> None:
+    here, there, _ = two_processes("cookie")
+    browser = await here.signed_in()
+    other = same_browser(browser, there)
+    here.op.faults.put("token", ServerError())
+    here.time.advance(LONG_AFTER)
+    assert (await browser.get("/me")).status_code == 503
+    assert await generation(other) == 1
+    assert presented(here) == 2
