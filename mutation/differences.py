@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from dataclasses import dataclass
+from typing import Final
 
 type_of_function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One change of one function; its lines as Python writes them, without indentation."""
+    """One change of one function; its lines as Python writes them, without indentation.
+
+    Without lines it changes nothing.
+    """
 
     module: str
     function: str
@@ -54,8 +59,13 @@ def _between(module: str, function: str, original: ast.AST, mutant: ast.AST) -> 
     )
 
 
+_CODEC: Final = re.compile(r"(?<=code\(')[\w-]+")
+"""The name of a text encoding, which Python reads in either case."""
+
+
 def _lines(function: ast.AST) -> list[str]:
     """Its signature after the name, then its body."""
-    lines = [line.strip() for line in ast.unparse(function).splitlines()]
+    text = _CODEC.sub(lambda name: name[0].lower(), ast.unparse(function))
+    lines = [line.strip() for line in text.splitlines()]
     head = next(place for place, line in enumerate(lines) if "def " in line)
     return [lines[head].partition("(")[2], *lines[head + 1 :]]

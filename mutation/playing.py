@@ -23,7 +23,7 @@ _COPIED: Final = (
     "openapi",
     "pyproject.toml",
 )
-_WORDS: Final = r"^\s*(raise|explanation)\b"
+_WORDS: Final = r"^\s*(raise\b|explanation\b|return \w+(Error|Violation)\()"
 """What an error says is for the log and decides nothing; that it is raised is its condition's."""
 _PATIENCE: Final = 60
 """Seconds that mutmut has to stop its tests and to write down what it knows."""
@@ -77,7 +77,9 @@ def settings(chosen: list[str]) -> str:
         "pytest_add_cli_args_test_selection": folders_for(chosen),
     }
     lines = [f"{name} = {json.dumps(values)}" for name, values in lists.items()]
-    return "\n".join(["", "[tool.mutmut]", *lines, ""])
+    # A process that has run no test: what an earlier test left in a cache would hide a change.
+    isolation = 'process_isolation = "forkserver"'
+    return "\n".join(["", "[tool.mutmut]", isolation, *lines, ""])
 
 
 def _tracked() -> list[str]:

@@ -73,7 +73,9 @@ def results(workplace: Path, chosen: list[str], known: list[Explanation]) -> Res
     for module in chosen:
         for status, difference in _played(workplace / "mutants", module):
             state = _STATES.get(status, "killed")
-            if state == "survived" and any(each.speaks_of(difference) for each in known):
+            if not difference.removed and not difference.added:
+                state = "the same"
+            elif state == "survived" and any(each.speaks_of(difference) for each in known):
                 state = "explained"
             elif state == "survived":
                 found.unexplained.append(difference)

@@ -53,6 +53,17 @@ def test_a_difference_is_the_changed_line_of_a_function() -> None:
     }
 
 
+def test_the_case_of_an_encodings_name_is_no_difference() -> None:
+    bodies = {"orig": "ascii", "1": "ASCII", "2": "latin-1"}
+    mutated = "".join(
+        f"def x_f__mutmut_{name}(a):\n    return a.encode('{codec}')\n"
+        for name, codec in bodies.items()
+    )
+    found = differences(MODULE, mutated)
+    assert (found["x_f__mutmut_1"].removed, found["x_f__mutmut_1"].added) == ((), ())
+    assert found["x_f__mutmut_2"].added == ("return a.encode('latin-1')",)
+
+
 def test_a_survivor_is_named_unless_it_is_explained(tmp_path: Path) -> None:
     played = tmp_path / "mutants" / MODULE
     played.parent.mkdir(parents=True)

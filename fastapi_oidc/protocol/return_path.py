@@ -27,7 +27,7 @@ def is_same_origin_path(value: object) -> TypeGuard[str]:
         return False
     if not _PRINTABLE_WITHOUT_BACKSLASH.fullmatch(value) or _ENCODED_CONTROL.search(value):
         return False
-    path = re.split("[?#]", value, maxsplit=1)[0]
+    path = re.split("[?#]", value)[0]
     *inner, last = (unquote(segment) for segment in path.split("/")[1:])
     return "" not in inner and not any(_misleads(segment) for segment in (*inner, last))
 

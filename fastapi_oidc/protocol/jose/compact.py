@@ -33,7 +33,7 @@ class CompactJWS:
         """Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
         if len(text) > MAX_TOKEN_LENGTH:
             raise ProtocolViolation(Code.JWS_TOO_LARGE, f"over {MAX_TOKEN_LENGTH} characters")
-        segments = text.split(".", 5)
+        segments = text.split(".")
         if len(segments) == 5:
             raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
         if len(segments) != 3:

@@ -22,6 +22,11 @@ def test_the_parameters_of_a_logout() -> None:
     }
 
 
+def test_a_hint_of_the_user_is_sent_by_its_name() -> None:
+    request = EndSessionRequest(CLIENT_ID, logout_hint="alice@example.com")
+    assert request.parameters()["logout_hint"] == "alice@example.com"
+
+
 def test_without_a_session_the_client_is_named_all_the_same() -> None:
     assert EndSessionRequest(CLIENT_ID).parameters() == {"client_id": CLIENT_ID}
 

@@ -5,6 +5,10 @@ import pytest
 from fastapi_oidc.protocol.json import MalformedJSON, parse_json, parse_json_object
 
 
+def test_only_json_whitespace_may_surround_it() -> None:
+    assert parse_json(b" \t\r\n{} \t\r\n") == {}
+
+
 def test_json_is_read() -> None:
     text = '{"a": [1, -2.5e3, "é", null, true], "b": {"c": "\\u00e9\\ud83d\\ude00"}}'
     assert parse_json(text.encode()) == {
@@ -19,6 +23,9 @@ def test_json_is_read() -> None:
         b"",
         b"{",
         b"{'a': 1}",
+        b"\x0b{}",
+        b"{}\x0c",
+        "{}\xa0".encode(),
         b'{"a": 1} {"a": 1}',
         b"\xff",
         b"\xef\xbb\xbf{}",

@@ -99,6 +99,7 @@ def test_another_kind_of_token_is_refused(typ: str) -> None:
         ({"sub": ABSENT, "sid": ABSENT}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sub": None, "sid": None}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sub": "a" * 256}, Code.LOGOUT_TOKEN_SUBJECT),
+        ({"sid": ["op-session-1"]}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"events": ABSENT}, Code.LOGOUT_TOKEN_EVENTS),
         (
             {"events": {"http://schemas.openid.net/event/foobar": {}}},

@@ -6,8 +6,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url, require_issuer_url
-from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.protocol.metadata import ProviderMetadata, require_issuer_url
 from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, refused
 
 DOCUMENT: dict[str, JSON] = {
@@ -167,35 +166,6 @@ def test_an_optional_endpoint_may_be_null() -> None:
     assert parse(changed(DOCUMENT, {"userinfo_endpoint": None})).userinfo_endpoint is None
 
 
-@pytest.mark.parametrize(
-    ("issuer", "url"),
-    [
-        ("https://op.test", "https://op.test/.well-known/openid-configuration"),
-        ("https://op.test/", "https://op.test/.well-known/openid-configuration"),
-        ("https://op.test/a/", "https://op.test/a/.well-known/openid-configuration"),
-        ("https://op.test/a//", "https://op.test/a//.well-known/openid-configuration"),
-    ],
-)
-def test_one_final_slash_is_dropped_for_discovery(issuer: str, url: str) -> None:
-    assert discovery_url(issuer) == url
-
-
-def test_an_issuer_is_kept_as_it_is() -> None:
-    assert require_issuer_url(ISSUER, allow_insecure_http=False) == ISSUER
-
-
-def test_an_http_issuer_must_be_allowed() -> None:
-    with refused(Code.CONFIGURATION_INSECURE_URL, ConfigurationError):
-        require_issuer_url("http://localhost:9400", allow_insecure_http=False)
-    assert require_issuer_url("http://localhost:9400", allow_insecure_http=True)
-
-
-@pytest.mark.parametrize("issuer", ["", "op.test", "https://op.test?a=b", "https://op.test#a"])
-def test_an_issuer_that_cannot_be_one_is_refused(issuer: str) -> None:
-    with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
-        require_issuer_url(issuer, allow_insecure_http=False)
-
-
 ALIASES: dict[str, JSON] = {
     "token_endpoint": "https://mtls.op.test/token",
     "userinfo_endpoint": "https://mtls.op.test/userinfo",
@@ -227,31 +197,16 @@ def test_a_client_without_a_certificate_asks_no_alias() -> None:
     assert with_aliases(ALIASES, mutual_tls=False) == parse(DOCUMENT)
 
 
+def test_nothing_is_insecure_or_for_a_certificate_unless_it_is_asked_for() -> None:
+    document = changed(DOCUMENT, {"issuer": "http://op.test", "mtls_endpoint_aliases": ALIASES})
+    with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
+        ProviderMetadata.parse(
+            changed(document, {"token_endpoint": "http://op.test/token"}), issuer="http://op.test"
+        )
+    metadata = ProviderMetadata.parse(document, issuer="http://op.test")
+    assert metadata.token_endpoint == DOCUMENT["token_endpoint"]
+
+
 def test_an_alias_obeys_the_rules_of_endpoints() -> None:
     with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
         with_aliases({"token_endpoint": "http://op.test/token"})
-
-
-SHARED = "https://login.test/common/v2.0"
-TEMPLATE = "https://login.test/{tenantid}/v2.0"
-
-
-def of_tenants(issuer: str, tenants: Tenants | None) -> ProviderMetadata:
-    document = changed(DOCUMENT, {"issuer": issuer})
-    return ProviderMetadata.parse(document, issuer=SHARED, tenants=tenants)
-
-
-def test_a_templated_issuer_is_accepted_when_tenants_were_asked_for() -> None:
-    assert of_tenants(TEMPLATE, Tenants.of(SHARED, ["*"])).issuer == SHARED
-
-
-@pytest.mark.parametrize("issuer", [SHARED, TEMPLATE + "/", TEMPLATE.replace("login", "evil")])
-def test_a_shared_endpoint_has_exactly_the_template(issuer: str) -> None:
-    with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
-        of_tenants(issuer, Tenants.of(SHARED, ["*"]))
-
-
-def test_nobody_else_may_have_a_templated_issuer() -> None:
-    with pytest.raises(ProviderError, match="allowed_tenants") as caught:
-        of_tenants(TEMPLATE, None)
-    assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.claims import require_issuer
+from fastapi_oidc.protocol.id_token import (
+    EarlierIdToken,
+    accept_id_token,
+    accept_refreshed_id_token,
+)
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.logout_token import ExpectedLogout, accept_logout_token
+from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.tenants import Tenants
-from tests.oidc.protocol.examples import ABSENT, Changes, changed, refused
+from fastapi_oidc.protocol.userinfo import accept_signed_userinfo
+from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, Changes, changed, refused
+from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
+from tests.oidc.protocol.test_logout_token import VALID as LOGOUT
+from tests.oidc.protocol.test_metadata import DOCUMENT
 
 SHARED = "https://login.test/organizations/v2.0"
 OURS, THEIRS = "11111111-aaaa-4444-8888-000000000000", "22222222-bbbb-4444-8888-000000000000"
@@ -73,3 +87,84 @@ def test_tenants_that_cannot_be_are_a_fault_of_the_configuration(
 ) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         Tenants.of(issuer, names)
+
+
+TEMPLATE = "https://login.test/{tenantid}/v2.0"
+TENANTS = Tenants.of(SHARED, [OURS])
+AUDIENCE = (CLIENT_ID, API)
+OF_TENANTS = replace(EXPECTED, issuer=SHARED, tenants=TENANTS)
+
+
+def accept_at_login(claims: dict[str, JSON]) -> str:
+    return accept_id_token(changed(VALID, claims), OF_TENANTS, AT).iss
+
+
+def accept_at_refresh(claims: dict[str, JSON]) -> str:
+    original = EarlierIdToken(
+        SHARED, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1", tenant=OURS
+    )
+    return accept_refreshed_id_token(changed(VALID, claims), original, OF_TENANTS, AT).iss
+
+
+def accept_at_logout(claims: dict[str, JSON]) -> str:
+    expected = ExpectedLogout(SHARED, CLIENT_ID, tenants=TENANTS)
+    return accept_logout_token(None, changed(LOGOUT, claims), expected, AT).iss
+
+
+def accept_user_info(claims: dict[str, JSON]) -> str:
+    accept_signed_userinfo(
+        {"sub": "alice", **claims},
+        sub="alice",
+        issuer=SHARED,
+        client_id=CLIENT_ID,
+        at=AT,
+        tenants=TENANTS,
+    )
+    return SHARED
+
+
+@pytest.mark.parametrize(
+    ("accept_message", "code"),
+    [
+        (accept_at_login, Code.ID_TOKEN_ISSUER),
+        (accept_at_refresh, Code.ID_TOKEN_ISSUER),
+        (accept_at_logout, Code.LOGOUT_TOKEN_ISSUER),
+        (accept_user_info, Code.USERINFO_ISSUER),
+    ],
+)
+def test_every_message_is_held_against_the_issuer_of_its_tenant(
+    accept_message: Callable[[dict[str, JSON]], str], code: Code
+) -> None:
+    assert accept_message(CLAIMS) == SHARED
+    with refused(code, ProtocolViolation):
+        accept_message({**CLAIMS, "iss": SHARED})
+
+
+def test_a_refresh_is_of_the_tenant_of_the_login() -> None:
+    everybody = replace(OF_TENANTS, tenants=Tenants.of(SHARED, ["*"]))
+    original = EarlierIdToken(
+        SHARED, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1", tenant=THEIRS
+    )
+    with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
+        accept_refreshed_id_token(changed(VALID, CLAIMS), original, everybody, AT)
+
+
+def of_tenants(issuer: str, tenants: Tenants | None) -> ProviderMetadata:
+    document = changed(DOCUMENT, {"issuer": issuer})
+    return ProviderMetadata.parse(document, issuer=SHARED, tenants=tenants)
+
+
+def test_a_templated_issuer_is_accepted_when_tenants_were_asked_for() -> None:
+    assert of_tenants(TEMPLATE, TENANTS).issuer == SHARED
+
+
+@pytest.mark.parametrize("issuer", [SHARED, TEMPLATE + "/", TEMPLATE.replace("login", "evil")])
+def test_a_shared_endpoint_has_exactly_the_template(issuer: str) -> None:
+    with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
+        of_tenants(issuer, TENANTS)
+
+
+def test_nobody_else_may_have_a_templated_issuer() -> None:
+    with pytest.raises(ProviderError, match="allowed_tenants") as caught:
+        of_tenants(TEMPLATE, None)
+    assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH

@@ -5,6 +5,9 @@ import pytest
 
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, with_query
 
+LONGEST_HOST = ".".join(["a" * 62, *["a" * 63] * 2, "a" * 62])
+"""253 characters."""
+
 
 @pytest.mark.parametrize(
     "url",
@@ -13,6 +16,10 @@ from fastapi_oidc.protocol.urls import URLFault, fault_of_url, with_query
         "https://op.test:8443/realms/a%20b/token?x=1",
         "https://[2001:db8::1]/token",
         "https://op.test/" + "a" * 2032,
+        "https://OP.test/XYZ/-._~:[]@!$&'()*+,;=%2F?X=Y/?",
+        "https://op.test:65535/",
+        "https://op.test:/",
+        f"https://{LONGEST_HOST}/",
     ],
 )
 def test_an_https_url_is_fit(url: str) -> None:
@@ -44,7 +51,9 @@ def test_http_is_insecure_unless_allowed() -> None:
         "https://op.test/#fragment",
         "https://op.test/#",
         "https://op.test:port/",
+        "https://op.test:65536/",
         "https://op.test:99999/",
+        f"https://a{LONGEST_HOST}/",
         "https://[::1/",
         "https://op.test\\@evil.test/",
         "https://op.test/a b",

@@ -56,6 +56,7 @@ def test_an_object_is_asked_for(document: object) -> None:
         ({"exp": NOW - 30}, Code.USERINFO_EXPIRED),
         ({"exp": "soon"}, Code.USERINFO_EXPIRED),
         ({"nbf": NOW + 31}, Code.USERINFO_EXPIRED),
+        ({"nbf": "soon"}, Code.USERINFO_EXPIRED),
     ],
 )
 def test_a_signed_response_is_of_this_provider_for_this_client_and_now(

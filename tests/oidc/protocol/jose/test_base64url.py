@@ -23,6 +23,8 @@ def test_octets_have_one_text(octets: bytes, text: str) -> None:
         "AA==",
         "YWJjZA==",
         "+/8",
+        "AA+A",
+        "AA/A",
         "YWJj++++",
         "YWJj====",
         "YW Jj",

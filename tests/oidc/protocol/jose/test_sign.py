@@ -109,6 +109,18 @@ def test_a_jwk_names_its_algorithm_and_itself() -> None:
     assert Signer.of_private_key(jwk, algorithm="RS256", key_id="key-3").key_id == "key-3"
 
 
+def test_a_name_that_is_no_text_names_nothing() -> None:
+    signer = Signer.of_private_key(private_jwk(rsa_key()) | {"alg": 256, "kid": 2})
+    assert (signer.algorithm.name, signer.key_id) == ("RS256", None)
+
+
+@pytest.mark.parametrize("algorithm", ["PS256", "EdDSA"])
+def test_a_private_key_verifies_what_it_signed(algorithm: str) -> None:
+    key = ALGORITHMS[algorithm].key(KEYS[algorithm])
+    assert key.verify(b"message", key.sign(b"message"))
+    assert not key.verify(b"another", key.sign(b"message"))
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -188,4 +200,5 @@ def test_the_compact_form_is_that_of_rfc_7515() -> None:
     header, claims, signature = Signer.of_secret(SECRET, "HS256").sign(CLAIMS).split(".")
     assert json.loads(urlsafe_b64decode(header + "==")) == {"alg": "HS256", "typ": "JWT"}
     assert json.loads(urlsafe_b64decode(claims + "==")) == CLAIMS
+    assert b" " not in urlsafe_b64decode(header + "==") + urlsafe_b64decode(claims + "==")
     assert len(signature) == 43

@@ -1,0 +1,111 @@
+"""What the log says of a refusal is enough to put right what is configured wrongly."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.protocol.authorization import AuthorizationRefused
+from fastapi_oidc.protocol.claims import require_issuer
+from fastapi_oidc.protocol.client_auth import client_authentication
+from fastapi_oidc.protocol.id_token import accept_id_token
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.refusal import refusal
+from fastapi_oidc.protocol.tenants import Tenants
+from tests.oidc.protocol.examples import AT, ISSUER, NOW, changed
+from tests.oidc.protocol.id_tokens import EXPECTED, VALID
+
+TENANT = "11111111-aaaa-4444-8888-000000000000"
+
+
+def test_of_another_issuer_both_are_named() -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        require_issuer({"iss": "https://other.test"}, ISSUER, Code.ID_TOKEN_ISSUER)
+    assert caught.value.explanation == (
+        "iss is 'https://other.test', the configured issuer 'https://op.test/'"
+    )
+
+
+def test_of_another_tenants_issuer_both_are_named() -> None:
+    tenants = Tenants.of("https://login.test/common/v2.0", ["*"])
+    with pytest.raises(ProtocolViolation) as caught:
+        tenants.require({"tid": TENANT, "iss": "https://login.test/x/v2.0"}, Code.ID_TOKEN_ISSUER)
+    assert caught.value.explanation == (
+        f"iss is 'https://login.test/x/v2.0', not 'https://login.test/{TENANT}/v2.0' as tid says"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "explanation"),
+    [
+        ({"iat": NOW + 40}, "iat or nbf is 40 s ahead of this clock; clock_drift is 30"),
+        ({"nbf": NOW + 90}, "iat or nbf is 90 s ahead of this clock; clock_drift is 30"),
+        (
+            {"iat": NOW + 40, "nbf": None},
+            "iat or nbf is 40 s ahead of this clock; clock_drift is 30",
+        ),
+        (
+            {"auth_time": NOW - 4000},
+            "authenticated 4000 s ago by this clock; max_age is 3600",
+        ),
+    ],
+)
+def test_of_times_the_difference_to_this_clock_is_told(
+    change: dict[str, JSON], explanation: str
+) -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        accept_id_token(changed(VALID, change), EXPECTED, AT)
+    assert caught.value.explanation == explanation
+
+
+@pytest.mark.parametrize(
+    ("error", "description", "explanation"),
+    [
+        ("access_denied", "", "the provider answered access_denied (nothing more)"),
+        ("access_denied", "not you", "the provider answered access_denied (not you)"),
+        (
+            "invalid_scope",
+            "",
+            "the provider answered invalid_scope (nothing more); leave offline_access out of "
+            "`scope` where it is unknown",
+        ),
+    ],
+)
+def test_a_refused_login_has_the_providers_words_and_advice(
+    error: str, description: str, explanation: str
+) -> None:
+    refused = AuthorizationRefused(error, description)
+    assert (refused.explanation, refused.details) == (explanation, {"error": error})
+
+
+@pytest.mark.parametrize(
+    ("document", "explanation"),
+    [
+        ({"error": "invalid_grant"}, "the provider answered invalid_grant"),
+        (
+            {"error": "invalid_grant", "error_description": "used"},
+            "the provider answered invalid_grant (used)",
+        ),
+        ({"error": 1, "error_description": 2}, "the provider answered status 400"),
+    ],
+)
+def test_a_refused_grant_has_the_providers_words(document: object, explanation: str) -> None:
+    assert refusal(document, 400, url=ISSUER).explanation == explanation
+
+
+def test_a_refused_client_is_told_which_settings_may_be_wrong() -> None:
+    error = refusal({"error": "invalid_client"}, 401, url=ISSUER)
+    assert error.details == {
+        "url": ISSUER,
+        "status": 401,
+        "setting": "client_id, client_auth_method and what belongs to it",
+    }
+
+
+@pytest.mark.parametrize(
+    "method", ["client_secret_basic", "client_secret_post", "client_secret_jwt"]
+)
+def test_a_method_without_its_secret_is_named(method: str) -> None:
+    with pytest.raises(OIDCError) as caught:
+        client_authentication(method, client_id="client-1", client_secret=None, private_key=None)
+    assert caught.value.explanation == f"{method} needs client_secret"
