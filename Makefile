@@ -14,7 +14,7 @@ EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging release typing oidc/fleet oidc/property oidc/testing \
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet load packaging release typing oidc/fleet oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 
@@ -84,6 +84,16 @@ releases: setup programs ## test and check with other descriptions too; SPECS="F
 bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes)
 	@$(BIN)/python -m benchmarks
 
+load: setup ## let many people use the fleet for a minute, and hold every answer against the rules
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m load --seconds 60
+
+EACH ?= 60
+soak: MINUTES = 30
+soak: setup ## the same for longer, with a fault each minute; MINUTES=30 EACH=60
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m load --seconds $$(($(MINUTES) * 60)) --fault-each $(EACH)
+
 constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
 	@mkdir -p build && $(PYTHON) -m venv --clear build/newest
 	@build/newest/bin/python -m pip install --quiet --upgrade pip
@@ -128,4 +138,4 @@ real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=..
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench load soak docs docs-serve real screenshots

@@ -34,7 +34,7 @@ class Shape:
     """How large a fleet is and where it listens on 127.0.0.1; port 0 is any free one.
 
     Access tokens live `access_token` seconds and are refreshed `refresh_margin` seconds before
-    their end.
+    their end. A worker waits `redis_timeout` seconds for each step of a command.
     """
 
     port: int = 8443
@@ -44,6 +44,7 @@ class Shape:
     users: Sequence[DevUser] = USERS
     access_token: int = 60
     refresh_margin: int = 20
+    redis_timeout: float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _prepared(folder: Path, shape: Shape, stack: ExitStack) -> Fleet:
     provider = Provider(_op(shape, client, trust), shape.provider_port)
     stack.callback(provider.stop)
     provider.start()
-    redis = RedisServer(folder / "redis")
+    redis = RedisServer(folder / "redis", shape.redis_timeout)
     common = _common_environment()
     told = common | _told(provider.op, client, url, shape, redis, folder)
     machines = [_machine(number, folder, shape, told) for number in range(shape.machines)]

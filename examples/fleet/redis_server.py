@@ -18,9 +18,13 @@ BOUNDED: Final = ("--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
 
 
 class RedisServer(Program):
-    """A redis-server on a unix socket in `folder`, which keeps what it is told there."""
+    """A redis-server on a unix socket in `folder`, which keeps what it is told there.
 
-    def __init__(self, folder: Path) -> None:
+    `timeout` seconds is what its clients wait for each step of a command.
+    """
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self._timeout = timeout
         self._path = folder / "redis.sock"
         arguments = ["--port", "0", "--unixsocket", str(self._path), *KEPT, *BOUNDED]
         super().__init__(
@@ -33,8 +37,8 @@ class RedisServer(Program):
 
     @property
     def url(self) -> str:
-        """For the workers: a Redis that is mute costs them a second for each try."""
-        return f"unix://{self._path}?socket_timeout=1"
+        """For the workers."""
+        return f"unix://{self._path}?socket_timeout={self._timeout:g}"
 
     def _answers(self) -> bool:
         """Whether it has read what it kept, which it does after it listens."""

@@ -1,0 +1,136 @@
+"""A person who signs in, looks around, signs out in one way or another, and comes again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import httpx
+
+from examples.fleet.status import SESSION_PATH, SessionSeen
+from fastapi_oidc.testing import DevUser, sign_in
+from load.causes import NO_ANSWER, Span
+from load.rules import Rule
+from load.site import Answer, Site
+from load.visit import Visit
+
+COPIES: Final = 2
+"""Requests with the cookie of an ended session, which any worker may get."""
+TRIES: Final = 20
+
+
+@dataclass(slots=True)
+class Browser:
+    """One person with one browser; a visit lasts `shortest` to `longest` seconds."""
+
+    site: Site
+    user: DevUser
+    chance: Random
+    shortest: float
+    longest: float
+
+    async def run(self, is_over: asyncio.Event) -> None:
+        """One visit after the other, the last one to its end."""
+        while not is_over.is_set():
+            async with self.site.client() as http:
+                visit = await self.enter(http)
+                if visit is None:
+                    continue
+                await self._use(visit)
+                if visit.lives:
+                    visit.judge_refreshes(time.monotonic())
+                    await self.leave(visit)
+                self.site.tokens.forget(visit.first.sid or "")
+
+    async def enter(self, http: httpx.AsyncClient) -> Visit | None:
+        """None when a fault kept this person out, or the rule on those that are served."""
+        login = f"{self.site.url}/auth/login?return_to={SESSION_PATH}"
+        answer = await self.site.answer("login", lambda: sign_in(http, login, user=self.user.sub))
+        if answer.failed or answer.response is None:
+            return None
+        if answer.response.status_code != httpx.codes.OK:
+            said = f"{self.user.sub} cannot sign in: {answer.response.status_code}"
+            self.site.broken_unless_lost(said, answer.span)
+            return None
+        seen = SessionSeen.model_validate(answer.response.json())
+        if seen.sub != self.user.sub:
+            what = f"{self.user.sub} signed in as {seen.sub}"
+            self.site.verdict.broken(Rule.OWN_SESSION, what)
+        return Visit(self.site, http, self.user.name, seen, answer.span.began)
+
+    async def _use(self, visit: Visit) -> None:
+        """One or several requests at a time; the last look is alone."""
+        until = time.monotonic() + self.chance.uniform(self.shortest, self.longest)
+        while visit.lives and time.monotonic() < until:
+            if self.chance.random() < 1 / 10:
+                await visit.open_page()
+            else:
+                at_once = self.chance.choice((1, 1, 1, 4))
+                await asyncio.gather(*(visit.look() for _ in range(at_once)))
+        if visit.lives:
+            await visit.look()
+
+    async def leave(self, visit: Visit) -> None:
+        """The session ends while requests are under way; then nobody is served with its cookie."""
+        cookies = {_cookie_of(visit.http, self.site.url)}
+        leave = self.chance.choice((self._sign_out, self._back_channel))
+        visit.lives = False  # what is answered meanwhile may be either
+        ended, *_ = await asyncio.gather(leave(visit), visit.look(), visit.look())
+        cookies.add(_cookie_of(visit.http, self.site.url))
+        if ended:
+            for cookie in cookies - {""}:
+                for _ in range(COPIES):
+                    await self._is_refused(cookie)
+
+    async def _sign_out(self, visit: Visit) -> bool:
+        """By the button, and over the provider's page; whether the session has surely ended."""
+        answer = await self.site.answer("sign-out", lambda: self._signed_out(visit.http))
+        return not (answer.failed or self.site.causes.lose_endings(answer.span))
+
+    async def _signed_out(self, http: httpx.AsyncClient) -> httpx.Response:
+        """Up to the page that would follow, which is for those who are signed in."""
+        answer = await http.post(f"{self.site.url}/auth/logout", follow_redirects=False)
+        while answer.is_redirect and answer.next_request is not None:
+            if not answer.next_request.url.path.startswith(("/auth/", "/end-session")):
+                break
+            answer = await http.send(answer.next_request, follow_redirects=False)
+        return answer
+
+    async def _back_channel(self, visit: Visit) -> bool:
+        """By the provider; the session has ended when the application took the logout token."""
+        began = time.monotonic()
+        await self.site.op.log_out(self.user.sub)
+        span = Span(began, time.monotonic())
+        self.site.latencies.note("back-channel logout", span.ended - began)
+        status = self.site.logouts.statuses.pop(visit.first.sid or "", NO_ANSWER)
+        if status == httpx.codes.OK:
+            return True
+        causes = self.site.causes
+        if not (causes.explain(status, span) or causes.lose_endings(span)):
+            what = f"back-channel logout of {self.user.sub}: {status}"
+            self.site.verdict.broken(Rule.NO_CAUSELESS_FAILURE, what)
+        return False
+
+    async def _is_refused(self, cookie: str) -> None:
+        """A copy of the cookie is worth nothing; a failure is no refusal, so it is tried again."""
+        for _ in range(TRIES):
+            answer = await self._asked_with(cookie)
+            if answer.status == httpx.codes.OK:
+                self.site.verdict.broken(Rule.ENDED_IS_REFUSED, f"{self.user.sub} was served")
+            if not answer.failed:
+                return
+
+    async def _asked_with(self, cookie: str) -> Answer:
+        async with self.site.client() as http:
+            address, headers = self.site.url + SESSION_PATH, {"Cookie": cookie}
+            return await self.site.answer("refused", lambda: http.get(address, headers=headers))
+
+
+def _cookie_of(http: httpx.AsyncClient, url: str) -> str:
+    """What this browser sends to the application, as one header."""
+    request = httpx.Request("GET", url)
+    http.cookies.set_cookie_header(request)
+    return str(request.headers.get("Cookie", ""))

@@ -1,0 +1,265 @@
+"""Each rule holds for an application that is right, and is broken by one that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from load.browser import Browser
+from load.causes import Cause
+from load.figures import FLAT_MIB, SETTLED_AFTER, Memory
+from load.rules import EXAMPLES, Rule, Verdict
+from load.visit import Visit
+from tests.load.world import APP, CLIENT, PERSON, Lie, World
+
+BY_BUTTON, BY_PROVIDER = 1, 0
+"""Seeds of a visit that ends in the one way and in the other."""
+LATER = Cause("a fault", frozenset({0, 500, 503}), aftermath=1, loses_answers=True)
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("load.site.BREATH", 0)
+
+
+def told(**changes: object) -> Lie:
+    """What is told of the session has these members in place of the true ones."""
+
+    def lie(request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        if request.url.path != "/whoami" or response.status_code != 200:
+            return response
+        return httpx.Response(200, json=response.json() | changes)
+
+    return lie
+
+
+def answered(status: int, path: str = "/whoami", after: int = 0) -> Lie:
+    """Requests for `path` are answered so, but for the first `after` of them."""
+    left = after
+
+    def lie(request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        nonlocal left
+        if request.url.path != path:
+            return response
+        left -= 1
+        return response if left >= 0 else httpx.Response(status)
+
+    return lie
+
+
+def forgetful() -> Lie:
+    """Who was served once is served for ever."""
+    served: dict[str, Any] = {}
+
+    def lie(request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        cookie = request.headers.get("Cookie", "")
+        if request.url.path == "/whoami" and response.status_code == 200:
+            served[cookie] = response.json()
+        if response.status_code == 401 and cookie in served:
+            return httpx.Response(200, json=served[cookie])
+        return response
+
+    return lie
+
+
+@asynccontextmanager
+async def visiting(world: World) -> AsyncIterator[tuple[Browser, Visit]]:
+    """A person who has just signed in."""
+    browser = Browser(world.site, PERSON, Random(BY_BUTTON), 0, 0)
+    async with world.client() as http:
+        visit = await browser.enter(http)
+        assert visit is not None
+        yield browser, visit
+
+
+@pytest.mark.parametrize("seed", [BY_BUTTON, BY_PROVIDER])
+async def test_an_application_that_is_right_breaks_no_rule(seed: int) -> None:
+    world = World()
+    verdict = await world.visited(seed)
+    assert (verdict.holds, verdict.examples) == (True, [])
+    kinds = {row.split("  ")[0] for row in world.site.latencies.rows(1)}
+    assert {"login", "session", "refused"} < kinds
+    assert ("sign-out" in kinds) is (seed == BY_BUTTON)
+    assert ("back-channel logout" in kinds) is (seed == BY_PROVIDER)
+
+
+@pytest.mark.parametrize("changes", [{"sub": "mallory"}, {"id": "another"}, {"sid": "another"}])
+async def test_an_answer_under_another_identity_is_seen(changes: dict[str, object]) -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = told(**changes)
+        await visit.look()
+    assert world.site.verdict.breaches == {Rule.OWN_SESSION: 1}
+
+
+async def test_a_login_as_somebody_else_is_seen() -> None:
+    world = World(lie=told(sub="mallory"))
+    async with visiting(world):
+        assert world.site.verdict.breaches == {Rule.OWN_SESSION: 1}
+
+
+async def test_a_page_that_names_somebody_else_is_seen() -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        await visit.open_page()
+        assert world.site.verdict.holds
+        world.lie = lambda request, response: httpx.Response(200, text="Person 001, Person 002")
+        await visit.open_page()
+    assert world.site.verdict.breaches == {Rule.OWN_SESSION: 1}
+
+
+async def test_an_access_token_that_is_over_is_seen() -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = told(access_token_expires_at=1)
+        await visit.look()
+    assert world.site.verdict.breaches == {Rule.FRESH_TOKEN: 1}
+
+
+@pytest.mark.parametrize("seed", [BY_BUTTON, BY_PROVIDER])
+async def test_a_session_that_outlives_its_end_is_seen(seed: int) -> None:
+    verdict = await World(lie=forgetful()).visited(seed)
+    assert set(verdict.breaches) == {Rule.ENDED_IS_REFUSED}
+
+
+async def test_a_session_that_is_refused_while_it_lives_is_seen_once() -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = answered(401)
+        await visit.look()
+        await visit.look()
+    assert world.site.verdict.breaches == {Rule.LIVE_IS_SERVED: 1}
+    assert not visit.lives
+
+
+async def test_a_login_that_is_refused_is_seen() -> None:
+    world = World(lie=answered(400, "/auth/callback"))
+    await world.visited()
+    assert world.site.verdict.breaches == {Rule.LIVE_IS_SERVED: 1}
+
+
+async def test_a_lost_answer_explains_a_refusal() -> None:
+    world = World()
+    with world.site.causes.under(LATER):
+        async with visiting(world) as (_, visit):
+            world.lie = answered(401)
+            await visit.look()
+    assert world.site.verdict.holds
+    assert world.site.lost == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503])
+async def test_a_failure_without_a_cause_is_seen(status: int) -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = answered(status)
+        await visit.look()
+    assert world.site.verdict.breaches == {Rule.NO_CAUSELESS_FAILURE: 1}
+    assert visit.lives
+
+
+async def test_no_answer_at_all_is_a_failure() -> None:
+    def breaks_off(request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        raise httpx.ReadError("broken off", request=request)
+
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = breaks_off
+        await visit.look()
+    assert world.site.verdict.breaches == {Rule.NO_CAUSELESS_FAILURE: 1}
+
+
+@pytest.mark.parametrize(("status", "broken"), [(500, 0), (502, 1)])
+async def test_a_cause_explains_the_failures_of_its_kind_alone(status: int, broken: int) -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        world.lie = answered(status)
+        with world.site.causes.under(LATER):
+            await visit.look()
+    assert world.site.verdict.breaches[Rule.NO_CAUSELESS_FAILURE] == broken
+
+
+async def test_a_logout_token_that_is_not_taken_is_seen() -> None:
+    world = World(logout_lie=lambda request, response: httpx.Response(400))
+    verdict = await world.visited(BY_PROVIDER)
+    assert set(verdict.breaches) == {Rule.NO_CAUSELESS_FAILURE}
+
+
+async def test_a_refresh_that_is_not_due_is_seen() -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        await visit.http.get(f"{APP}/refresh")
+        await visit.look()
+        visit.judge_refreshes(visit.since)
+    [example] = world.site.verdict.examples
+    assert world.site.verdict.breaches == {Rule.ONE_TOKEN_CALL: 1}
+    assert "person-001 was refreshed 0." in example
+
+
+@pytest.mark.parametrize("generation", [1, -1])
+async def test_more_or_fewer_token_calls_than_refreshes_are_seen(generation: int) -> None:
+    world = World()
+    async with visiting(world) as (_, visit):
+        visit.generation = generation
+        visit.judge_refreshes(visit.since)
+    assert world.site.verdict.breaches == {Rule.ONE_TOKEN_CALL: 1}
+
+
+async def test_a_refresh_token_that_is_used_twice_is_seen() -> None:
+    world = World()
+    async with (
+        visiting(world),
+        httpx.AsyncClient(transport=httpx.ASGITransport(world.op.app)) as http,
+    ):
+        form = {"grant_type": "refresh_token", "refresh_token": world.refresh_tokens[0]}
+        credentials = (CLIENT.client_id, CLIENT.client_secret or "")
+        answers = [
+            await http.post(f"{world.op.issuer}/token", data=form, auth=credentials)
+            for _ in range(2)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 400]
+        world.site.tokens.read()
+    assert world.site.verdict.breaches == {Rule.ONE_TOKEN_CALL: 2}  # it was not due, either
+    assert "used before" in world.site.verdict.examples[-1]
+
+
+async def test_what_the_provider_records_is_taken_from_it() -> None:
+    world = World()
+    assert (await world.visited()).holds
+    assert world.op.record.events == []
+    assert not world.site.tokens.refreshes
+
+
+@pytest.mark.parametrize(("growth", "broken"), [(FLAT_MIB, 0), (FLAT_MIB + 1, 1)])
+def test_a_worker_that_grows_is_seen(growth: float, broken: int) -> None:
+    sizes = iter([50.0, 80.0, 80.0 + growth])
+    memory, verdict = Memory(lambda pid: next(sizes)), Verdict()
+    for moment in (0, SETTLED_AFTER, 2 * SETTLED_AFTER):
+        memory.sample({"worker 1": 7, "worker 2": None}, moment)
+    memory.judge(verdict)
+    assert verdict.breaches[Rule.FLAT_MEMORY] == broken
+
+
+def test_a_process_that_is_another_begins_anew() -> None:
+    memory, verdict = Memory(lambda pid: float(pid)), Verdict()
+    memory.sample({"worker 1": 50}, 0)
+    memory.sample({"worker 1": 500}, SETTLED_AFTER)
+    memory.judge(verdict)
+    assert verdict.holds
+    assert [row.split()[2:] for row in memory.rows()][1:] == [
+        ["50", "-", "50.0"],
+        ["500", "-", "500.0"],
+    ]
+
+
+def test_many_breaches_are_counted_and_some_are_told() -> None:
+    verdict = Verdict()
+    for number in range(2 * EXAMPLES):
+        verdict.broken(Rule.OWN_SESSION, str(number))
+    assert not verdict.holds
+    assert (verdict.breaches[Rule.OWN_SESSION], len(verdict.examples)) == (2 * EXAMPLES, EXAMPLES)
