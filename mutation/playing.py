@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mutation.areas import REPOSITORY, folders_for
+from mutation.areas import REPOSITORY, UNPLAYABLE, folders_for
 
 WORKPLACE: Final = REPOSITORY / "build" / "mutants"
 _COPIED: Final = (
@@ -73,7 +73,10 @@ def settings(chosen: list[str]) -> str:
         "only_mutate": chosen,
         "do_not_mutate_patterns": [_WORDS],
         "also_copy": ["docs", "examples", "openapi"],
-        "pytest_add_cli_args": ["-p", "no:xdist", "-p", "no:cacheprovider"],
+        "pytest_add_cli_args": [
+            *("-p", "no:xdist", "-p", "no:cacheprovider"),
+            *(f"--ignore={tests}" for tests in UNPLAYABLE.values()),
+        ],
         "pytest_add_cli_args_test_selection": folders_for(chosen),
     }
     lines = [f"{name} = {json.dumps(values)}" for name, values in lists.items()]

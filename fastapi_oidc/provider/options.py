@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.error_text import shown
 
 _PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
 File: TypeAlias = str | os.PathLike[str]
@@ -62,10 +61,10 @@ class HTTPOptions:
             return self.ssl_context
         if self.ca_file is None and self.client_certificate_file is None:
             return True
-        with _usable("ca_file", self.ca_file):
+        with _usable("ca_file"):
             context = ssl.create_default_context(cafile=self.ca_file)
         if self.client_certificate_file is not None:
-            with _usable("client_certificate_file or its key", self.client_certificate_file):
+            with _usable("client_certificate_file"):
                 context.load_cert_chain(
                     self.client_certificate_file,
                     self.client_certificate_key_file,
@@ -84,12 +83,13 @@ class HTTPOptions:
 
 
 @contextmanager
-def _usable(option: str, file: File | None) -> Iterator[None]:
+def _usable(option: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
-        explanation = f"{option} cannot be used: {shown(os.fspath(file or ''))}: {reason}"
+        # Without the file's name: what stands there by mistake may be the key itself.
+        explanation = f"{option}: cannot be used: {reason}"
         raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
 
 

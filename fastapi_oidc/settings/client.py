@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fastapi_oidc.errors import ConfigurationError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
 from fastapi_oidc.protocol.jose.algorithms import require_algorithms
 from fastapi_oidc.protocol.tenants import Tenants
+from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.settings.texts import pem_or_jwk, revealed
 
 
@@ -26,6 +28,31 @@ def authentication_of(method: str | None, options: Mapping[str, Any]) -> ClientA
         algorithm=options["client_assertion_algorithm"],
         key_id=options["client_private_key_id"],
     )
+
+
+def require_authorities(ca_file: str | None) -> None:
+    """The file has authorities to trust; raises ConfigurationError."""
+    _require_files(HTTPOptions(ca_file=ca_file))
+
+
+def require_certificate(certificate_file: str | None, options: Mapping[str, Any]) -> None:
+    """The file has a certificate, and it or `client_certificate_key_file` the certificate's key.
+
+    Raises ConfigurationError.
+    """
+    key_file = options["client_certificate_key_file"]
+    _require_files(
+        HTTPOptions(client_certificate_file=certificate_file, client_certificate_key_file=key_file)
+    )
+
+
+def _require_files(options: HTTPOptions) -> None:
+    try:
+        options.verification()
+    except ConfigurationError as error:
+        # Which option it is says whoever knows how it was written.
+        explanation = error.explanation.partition(": ")[2]
+        raise ConfigurationError(error.code, explanation) from None
 
 
 def tenants_of(names: Sequence[str], options: Mapping[str, Any]) -> Tenants | None:

@@ -34,6 +34,8 @@ from fastapi_oidc.settings.types import (
     Algorithms,
     AllowedTenants,
     BaseURL,
+    CAFile,
+    CertificateFile,
     ClientAuthMethod,
     InstanceName,
     Issuer,
@@ -83,10 +85,10 @@ class OIDCSettings(BaseSettings):
     # After what it is checked by.
     client_auth_method: ClientAuthMethod = Field(default=None, validate_default=True)
     """None: `client_secret_basic` with a secret, `none` without."""
-    client_certificate_file: str | None = None
-    """PEM, for mutual TLS (RFC 8705); with its key, unless `client_certificate_key_file` has it."""
     client_certificate_key_file: str | None = None
-    ca_file: str | None = None
+    client_certificate_file: CertificateFile = None
+    """PEM, for mutual TLS (RFC 8705); with its key, unless `client_certificate_key_file` has it."""
+    ca_file: CAFile = None
     """PEM of the authorities that are trusted in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 

@@ -14,7 +14,13 @@ from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.settings import rules, texts
-from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
+from fastapi_oidc.settings.client import (
+    algorithms_of,
+    authentication_of,
+    require_authorities,
+    require_certificate,
+    tenants_of,
+)
 from fastapi_oidc.settings.faults import obeyed
 
 Value = TypeVar("Value")
@@ -74,6 +80,8 @@ ClientAuthMethod = Annotated[
     | None,
     _obeying_client_rule(authentication_of),
 ]
+CAFile = Annotated[str | None, _obeying(require_authorities)]
+CertificateFile = Annotated[str | None, _obeying_client_rule(require_certificate)]
 Issuer = Annotated[str, _obeying_url_rule(require_issuer_url)]
 BaseURL = Annotated[str | None, _obeying_url_rule(rules.require_base_url)]
 InstanceName = Annotated[str, _obeying(_is_name)]

@@ -186,9 +186,16 @@ def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange
     if exchanges is None or (name is not None and name not in names):
         raise ConfigurationError(
             Code.CONFIGURATION_MIDDLEWARE_MISSING,
-            "add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
+            f"this app has no middleware of {_instance(name)}, which needs three lines:\n"
+            "  oidc = OIDC(OIDCSettings())\n"
+            "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
+            "  app.include_router(oidc.router, prefix='/auth')",
         )
     return exchanges.required(name or names[0])
+
+
+def _instance(name: str | None) -> str:
+    return "an OIDC instance" if name is None else f"the OIDC instance {name!r}"
 
 
 def _require_same(site: Site[Any, Any], other: Site[Any, Any]) -> None:

@@ -142,10 +142,17 @@ async def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_the_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "authority.pem"
+def test_the_option_of_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        HTTPOptions(ca_file=missing).verification()
-    assert caught.value.explanation == (
-        f"ca_file cannot be used: '{missing}': No such file or directory"
-    )
+        HTTPOptions(ca_file=tmp_path / "authority.pem").verification()
+    assert caught.value.explanation == "ca_file: cannot be used: No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["ca_file", "client_certificate_file"])
+def test_a_key_written_in_place_of_its_file_is_not_told(name: str) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0B\n"
+    options = HTTPOptions(**{name: key})  # type: ignore[arg-type]  # both take a file
+    with pytest.raises(ConfigurationError) as caught:
+        options.verification()
+    assert "MIIE" not in str(caught.value)
+    assert "BEGIN" not in caught.value.account

@@ -45,14 +45,57 @@ def test_files_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert options.shows_certificate
 
 
-def test_a_file_that_is_not_there_is_found_when_the_instance_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["ca_file", "client_certificate_file"])
+def test_a_file_that_is_not_there_is_named_as_it_was_written(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = str(tmp_path / "none.pem")
     with pytest.raises(ConfigurationError) as caught:
-        OIDC(settings(ca_file=str(tmp_path / "none.pem")))
+        settings(**{option: missing})
     assert caught.value.code is Code.CONFIGURATION_KEY_UNUSABLE
+    assert caught.value.faults == (f"{option}: cannot be used: No such file or directory",)
+    monkeypatch.setenv(f"OIDC_{option.upper()}", missing)
+    with pytest.raises(ConfigurationError, match=f"OIDC_{option.upper()}: cannot be used: No such"):
+        settings()
+
+
+def test_a_certificate_is_used_with_the_key_of_the_other_file(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, other = authority.issue("client"), authority.issue("other")
+    parts = certificate.read_text().partition("-----BEGIN CERTIFICATE-----")
+    alone, key = tmp_path / "alone.pem", tmp_path / "key.pem"
+    key.write_text(parts[0])
+    alone.write_text(parts[1] + parts[2])
+    settings(client_certificate_file=str(alone), client_certificate_key_file=str(key))
+    for changes in ({}, {"client_certificate_key_file": str(other)}):
+        with pytest.raises(ConfigurationError, match="client_certificate_file: cannot be used"):
+            settings(client_certificate_file=str(alone), **changes)
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.pem")
+    with pytest.raises(ConfigurationError) as caught:
+        settings(ca_file=missing, client_certificate_file=missing, base_url="app.test")
+    assert [fault.partition(":")[0] for fault in caught.value.faults] == [
+        "client_certificate_file",
+        "ca_file",
+        "base_url",
+    ]
+
+
+def test_a_file_that_is_gone_meanwhile_is_found_when_the_instance_is_made(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    chosen = settings(ca_file=str(authority.file))
+    authority.file.unlink()
+    with pytest.raises(ConfigurationError, match="ca_file: cannot be used"):
+        OIDC(chosen)
 
 
 def test_the_options_of_the_instance_replace_those_of_the_settings(tmp_path: Path) -> None:
-    OIDC(settings(ca_file=str(tmp_path / "none.pem")), http=HTTPOptions())
+    chosen = settings(ca_file=str(Authority(tmp_path).file), client_auth_method="tls_client_auth")
+    with pytest.raises(ConfigurationError, match="needs client_certificate_file"):
+        OIDC(chosen, http=HTTPOptions())
+    OIDC(chosen, http=HTTPOptions(mutual_tls=True))
 
 
 def test_userinfo_has_algorithms_of_its_own() -> None:

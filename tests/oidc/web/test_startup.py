@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message
 
-from fastapi_oidc import OIDC, OIDCMiddleware
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    OIDCMiddleware,
+    oidc_locals,
+    require_auth,
+    require_csrf,
+)
 from tests.oidc.world import make_world
 
 
@@ -82,3 +92,41 @@ async def test_an_application_inside_another_does_not_trouble_it(
     outer.mount("/shop", make_world().app)
     await start(outer)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "instance"),
+    [
+        (require_auth, "an OIDC instance"),
+        (require_csrf, "an OIDC instance"),
+        (oidc_locals, "an OIDC instance"),
+        (an_instance().require_auth, "the OIDC instance 'oidc'"),
+    ],
+    ids=["require_auth", "require_csrf", "oidc_locals", "oidc.require_auth"],
+)
+async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(
+    guard: Callable[[HTTPConnection], Awaitable[object]], instance: str
+) -> None:
+    app = FastAPI(dependencies=[Depends(guard)])
+    app.get("/")(lambda: "reached")
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="https://app.test"
+    ) as browser:
+        with pytest.raises(ConfigurationError) as caught:
+            await browser.get("/")
+    assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING
+    assert caught.value.explanation.splitlines() == [
+        f"this app has no middleware of {instance}, which needs three lines:",
+        "  oidc = OIDC(OIDCSettings())",
+        "  app.add_middleware(OIDCMiddleware, oidc=oidc)",
+        "  app.include_router(oidc.router, prefix='/auth')",
+    ]
+
+
+async def test_a_guard_of_an_instance_that_this_app_has_not_names_it() -> None:
+    world = make_world()
+    partners = make_world(settings={"name": "partners"}).oidc
+    world.app.get("/partners", dependencies=[Depends(partners.require_auth)])(lambda: "reached")
+    answer = await world.browser().get("/partners")
+    assert answer.status_code == 500
+    assert answer.json()["code"] == Code.CONFIGURATION_MIDDLEWARE_MISSING
