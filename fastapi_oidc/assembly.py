@@ -23,6 +23,7 @@ from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import Shared
+from fastapi_oidc.once import Flights
 from fastapi_oidc.provider import HTTPOptions, Provider, Registration
 from fastapi_oidc.session.abilities import Bindable
 from fastapi_oidc.session.codec import SessionCodec
@@ -114,6 +115,7 @@ def assembled(
         party=party,
         refresher=Refresher(party),
         redemptions=Redemptions(parts.clock, patience),
+        sign_outs=Flights(),
         csrf=CSRFTokens(keys.keys("csrf")),
         origin=settings.origin,
         trusted_origins=frozenset(settings.trusted_origins),

@@ -55,6 +55,10 @@ class Redemptions(Generic[Identity]):
             outcome = self._outcomes.get(name, run.result())
         return self._told(name, outcome)
 
+    async def aclose(self) -> None:
+        """Waits for what is redeemed: its codes are used up."""
+        await self._flights.ended(self._patience)
+
     def _run(
         self, name: str, redeem: Callable[[], Awaitable[Outcome[Identity]]]
     ) -> Coroutine[object, object, Outcome[Identity]]:

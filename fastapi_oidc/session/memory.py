@@ -225,7 +225,7 @@ class MemoryRefreshLock:
         """Keeps `data` under `name` for that long, unless something is: then what is kept there."""
         kept = self._kept.get(name)
         if kept is None:
-            self.keep(name, data, seconds)
+            self._kept.set(name, data, ends=self._clock.now() + seconds)
         return kept
 
     def keep(self, name: str, data: bytes, seconds: int, /) -> None:

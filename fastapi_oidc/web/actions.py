@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Generic
 
 from starlette.requests import Request
@@ -73,11 +74,16 @@ class Actions(Generic[Identity, RequestData]):
         exchange = self._exchange(request)
         with exchange.owning():
             require_same_origin(exchange)
-            redirection = await begin_logout(
-                self.site.party,
-                options,
-                post_logout_redirect_uri=exchange.post_logout_redirect_uri,
-                cookies=exchange.cookies,
+            # To its end, also when the browser goes away: the session's tokens are known once.
+            redirection = await self.site.sign_outs.run(
+                object(),
+                partial(
+                    begin_logout,
+                    self.site.party,
+                    options,
+                    post_logout_redirect_uri=exchange.post_logout_redirect_uri,
+                    cookies=exchange.cookies,
+                ),
             )
         exchange.record(redirection.changes)
         exchange.left()

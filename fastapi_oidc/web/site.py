@@ -9,9 +9,11 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.redemptions import Redemptions
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.once import Flights
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -56,6 +58,7 @@ class Site(Generic[Identity, RequestData]):
     party: RelyingParty[Identity]
     refresher: Refresher[Identity]
     redemptions: Redemptions[Identity]
+    sign_outs: Flights[object, Redirection]
     csrf: CSRFTokens
     origin: str | None
     trusted_origins: frozenset[str] = frozenset()
@@ -65,8 +68,11 @@ class Site(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
 
     async def aclose(self) -> None:
-        """Wait for refreshes that were sent, write what endings are left, and close the connections
-        to provider and stores: each of them, also when another one fails."""
+        """Wait for logins, sign-outs and refreshes that were sent; write what endings are left.
+
+        Then the connections to provider and stores are closed, each of them, also when another one
+        fails.
+        """
         async with AsyncExitStack() as closing:
             if self.party.shared is not None:
                 closing.push_async_callback(self.party.shared.aclose)
@@ -74,6 +80,9 @@ class Site(Generic[Identity, RequestData]):
             closing.push_async_callback(self.party.provider.aclose)
             closing.push_async_callback(self.party.endings.aclose)
             closing.push_async_callback(self.refresher.aclose)
+            closing.push_async_callback(self.redemptions.aclose)
+            patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
+            closing.push_async_callback(self.sign_outs.ended, patience)
 
 
 class Instance(Protocol[Identity, RequestData]):

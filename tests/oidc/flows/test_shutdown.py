@@ -9,6 +9,7 @@ import pytest
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.flows.turns import Turns
+from tests.oidc.flows.test_cancelled_requests import to_callback
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
@@ -57,6 +58,20 @@ async def test_a_refresh_that_waits_for_its_turn_is_not_sent(world: World) -> No
     assert "retry-after" in answers[1].headers
     assert refreshes(world) == 1
     assert await generation(second) == 1
+
+
+async def test_a_login_whose_code_was_sent_comes_to_its_end_first(world: World) -> None:
+    browser, held = world.browser(), Held(first=True)
+    world.op.faults.put("token", held)
+    callback = await to_callback(browser)
+    request = begun(browser.get(callback))
+    await held.gate.until_reached()
+    request.cancel()
+    closing = asyncio.create_task(world.oidc.site.aclose())
+    assert not await has_had_its_chance(closing)
+    held.gate.opened.set()
+    await closing
+    assert (await browser.get(callback)).json()["sub"] == "alice"
 
 
 class Closing:

@@ -1,0 +1,125 @@
+"""Cancel something at each of the points where it waits: a client can go away at any of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from itertools import count
+from types import coroutine
+from typing import Any, Final
+
+import httpx
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.session.stores import settled
+
+PATIENCE: Final = 20
+
+_ASKED: Final = frozenset(
+    {
+        *("get", "set", "delete", "replace", "touch", "get_with_endings"),
+        *("revoke", "is_revoked", "ended_by"),
+        *("run_exclusive", "run_in_turn", "claim", "keep", "kept", "forget"),
+    }
+)
+
+
+async def is_cancelled(operation: Coroutine[Any, Any, object], at: int) -> bool:
+    """Whether `operation` waited so often: it is cancelled when it waits for the time `at`."""
+    task = asyncio.create_task(_cancelled(operation, at))
+    done, _ = await asyncio.wait([task], timeout=PATIENCE)
+    assert done
+    if task.cancelled():
+        return True
+    task.result()
+    return False
+
+
+async def _cancelled(operation: Coroutine[Any, Any, object], at: int) -> None:
+    await _driven(operation, at)
+
+
+@coroutine
+def _driven(operation: Coroutine[Any, Any, object], at: int) -> Generator[Any, Any, None]:
+    """Hands each thing that `operation` waits for on to the task, as `await` does."""
+    waiting = operation.__await__()
+    step: Callable[[], Any] = partial(waiting.send, None)
+    for suspension in count(1):
+        try:
+            waits_for = step()
+        except StopIteration:
+            return
+        if suspension == at:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        try:
+            step = partial(waiting.send, (yield waits_for))
+        except BaseException as error:
+            step = partial(waiting.throw, error)
+
+
+async def others_have_ended() -> None:
+    """What belongs to no request comes to its end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, under_way = await asyncio.wait(others, timeout=PATIENCE)
+        assert not under_way
+
+
+class Suspending:
+    """A store or lock each of whose methods waits before it does something, and afterwards."""
+
+    def __getattribute__(self, name: str) -> Any:
+        method = super().__getattribute__(name)
+        if name not in _ASKED:
+            return method
+
+        async def suspended(*given: Any) -> Any:
+            await asyncio.sleep(0)
+            answer = await settled(method(*given))
+            await asyncio.sleep(0)
+            return answer
+
+        return suspended
+
+
+class SuspendingSessions(Suspending, MemorySessionStore[Any]):
+    """Sessions and endings."""
+
+
+class SuspendingEndings(Suspending, MemoryRevocationStore):
+    """Endings of sessions in cookies."""
+
+
+class SuspendingLock(Suspending, MemoryRefreshLock):
+    """A lock that several processes share."""
+
+
+def suspending(app: ASGIApp) -> ASGIApp:
+    """`app`, which waits when it is asked, and at each part of its answer."""
+
+    async def suspended(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            await asyncio.sleep(0)
+            await send(message)
+            await asyncio.sleep(0)
+
+        await asyncio.sleep(0)
+        await app(scope, receive, sent)
+
+    return suspended
+
+
+class SuspendingNetwork(httpx.AsyncBaseTransport):
+    """Waits before it sends a request to the provider, and before it gives the answer."""
+
+    inner: httpx.AsyncBaseTransport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0)
+        answer = await self.inner.handle_async_request(request)
+        await asyncio.sleep(0)
+        return answer
