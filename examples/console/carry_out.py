@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from examples.console.changes import Change
-from examples.console.forms import Fields, Invalid, Section, Texts
+from examples.console.fields import Fields, Texts
+from examples.console.forms import Invalid, Section
 from examples.console.monitors import Monitor
 from examples.console.plain_words import Told, in_plain_words
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
@@ -43,19 +44,38 @@ async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure
     if isinstance(parsed, Failure):
         return parsed
     for section in change.sections:
-        try:
-            if parsed[section.key]:
-                await section.send(monitor.control, parsed[section.key])
-        except (VmmError, ValueError) as error:
-            monitor.note_refusal(section.key, parsed[section.key])
-            return _refused(monitor, section, error)
+        failure = await _sent(monitor, section, parsed.get(section.key))
+        if failure is not None:
+            return failure
     try:
         if change.act is not None:
-            await change.act(monitor)
+            await change.act(monitor, parsed)
     except (VmmError, ValueError) as error:
-        return Failure(_status(error), at_button=told(monitor, error))
+        return _in_vain(monitor, change, error)
     await monitor.remember()
     return None
+
+
+async def _sent(monitor: Monitor, section: Section, fields: Fields | None) -> Failure | None:
+    """Send what was typed into one section, if anything was."""
+    if section.send is None or fields is None:
+        return None
+    try:
+        await section.send(monitor.control, fields)
+    except (VmmError, ValueError) as error:
+        monitor.note_refusal(section.key, fields)
+        return _refused(monitor, section, error) or _at_button(monitor, error)
+    monitor.note_acceptance(section.key, fields)
+    return None
+
+
+def _in_vain(monitor: Monitor, change: Change, error: Exception) -> Failure:
+    refusals = (_refused(monitor, section, error) for section in change.sections)
+    return next((refusal for refusal in refusals if refusal), _at_button(monitor, error))
+
+
+def _at_button(monitor: Monitor, error: Exception) -> Failure:
+    return Failure(_status(error), at_button=told(monitor, error))
 
 
 def sentence(monitor: Monitor, error: Exception) -> str:
@@ -82,12 +102,13 @@ def _without_words(monitor: Monitor, error: Exception) -> str:
 
 
 def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
-    """What the form says by section, or what is wrong with it."""
+    """What the form says by section, without those left empty; or what is wrong with it."""
     parsed: dict[str, Fields] = {}
     errors: dict[str, Told] = {}
     for section in change.sections:
         try:
-            parsed[section.key] = section.parse(form)
+            fields = section.parse(form)
+            parsed |= {} if fields is None else {section.key: fields}
         except Invalid as invalid:
             errors |= {f"{section.key}.{at}": Told(why) for at, why in invalid.errors.items()}
     if not errors:
@@ -95,16 +116,16 @@ def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
     return Failure(422, errors, Told("Nothing was sent: see the marked fields."))
 
 
-def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure:
-    """The fault beside the field it is about; beside the button when no field is known."""
+def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:
+    """The fault beside the field it is about; None when no field is known."""
     why = told(monitor, error)
     # A monitor that did not answer said nothing of any field.
     name = section.field_of(why.words or why.sentence) if _status(error) == 422 else None
     if name is None:
-        return Failure(_status(error), at_button=why)
+        return None
     # The client names the members of the model; people see the labels of the form.
     at_fields = {f"{section.key}.{name}": replace(why, sentence=section.with_labels(why.sentence))}
-    told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not sent"
+    told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not done"
     return Failure(_status(error), at_fields, Told(f"{told_by}: see the marked field."))
 
 

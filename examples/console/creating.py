@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from examples.console.account import Signed
 from examples.console.carry_out import NO_FAILURE, Failure, carry_out, parse
-from examples.console.changes import CHANGES, CREATE, PRESETS
+from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.events import on_behalf_of
-from examples.console.forms import Texts
+from examples.console.fields import Texts
 from examples.console.host import Host, NameTaken
 from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.plain_words import Told
-from examples.console.view import Form, Visit, account, visit_of
+from examples.console.shown import Form
+from examples.console.view import Visit, account, visit_of
 from fastapi_oidc import OIDC
 from generated_vmm import VmmError
+
+WAYS: Final[Mapping[str, Change]] = {"/new": CREATE, "/new/snapshot": CREATE_FROM_SNAPSHOT}
+"""The pages that make a machine, by path."""
 
 
 def host_of(request: Request) -> Host:
@@ -34,64 +38,72 @@ AHost = Annotated[Host, Depends(host_of)]
 
 
 def routes(oidc: OIDC[User]) -> APIRouter:
-    """The page and the button; both are for admins."""
+    """The pages and their buttons; all are for admins."""
     require_admin = oidc.require(lambda user: user.is_admin)
     router = APIRouter(dependencies=[Depends(require_admin)])
 
     @router.get("/new")
+    @router.get("/new/snapshot")
     async def new(request: Request, host: AHost, session: Signed, preset: str = "") -> Response:
-        values = {**_suggested(host), **PRESETS.get(preset, {})}
+        values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
         return _page(await visit_of(oidc, request, session), values, NO_FAILURE, preset)
 
     @router.post("/new")
+    @router.post("/new/snapshot")
     async def create(request: Request, host: AHost, session: Signed) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
+        change = WAYS[request.url.path]
         with on_behalf_of(session.identity.person):
-            created = await _created(host, typed)
+            created = await _created(host, change, typed)
         if not isinstance(created, Failure):
             return RedirectResponse(created, 303)
-        values = {name: typed.get(name, "") for name in _suggested(host)}
+        values = {name: typed.get(name, "") for name in _suggested(host, change)}
         return _page(await visit_of(oidc, request, session), values, created)
 
     return router
 
 
-async def _created(host: Host, typed: Texts) -> str | Failure:
+async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
     """Where the new machine is; nothing is left of one that could not be made."""
-    parsed = parse(CREATE, typed)
+    parsed = parse(change, typed)
     if isinstance(parsed, Failure):
         return parsed
-    name = str(parsed["new"]["name"])
+    new = parsed["new"]
+    name = str(new["name"])
     try:
-        machine = await host.create(name)
+        machine = await host.create(name, has_pci=bool(new.get("has_pci")))
     except NameTaken as error:
         why = Told("Nothing was created: see the marked field.")
         return Failure(422, {"new.name": Told(str(error))}, why)
     except (VmmError, ValueError) as error:
         return Failure(502, at_button=Told("The monitor could not be started.", str(error)))
-    failure = await carry_out(machine, CREATE, typed)
+    failure = await carry_out(machine, change, typed)
     if failure is not None:
         await machine.delete()
         return failure
-    if not parsed["new"].get("start"):
-        return f"/machines/{name}?done={CREATE.name}"
+    if not new.get("start"):
+        return f"/machines/{name}?done={change.name}"
     # A start that is refused is told on the machine's own page, by pressing the button there.
     failed = await carry_out(machine, CHANGES["start"], {})
-    return f"/machines/{name}?done={CREATE.name if failed else 'start'}"
+    return f"/machines/{name}?done={change.name if failed else 'start'}"
 
 
-def _suggested(host: Host) -> Texts:
+def _suggested(host: Host, change: Change) -> Texts:
     values: dict[str, str] = {}
-    for section in CREATE.sections:
-        values |= section.values(None, host.suggestions)
-    return {**values, **{name: values[name] or text for name, text in PRESETS["small"].items()}}
+    suggestions = {**host.suggestions, **host.launch.latest_snapshot()}
+    for section in change.sections:
+        values |= section.values(None, suggestions)
+    small = PRESETS["small"] if change is CREATE else {}
+    return {**values, **{name: values[name] or text for name, text in small.items()}}
 
 
 def _page(visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
+    change = WAYS[visit.path]
     shown: Mapping[str, object] = {
-        "form": Form(CREATE, values, "", failure),
-        "presets": PRESETS,
+        "form": Form(change, values, "", failure),
+        "action": visit.path,
+        "presets": PRESETS if change is CREATE else {},
         "preset": preset,
         **account(visit),
     }

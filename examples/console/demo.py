@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from examples.console.first_machines import first_machines
 from examples.console.host import Host
-from examples.console.hosted import Launch
+from examples.console.launch import Launch
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
 from fastapi_oidc import ConfigurationError, OIDCSettings
@@ -108,12 +108,12 @@ def _given_settings() -> OIDCSettings:
 
 
 def samples(folder: Path) -> dict[str, str]:
-    """Files that stand for a kernel and a disk, as the setup form suggests them."""
+    """Files that stand for a kernel and a disk, as forms suggest them, for guests that know PCI."""
     kernel, disk = folder / "vmlinux", folder / "rootfs.ext4"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernel.write_bytes(b"\x7fELF" + bytes(60))
     disk.write_bytes(bytes(1024 * 1024))
-    return _suggestions(str(kernel), str(disk))
+    return {**_suggestions(str(kernel), str(disk)), "new.has_pci": "true"}
 
 
 def _suggestions(kernel: str, disk: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import asyncio
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
 from examples.console.events import Person, on_behalf_of
-from examples.console.forms import Texts
+from examples.console.fields import Texts
 from examples.console.host import Host
 
 RUNNING, FRESH = "demo", "fresh"
@@ -15,11 +15,11 @@ RUNNING, FRESH = "demo", "fresh"
 
 async def first_machines(host: Host) -> None:
     """Create both at once; the running one has a balloon, which tells how it uses its memory."""
-    await asyncio.gather(_running(host), host.create(FRESH))
+    await asyncio.gather(_running(host), host.create(FRESH, has_pci=True))
 
 
 async def _running(host: Host) -> None:
-    machine = await host.create(RUNNING)
+    machine = await host.create(RUNNING, has_pci=True)
     with on_behalf_of(Person("", "The console")):
         await carry_out(machine, CREATE, form_of(host, RUNNING))
         await carry_out(machine, CHANGES["start"], {})

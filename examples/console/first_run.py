@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from examples.console.chart import Chart, chart
+from examples.console.fields import Texts
 from examples.console.figures import PROCESSOR
-from examples.console.forms import Texts
 from examples.console.history import EVERY_SECONDS, WINDOW_SECONDS, History
 
 KVM: Final = Path("/dev/kvm")

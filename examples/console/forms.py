@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from itertools import groupby
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
-
-Fields: TypeAlias = Mapping[str, object]
-Texts: TypeAlias = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One input; `name` is the model's field, `initial` stands in an empty form.
-
-    `hint` replaces the model's own description where a form needs other words.
-    """
-
-    name: str
-    label: str
-    kind: Literal["text", "number", "flag", "choice", "words", "document"] = "text"
-    choices: tuple[str, ...] = ()
-    initial: str = ""
-    hint: str = ""
-
-
-_ABOUT_ABSENCE: Final = re.compile(r" (False when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
 
 
 class Invalid(Exception):
@@ -47,44 +26,64 @@ class Invalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The inputs that become one model, which is sent with one call.
+    """The inputs that become one model, which is sent with one call, if there is one.
 
-    `fixed` are members nobody is asked for, `current` finds the model in what the monitor has now.
-    `about` maps a word in a fault message to the field it is about; in lower case. An `optional`
-    section with nothing in it is not sent.
+    `fixed` are members by path that nobody is asked for. `current` finds the model in what the
+    monitor has, for the item that the form belongs to. `about` maps a word in a fault message to
+    the field it is about; in lower case. An `optional` section with nothing in it is not sent.
     """
 
     key: str
     title: str
     model: type[ApiModel]
     fields: tuple[Field, ...]
-    send: Callable[[AsyncVmmClient, Fields], Awaitable[None]]
-    current: Callable[[Machine], ApiModel | None] = lambda machine: None
+    send: Callable[[AsyncVmmClient, Fields], Awaitable[object]] | None = None
+    current: Callable[[Machine, str], ApiModel | None] = lambda machine, item: None
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
     optional: bool = False
 
     def __post_init__(self) -> None:
         """A client for an older monitor lacks some fields of its models: so does the form."""
-        known = (one for one in self.fields if one.name in self.model.model_fields)
+        members = self.model.model_fields
+        known = (one for one in self.fields if one.name.split(".")[0] in members)
         object.__setattr__(self, "fields", tuple(known))
 
-    def hint(self, field: Field) -> str:
-        """What the field is for, in the words of the model; absence is no matter of a form."""
-        described = self.model.model_fields[field.name].description or ""
-        return field.hint or _ABOUT_ABSENCE.sub("", described).replace("`", "")
+    def rows(self, *, rare: bool) -> list[tuple[str, list[Field]]]:
+        """The inputs that people see, those of a group together."""
+        seen = [one for one in self.fields if one.rare is rare and one.kind != "item"]
+        rows = groupby(seen, key=lambda one: one.group or one.name)
+        return [(fields[0].group, fields) for fields in (list(row) for _, row in rows)]
 
-    def parse(self, form: Texts) -> Fields:
-        """The members to send, each in its type; inputs left empty are not set. Raises Invalid."""
+    @property
+    def item_field(self) -> str:
+        """The input with the id of the device, as `key.field`; empty without one."""
+        ids = (f"{self.key}.{one.name}" for one in self.fields if one.kind == "item")
+        return next(ids, "")
+
+    def hint(self, field: Field) -> str:
+        """What the field is for."""
+        return described(self.model, field)
+
+    def parse(self, form: Texts) -> Fields | None:
+        """The members to send, each in its type; inputs left empty are not set. Raises Invalid.
+
+        None for an optional section in which nothing was typed.
+        """
         typed = {one: form.get(f"{self.key}.{one.name}", "").strip() for one in self.fields}
-        given = {one.name: _read(one, text) for one, text in typed.items() if text}
+        begun = {one.group for one, text in typed.items() if text and one.group}
+        implied = {one: one.implied if one.group in begun else "" for one in self.fields}
+        given = {
+            one.name: one.read(text) for one, raw in typed.items() if (text := raw or implied[one])
+        }
         if self.optional and not given:
-            return {}
+            return None
         try:
             # A form has texts only, so numbers and flags are read from texts here and only here.
-            model = self.model.model_validate({**self.fixed, **given}, strict=False)
+            members = nested({**self.fixed, **given})
+            model = self.model.model_validate(members, strict=False)
         except ValidationError as error:
-            raise Invalid(_sentences(error)) from error
+            raise Invalid(_sentences(error, [one.name for one in self.fields])) from error
         return model.model_dump(exclude_unset=True)
 
     def field_of(self, fault_message: str) -> str | None:
@@ -95,33 +94,18 @@ class Section:
     def with_labels(self, sentence: str) -> str:
         """A sentence that names the form's labels in place of the model's members."""
         for one in self.fields:
-            sentence = re.sub(rf"\b{one.name}\b", one.label, sentence)
+            sentence = re.sub(rf"\b{re.escape(one.name)}\b", one.label, sentence)
         return sentence
 
-    def values(self, machine: Machine | None, suggestions: Texts) -> Texts:
+    def values(self, machine: Machine | None, suggestions: Texts, item: str = "") -> Texts:
         """A text for each `key.field`: the monitor's present values, else what is suggested."""
-        current = self.current(machine) if machine else None
+        current = self.current(machine, item) if machine else None
         values: dict[str, str] = {}
         for one in self.fields:
             name = f"{self.key}.{one.name}"
-            suggested = suggestions.get(name, one.initial)
-            values[name] = suggested if current is None else _shown(getattr(current, one.name))
+            suggested = item if one.kind == "item" else suggestions.get(name, one.initial)
+            values[name] = suggested if current is None else one.shown_of(current)
         return values
-
-
-def _read(field: Field, text: str) -> object:
-    return text.replace(",", " ").split() if field.kind == "words" else text
-
-
-def _shown(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else ""
-        case list():
-            return " ".join(map(str, value))
-        case dict():
-            return json.dumps(value, indent=2, ensure_ascii=False)
-    return "" if value is None else str(value)
 
 
 _SENTENCES: Texts = {
@@ -131,13 +115,26 @@ _SENTENCES: Texts = {
     "string_pattern_mismatch": "This is not of the form that is needed.",
     "json_invalid": "This is not JSON: {error}.",
     "dict_type": "Enter a JSON object, as in {{}}.",
+    "model_type": "Enter a JSON object, as in {{}}.",
+    "extra_forbidden": "There is no such member.",
 }
 
 
-def _sentences(error: ValidationError) -> dict[str, str]:
-    """For each field what is wrong with it, for a person to read."""
-    faults = error.errors(include_url=False, include_input=False)
-    return {str(fault["loc"][0]): _sentence(fault) for fault in faults if fault["loc"]}
+def _sentences(error: ValidationError, names: Sequence[str]) -> dict[str, str]:
+    """For each field what is wrong with it, for a person to read; the first fault of each."""
+    sentences: dict[str, str] = {}
+    for fault in error.errors(include_url=False, include_input=False):
+        path = ".".join(map(str, fault["loc"]))
+        name = _field_at(path, names)
+        within = path.removeprefix(name).strip(".")
+        sentences.setdefault(name, f"{within}: {_sentence(fault)}" if within else _sentence(fault))
+    return sentences
+
+
+def _field_at(path: str, names: Sequence[str]) -> str:
+    """The field in which the faulty member is; the first one of the form if there is none."""
+    within = (name for name in names if f"{path}.".startswith(f"{name}."))
+    return next(within, names[0])
 
 
 def _sentence(fault: ErrorDetails) -> str:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from examples.console.hosted import HostedMonitor, Launch
+from examples.console.hosted import HostedMonitor
+from examples.console.kept import Kept
+from examples.console.launch import Launch
 from examples.console.monitors import Monitors
 from examples.console.registry import Registry
-from generated_vmm import FullVmConfiguration
 
 AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
 
@@ -33,10 +34,11 @@ class Host(Monitors):
         self._registry = Registry(launch.folder)
         launch.machines.mkdir(mode=0o700, exist_ok=True)
         launch.snapshots.mkdir(mode=0o700, exist_ok=True)
+        launch.disks.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
         self._work: asyncio.Task[None] | None = None
-        for name, configuration in self._registry.read().items():
-            self._add(name, configuration)
+        for name, kept in self._registry.read().items():
+            self._add(name, kept)
 
     @property
     def hosted(self) -> list[HostedMonitor]:
@@ -57,29 +59,33 @@ class Host(Monitors):
             self._work = asyncio.ensure_future(_awaited(self._at_first(self)))
         await super().open()
 
-    async def create(self, name: str) -> HostedMonitor:
-        """A new machine whose monitor runs; NameTaken, VmmError and ValueError leave nothing."""
+    async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
+        """A new machine whose monitor runs; NameTaken, VmmError and ValueError leave nothing.
+
+        With PCI, devices can come and go while its guest runs.
+        """
         if name in self._monitors:
             raise NameTaken(f"There is a machine called {name}.")
-        machine = self._add(name)
+        machine = self._add(name, Kept(has_pci=has_pci))
         try:
             await machine.begin()
         except BaseException:
             await machine.delete()
             raise
-        self._keep()
+        self.keep()
         return machine
 
-    def _add(self, name: str, configuration: FullVmConfiguration | None = None) -> HostedMonitor:
-        machine = HostedMonitor(name, self.launch, self.suggestions, self._keep, configuration)
+    def _add(self, name: str, kept: Kept) -> HostedMonitor:
+        machine = HostedMonitor(name, self.launch, self.suggestions, self, kept)
         self._monitors[name] = machine
         return machine
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """Write down which machines there are, and what they are made of."""
         gone = [machine.name for machine in self.hosted if machine.deleted]
         for name in gone:
             del self._monitors[name]
-        self._registry.write({machine.name: machine.configuration for machine in self.hosted})
+        self._registry.write({machine.name: machine.kept for machine in self.hosted})
 
     async def close(self) -> None:
         """Let go of every monitor, or end it when it does not outlive the console."""

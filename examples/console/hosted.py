@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
+from dataclasses import replace
+from typing import Final, Protocol
 
 from examples.console.figures import of_metrics, of_usage
+from examples.console.kept import Kept, furnish
+from examples.console.launch import Launch
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
-from generated_vmm import FullVmConfiguration, VmmError, to_config_file
+from generated_vmm import VmmError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
 STARTING: Final = "Starting"
@@ -22,54 +22,36 @@ METRICS_SECONDS: Final = 0.5
 """How long metrics that were asked for are waited for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How monitors are started: the program, and the folder for their files.
+class House(Protocol):
+    """Where machines live: `Host`."""
 
-    `outlive`: they go on when the console ends, and it takes them up when it comes back.
-    """
+    async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
+        """A new machine whose monitor runs."""
+        ...
 
-    binary: Sequence[str]
-    folder: Path
-    outlive: bool
-
-    @property
-    def machines(self) -> Path:
-        """The folder with a folder for each machine."""
-        return self.folder / "machines"
-
-    @property
-    def snapshots(self) -> Path:
-        """The folder that is suggested for snapshots."""
-        return self.folder / "snapshots"
-
-    def directory(self, name: str) -> Path:
-        """The folder of one monitor."""
-        return self.machines / name
-
-    def config_file(self, name: str) -> Path:
-        """What the machine boots from when it is started again."""
-        return self.machines / f"{name}.json"
+    def keep(self) -> None:
+        """Write down which machines there are, and what they are made of."""
+        ...
 
 
 class HostedMonitor(Monitor):
-    """A monitor with its process; `keep` is called when what has to be kept has changed."""
+    """A monitor with its process, in a house that is told when what has to be kept changes."""
 
     def __init__(
         self,
         name: str,
         launch: Launch,
         suggestions: Mapping[str, str],
-        keep: Callable[[], None],
-        configuration: FullVmConfiguration | None = None,
+        house: House,
+        kept: Kept,
     ) -> None:
         super().__init__(name, str(launch.directory(name) / "api.socket"), suggestions)
-        self.configuration = configuration
+        self.launch = launch
+        self.house = house
+        self.kept = kept
         self.deleted = False
         self._usage: Usage | None = None
         self._metrics_read = 0
-        self._launch = launch
-        self._keep = keep
         self._process: AsyncMonitor | None = None
         self._starting = False
         self._fault = ""
@@ -77,13 +59,8 @@ class HostedMonitor(Monitor):
 
     @property
     def suggestions(self) -> Mapping[str, str]:
-        """What stands in empty forms: new files for a snapshot, the latest ones to restore."""
-        stem = self._launch.snapshots / f"{self.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        return {
-            **super().suggestions,
-            **_files("snapshot", stem),
-            **_latest_snapshot(self._launch.snapshots),
-        }
+        """What stands in empty forms: new files to write, the latest ones to restore."""
+        return {**super().suggestions, **self.launch.suggestions(self.name)}
 
     @property
     def is_hosted(self) -> bool:
@@ -109,14 +86,15 @@ class HostedMonitor(Monitor):
             return "The monitor is starting."
         if self._fault:
             return self._fault
-        again = "it boots what it was made of" if self.configuration else "it is empty then"
+        again = "it boots what it was made of" if self.kept.configuration else "it is empty then"
         return f"This machine has ended. Start it again: {again}."
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
         if self.stage:
             raise MonitorError(self._why_not)
-        return await super().look()
+        seen = await super().look()
+        return replace(seen, is_hosted=True, has_pci=self.kept.has_pci, told=self.kept.told)
 
     async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
         """What the guest, its monitor's process and its devices use; raises VmmError."""
@@ -141,7 +119,7 @@ class HostedMonitor(Monitor):
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
         with suppress(MonitorError):
-            self._process = await AsyncMonitor.attach(self._launch.directory(self.name))
+            self._process = await AsyncMonitor.attach(self.launch.directory(self.name))
 
     async def begin(self) -> None:
         """Start the monitor, which boots what the machine was last made of.
@@ -168,28 +146,30 @@ class HostedMonitor(Monitor):
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         monitor = AsyncMonitor(
-            self._launch.binary,
+            self.launch.binary,
             id=self.name,
-            directory=self._launch.directory(self.name),
-            config_file=self._config_file(),
-            detached=self._launch.outlive,
+            directory=self.launch.directory(self.name),
+            enable_pci=self.kept.has_pci,
+            detached=self.launch.outlive,
         )
-        self._process = await monitor.start()
+        process = await monitor.start()
+        try:
+            await furnish(self.control, self.kept)
+        except BaseException:
+            await process.kill()
+            raise
+        self._process = process
 
-    def _config_file(self) -> Path | None:
-        if self.configuration is None:
-            return None
-        path = self._launch.config_file(self.name)
-        path.write_text(to_config_file(self.configuration))
-        return path
+    def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
+        """Keep what the monitor has taken of a section, if it will not show it itself."""
+        self.kept.note(key, fields)
 
     async def remember(self) -> None:
         """Keep what the machine is made of, so that it can be started again."""
         with suppress(VmmError):
-            machine = await self.look()
-            if machine.is_set_up:
-                self.configuration = machine.configuration
-                self._keep()
+            self.kept.see((await self.look()).configuration)
+            self.kept.metadata = await self.metadata()
+        self.house.keep()
 
     async def end(self) -> None:
         """Ask the guest to shut down, and end the monitor whether it does or not."""
@@ -203,35 +183,12 @@ class HostedMonitor(Monitor):
             self.deleted = True
             if self._process is not None:
                 await self._process.kill()
-        self._launch.config_file(self.name).unlink(missing_ok=True)
-        self._keep()
+        self.house.keep()
         await super().close()
 
     async def close(self) -> None:
         """Let go of the monitor, or end it when it does not outlive the console."""
         async with self._turn:
             if self._process is not None and self._process.running:
-                await (self._process.detach() if self._launch.outlive else self._process.stop(0))
+                await (self._process.detach() if self.launch.outlive else self._process.stop(0))
         await super().close()
-
-
-def _files(section: str, stem: Path) -> Mapping[str, str]:
-    """The two files of a snapshot, as a form names them."""
-    return {
-        f"{section}.snapshot_path": f"{stem}.state",
-        f"{section}.mem_file_path": f"{stem}.memory",
-    }
-
-
-def _latest_snapshot(folder: Path) -> Mapping[str, str]:
-    """The files of the newest snapshot in a folder; nothing without one."""
-    states = sorted(folder.glob("*.state"), key=_modified)
-    return _files("restore", states[-1].with_suffix("")) if states else {}
-
-
-def _modified(path: Path) -> float:
-    """When a file was written, in seconds since the epoch; 0 when it has gone meanwhile."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from generated_vmm import FullVmConfiguration, InstanceInfo
+from generated_vmm.model import ApiModel
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """State and configuration; `metadata` is None unless it was asked for and given."""
+    """State and configuration; `metadata` is None unless it was asked for and given.
+
+    `has_pci` is None while nobody here knows how the monitor was started. `told` has what this
+    console told the monitor and the monitor does not show, by the key of the form's section.
+    """
 
     instance: InstanceInfo
     configuration: FullVmConfiguration
     metadata: dict[str, JsonValue] | None = None
+    is_hosted: bool = False
+    has_pci: bool | None = None
+    told: Mapping[str, ApiModel] = field(default_factory=dict)
 
     @property
     def state(self) -> str:

@@ -90,6 +90,9 @@ class Monitor:
         if key == "boot_source":
             self._refused_kernel = fields.get("kernel_image_path")
 
+    def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
+        """The monitor has taken `fields` of a section."""
+
     def _without_refused(self, configuration: FullVmConfiguration) -> FullVmConfiguration:
         """Firecracker shows the boot source that it refused last as the one it has."""
         source = configuration.boot_source

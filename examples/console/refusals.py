@@ -11,7 +11,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.changes import CHANGES, CREATE, Change
+from examples.console.changes import CHANGES, Change
+from examples.console.creating import WAYS
 from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.routes import change_of, monitor_of
@@ -82,23 +83,23 @@ def _page_of(request: Request) -> str:
     """The page with the form that was sent."""
     path, names = request.url.path, request.path_params
     if "change" not in names:
-        return path.removesuffix("/input") if "machine" in names or path == "/new" else "/"
+        return path.removesuffix("/input") if "machine" in names or path in WAYS else "/"
     return f"/machines/{names['machine']}/{change_of(names['change']).tab}"
 
 
 async def _typed(request: Request) -> Mapping[str, str]:
     """What stood in the form, by the labels of its fields; nothing of a form that is none here."""
-    name = request.path_params.get("change", "create" if request.url.path == "/new" else "")
-    change = CREATE if name == CREATE.name else CHANGES.get(name)
+    name = request.path_params.get("change", "")
+    change = WAYS.get(request.url.path) or CHANGES.get(name)
     length = request.headers.get("content-length", "")
     if change is None or not length.isdecimal() or int(length) > LONGEST_FORM:
         return {}
     form = await request.form()
     return {
-        field.label: str(form[key])
+        field.full_label: str(form[key])
         for section in change.sections
         for field in section.fields
-        if form.get(key := f"{section.key}.{field.name}") and field.kind != "flag"
+        if form.get(key := f"{section.key}.{field.name}") and field.kind not in ("flag", "item")
     }
 
 

@@ -10,18 +10,17 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
+from examples.console.kept import Kept
 from examples.console.settings import SettingsError
-from generated_vmm import FullVmConfiguration
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9-]{0,31}$"
 MachineName: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Kept: TypeAlias = dict[MachineName, FullVmConfiguration | None]
 
-_KEPT: Final = TypeAdapter(Kept)
+_KEPT: Final = TypeAdapter(dict[MachineName, Kept])
 
 
 class Registry:
-    """Machines by name, each with what it was last made of, in `machines.json` of a folder.
+    """Machines by name, each with what it is made of, in `machines.json` of a folder.
 
     The folder belongs to one console at a time. Raises SettingsError when it is another's, or
     when the file cannot be read.
@@ -40,7 +39,7 @@ class Registry:
             self._lock.close()
             raise SettingsError(f"another console keeps its machines in {folder}") from error
 
-    def read(self) -> Kept:
+    def read(self) -> dict[str, Kept]:
         """What was written last; nothing at first."""
         if not self._path.exists():
             return {}
@@ -49,7 +48,7 @@ class Registry:
         except (OSError, ValidationError) as error:
             raise SettingsError(f"{self._path} cannot be read") from error
 
-    def write(self, machines: Mapping[str, FullVmConfiguration | None]) -> None:
+    def write(self, machines: Mapping[str, Kept]) -> None:
         """Keep `machines`; the file is replaced whole or not at all."""
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:

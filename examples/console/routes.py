@@ -10,14 +10,15 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from examples.console.account import Signed
 from examples.console.carry_out import carry_out, sentence
-from examples.console.changes import CHANGES, CREATE, Change
+from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
 from examples.console.first_run import example, needs
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.view import TABS, Attempt, account, machine_page, visit_of
+from examples.console.shown import Attempt
+from examples.console.view import TABS, account, machine_page, visit_of
 from fastapi_oidc import OIDC, require_auth
 from generated_vmm import VmmError, to_config_file
 
@@ -48,7 +49,9 @@ def first_run_of(host: Host) -> dict[str, object]:
     return {"needs": needs(host.launch.binary, host.suggestions), "charts": [example()]}
 
 
-DONE: Final = {change.name: change.done for change in (*CHANGES.values(), CREATE)}
+DONE: Final = {
+    change.name: change.done for change in (*CHANGES.values(), CREATE, CREATE_FROM_SNAPSHOT)
+}
 """What is told after a change, by its name."""
 
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
@@ -141,7 +144,8 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
         if failure is None:
-            return RedirectResponse(f"/machines/{monitor.name}/{tab}?done={change.name}", 303)
+            name = typed.get(change.leads_on, "").strip() or monitor.name
+            return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)
         visit = await visit_of(oidc, request, session)
         return await machine_page(

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from examples.console.account import SessionRow, sessions_of
-from examples.console.carry_out import NO_FAILURE, Failure, sentence
-from examples.console.changes import CHANGES, Change
+from examples.console.carry_out import sentence
+from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
 from examples.console.console_text import ConsoleText
-from examples.console.forms import Texts
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
 from examples.console.pages import page
+from examples.console.shown import Attempt, Desk, Form
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
 from generated_vmm.process import Piece
@@ -28,34 +30,15 @@ TABS: Mapping[str, str] = {
     "overview": "Overview",
     "console": "Console",
     "devices": "Devices",
+    "memory": "Memory",
     "metadata": "Metadata",
     "snapshots": "Snapshots",
+    "monitor": "Monitor",
     "configuration": "Configuration",
     "calls": "Calls",
 }
 """The pages of a machine and their titles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A change that was tried and failed, with what was typed."""
-
-    change: Change
-    typed: Texts
-    failure: Failure
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A change as its form shows it; `values` has a text for each `section.field`.
-
-    `not_now` says why there is no form at the moment.
-    """
-
-    change: Change
-    values: Texts
-    not_now: str
-    failure: Failure = NO_FAILURE
+PANEL_TABS: Final = frozenset(panel.tab for panel in PANELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +83,11 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
         "done": visit.done,
-        "refusal": visit.refusal,
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
     }
-    return page(f"{visit.tab}.html", values, status=visit.status)
+    template = "panels.html" if visit.tab in PANEL_TABS else f"{visit.tab}.html"
+    return page(template, values, status=visit.status)
 
 
 def account(visit: Visit) -> dict[str, object]:
@@ -123,27 +106,28 @@ async def _read_for_tab(
     monitor: Monitor, machine: Machine | None, visit: Visit
 ) -> dict[str, object]:
     """What this tab alone needs: its forms, and what only it shows."""
-    charts, metadata_fault = list[Chart](), ""
+    charts = list[Chart]()
     if visit.tab == "overview":
         await monitor.sample()
         charts = monitor.charts()
     if machine and visit.tab == "metadata":
-        try:
+        with suppress(VmmError):  # the panel says so
             machine = replace(machine, metadata=await monitor.metadata())
-        except VmmError as error:
-            metadata_fault = sentence(monitor, error)
     serial = monitor.serial if isinstance(monitor, HostedMonitor) else None
     written = serial.read() if serial and visit.tab == "console" else Piece(0, b"")
+    desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
     forms = {
-        change.name: _form(monitor, change, machine, visit)
+        change.name: desk.form(change)
         for change in CHANGES.values()
         if change.tab == visit.tab or not change.sections
     }
     return {
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
+        "can_create": isinstance(monitor, HostedMonitor) and desk.is_admin,
+        "panels": [await desk.shown(panel) for panel in PANELS if panel.tab == visit.tab],
+        "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
-        "metadata_fault": metadata_fault,
         "written": ConsoleText().feed(written.data),
         "position": written.end,
     }
@@ -156,21 +140,7 @@ def _has_tab(monitor: Monitor, tab: str) -> bool:
 
 def _is_power_button(monitor: Monitor, form: Form) -> bool:
     """The buttons that make sense now, and the one that was pressed in vain."""
-    if form.change.sections or (form.change.hosted and not monitor.is_hosted):
+    change = form.change
+    if change.tab != "overview" or change.sections or (change.hosted and not monitor.is_hosted):
         return False
     return not form.not_now or bool(form.failure.at_button)
-
-
-def _form(monitor: Monitor, change: Change, machine: Machine | None, visit: Visit) -> Form:
-    """What was typed and refused, or else what the monitor has."""
-    attempt, state = visit.attempt, machine.state if machine else monitor.stage
-    not_now = change.not_now(state) if state else "The monitor does not answer."
-    if not visit.session.identity.is_admin:
-        not_now = "Only an admin may change this."
-    values: dict[str, str] = {}
-    for section in change.sections:
-        values |= section.values(machine, monitor.suggestions)
-    if attempt is None or attempt.change is not change:
-        return Form(change, values, not_now)
-    typed = {name: attempt.typed.get(name, "") for name in values}
-    return Form(change, typed, not_now, attempt.failure)

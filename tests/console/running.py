@@ -87,7 +87,7 @@ def hosting_console(
 
 
 def _own_monitor(folder: Path) -> SimulatedMonitor:
-    monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo")
+    monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo", enable_pci=True)
     monitor.guest.balloon_statistics = LivelyMemory(monitor)
     return monitor
 

@@ -27,7 +27,10 @@ REMEMBER_BUTTON = """addEventListener('submit', ({ submitter }) =>
 ELSEWHERE = re.compile(r"/signed-out\?why=elsewhere")
 PATIENCE = 30_000
 """Milliseconds: a busy computer is no fault of the console."""
-TABS = ("overview", "devices", "metadata", "snapshots", "configuration", "calls")
+TABS = (
+    *("overview", "devices", "memory", "metadata", "snapshots"),
+    *("monitor", "configuration", "calls"),
+)
 
 Scheme = Literal["light", "dark"]
 Visit = Callable[..., Page]
@@ -77,6 +80,14 @@ def press(page: Page, label: str) -> None:
     page.get_by_role("button", name=label, exact=True).click()
 
 
+def unfold(page: Page, title: str) -> None:
+    page.locator("summary", has_text=title).first.click()
+
+
+def unfold_all(page: Page) -> None:
+    page.eval_on_selector_all("main details", "all => all.forEach(one => { one.open = true })")
+
+
 def set_up(page: Page) -> None:
     press(page, "Save setup")
     expect(page.get_by_role("status")).to_have_text("Setup saved.")
@@ -91,7 +102,8 @@ def violations(page: Page) -> list[str]:
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_every_page_is_accessible_and_fits(visit: Visit, width: int, scheme: Scheme) -> None:
     page = visit(width=width, scheme=scheme)
-    page.goto("/machines/demo/devices")
+    page.goto("/machines/demo/memory")
+    unfold(page, "Set it up")
     press(page, "Save balloon")
     page.goto("/machines/demo/overview")
     set_up(page)
@@ -101,6 +113,8 @@ def test_every_page_is_accessible_and_fits(visit: Visit, width: int, scheme: Sch
             expect(page.get_by_text("The machine is running.")).to_be_visible()
         for tab in TABS:
             page.goto(f"/machines/demo/{tab}")
+            assert violations(page) == []
+            unfold_all(page)
             assert violations(page) == []
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("summary")
@@ -172,7 +186,9 @@ def test_the_guests_console_is_live_and_takes_input(chromium: Browser) -> None:
 def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
     page, other = visit(), visit()
     page.goto("/machines/demo/devices")
+    unfold(page, "Add a network interface")
     page.fill("#network-host_dev_name", "tap7")
+    unfold(page, "Add a drive")
     page.check("#drive-is_read_only")
     other.click("summary")
     press(other, "Sign out everywhere")
@@ -180,11 +196,12 @@ def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
     page.get_by_role("link", name="Sign in again").click()
     page.wait_for_url("**/machines/demo/devices")
     expect(page.locator("#network-host_dev_name")).to_have_value("tap7")
+    expect(page.locator("#network-host_dev_name")).to_be_visible()
     expect(page.locator("#drive-is_read_only")).to_be_checked()
     expect(page.get_by_role("alert")).to_contain_text("filled in again")
     page.fill("#network-iface_id", "eth0")
-    press(page, "Save interface")
-    expect(page.get_by_role("status")).to_have_text("Network interface saved.")
+    press(page, "Add network interface")
+    expect(page.get_by_role("status")).to_have_text("The network interface is added.")
     expect(page.locator("#network-host_dev_name")).to_have_value("")
 
 
@@ -274,7 +291,8 @@ def test_shutting_down_is_asked_about_first(visit: Visit, console: RunningConsol
 
 def test_the_chart_is_alive(visit: Visit) -> None:
     page = visit()
-    page.goto("/machines/demo/devices")
+    page.goto("/machines/demo/memory")
+    unfold(page, "Set it up")
     press(page, "Save balloon")
     page.goto("/machines/demo/overview")
     set_up(page)

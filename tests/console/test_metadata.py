@@ -53,7 +53,7 @@ def test_access_through_an_unknown_interface_is_told_at_its_field(metadata: Brow
     metadata.click("Save access", {"access.network_interfaces": "eth7"})
     assert metadata.status == 422
     assert (
-        "Interfaces The monitor refused this. The monitor's words MMMDS config error:"
+        "Interfaces There is no such interface. Add it first. The monitor's words MMMDS config"
         in metadata.text
     )
 
@@ -69,7 +69,7 @@ def test_access_through_two_interfaces(metadata: Browser, console: RunningConsol
     metadata.open("/machines/demo/devices")
     for number in ("0", "1"):
         typed = {"network.iface_id": f"eth{number}", "network.host_dev_name": f"tap{number}"}
-        metadata.click("Save interface", typed)
+        metadata.click("Add network interface", typed)
     metadata.open("/machines/demo/metadata")
     metadata.click("Save access", {"access.network_interfaces": "eth0, eth1"})
     assert "Access saved." in metadata.text
@@ -83,3 +83,16 @@ def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
     metadata.open("/machines/demo/metadata")
     assert "No interface gives the guest access." in metadata.text
     assert "Nothing was saved here yet." in metadata.text
+
+
+def test_a_part_of_the_document_is_changed(metadata: Browser) -> None:
+    metadata.click("Save document", {FIELD: '{"stays": 1, "goes": 2}'})
+    metadata.click("Change these members", {"patch.contents": '{"goes": null, "comes": 3}'})
+    assert "Document changed." in metadata.text
+    assert json.loads(metadata.field(FIELD)) == {"stays": 1, "comes": 3}
+
+
+def test_a_viewer_sees_the_document(metadata: Browser, bob: Browser) -> None:
+    metadata.click("Save document", {FIELD: '{"hostname": "demo"}'})
+    bob.open("/machines/demo/metadata")
+    assert 'Document { "hostname": "demo" }' in bob.text

@@ -14,7 +14,9 @@ def test_a_viewer_may_look(bob: Browser) -> None:
     assert "you can look at everything and change nothing" in bob.text
 
 
-@pytest.mark.parametrize("tab", ["overview", "devices", "metadata", "snapshots"])
+@pytest.mark.parametrize(
+    "tab", ["overview", "devices", "memory", "metadata", "snapshots", "monitor"]
+)
 def test_a_viewer_sees_no_button_that_refuses(bob: Browser, tab: str) -> None:
     bob.open(f"/machines/demo/{tab}")
     assert not [form.action for form in bob.page.forms if "/machines/" in form.action]
@@ -126,7 +128,7 @@ def test_a_session_that_ended_before_the_click_leads_back(
 ) -> None:
     alice.open("/machines/demo/devices")
     alice.forget_cookies()
-    alice.click("Save interface", {"network.host_dev_name": "tap7"})
+    alice.click("Add network interface", {"network.host_dev_name": "tap7"})
     assert alice.status == 401
     assert "Your session has ended Nothing was changed." in alice.text
     assert "What you typed Tap device tap7" in alice.text

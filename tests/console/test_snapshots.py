@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,13 @@ def paused(alice: Browser) -> Browser:
     return alice
 
 
+MEMORY = {"snapshot": "mem_file_path", "restore": "mem_backend.backend_path"}
+
+
 def files(folder: Path, form: str) -> dict[str, str]:
     return {
         f"{form}.snapshot_path": str(folder / "state"),
-        f"{form}.mem_file_path": str(folder / "memory"),
+        f"{form}.{MEMORY[form]}": str(folder / "memory"),
     }
 
 
@@ -59,12 +63,33 @@ def test_a_folder_that_is_not_there_is_told_at_its_field(
     assert "The monitor's words Create snapshot error: Cannot perform open on" in paused.text
 
 
-def test_a_monitor_that_was_set_up_restores_nothing(alice: Browser, tmp_path: Path) -> None:
+def test_a_machine_that_was_set_up_restores_nothing(alice: Browser) -> None:
     alice.click("Save setup")
     alice.open("/machines/demo/snapshots")
-    alice.click("Restore snapshot", files(tmp_path, "restore"))
-    assert alice.status == 422
-    assert "Loading a microVM snapshot not allowed after configuring" in alice.text
+    assert "This machine is set up already: only an empty one can be restored." in alice.text
+    assert not alice.has_button("Restore snapshot")
+
+
+def test_changes_are_written_of_a_machine_that_tracks_them(
+    alice: Browser, console: RunningConsole, tmp_path: Path
+) -> None:
+    alice.click("Save setup", {"machine_config.track_dirty_pages": "true"})
+    alice.click("Start")
+    alice.click("Pause")
+    alice.open("/machines/demo/snapshots")
+    typed = {
+        "diff.snapshot_path": str(tmp_path / "state"),
+        "diff.mem_file_path": str(tmp_path / "memory"),
+    }
+    alice.click("Write the changes", typed)
+    assert "The snapshot has the changes." in alice.text
+    puts = [call for call in console.monitor.calls if call.method == "PUT"]
+    assert json.loads(puts[-1].body or b"{}")["snapshot_type"] == "Diff"
+
+
+def test_changes_that_nobody_tracks_cannot_be_written(paused: Browser) -> None:
+    assert "This machine does not track changed memory." in paused.text
+    assert not paused.has_button("Write the changes")
 
 
 def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -> None:

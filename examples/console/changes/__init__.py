@@ -1,28 +1,49 @@
-"""Everything an admin can do to a machine, in one table."""
+"""Everything an admin can do to a machine, in one table, and the panels it stands in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from examples.console.changes.balloon import BALLOON_CHANGES
-from examples.console.changes.change import Change
-from examples.console.changes.create import CREATE, PRESETS
-from examples.console.changes.devices import DEVICE_CHANGES
-from examples.console.changes.metadata import METADATA_CHANGES
+from examples.console.changes.balloon import BALLOONS
+from examples.console.changes.change import Change, Item, Panel
+from examples.console.changes.clone import CLONES
+from examples.console.changes.cpu_template import CPU_TEMPLATES
+from examples.console.changes.create import CREATE, CREATE_FROM_SNAPSHOT, PRESETS
+from examples.console.changes.drives import DRIVES
+from examples.console.changes.hotplugged_memory import HOTPLUGGED_MEMORY
+from examples.console.changes.metadata import ACCESSES, METADATA
+from examples.console.changes.network import NETWORKS
+from examples.console.changes.outlets import ALL_METRICS, LOGS, SERIALS
+from examples.console.changes.persistent_memory import PERSISTENT_MEMORY
 from examples.console.changes.power import POWER_CHANGES
 from examples.console.changes.setup import SETUP
-from examples.console.changes.snapshots import SNAPSHOT_CHANGES
+from examples.console.changes.single_devices import RANDOM_NUMBERS, VSOCKS
+from examples.console.changes.snapshots import RESTORATION, SNAPSHOTS
 
-CHANGES: Mapping[str, Change] = {
+PANELS: Final = (
+    *(DRIVES, NETWORKS, PERSISTENT_MEMORY, VSOCKS, RANDOM_NUMBERS),
+    *(BALLOONS, HOTPLUGGED_MEMORY),
+    *(METADATA, ACCESSES),
+    *(SNAPSHOTS, CLONES, RESTORATION),
+    *(LOGS, SERIALS, ALL_METRICS, CPU_TEMPLATES),
+)
+CHANGES: Final[Mapping[str, Change]] = {
     change.name: change
     for change in (
         *POWER_CHANGES,
         SETUP,
-        *DEVICE_CHANGES,
-        *BALLOON_CHANGES,
-        *METADATA_CHANGES,
-        *SNAPSHOT_CHANGES,
+        *(change for panel in PANELS for change in panel.changes),
     )
 }
 
-__all__ = ["CHANGES", "CREATE", "PRESETS", "Change"]
+__all__ = [
+    "CHANGES",
+    "CREATE",
+    "CREATE_FROM_SNAPSHOT",
+    "PANELS",
+    "PRESETS",
+    "Change",
+    "Item",
+    "Panel",
+]

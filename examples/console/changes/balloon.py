@@ -1,15 +1,87 @@
-"""The memory balloon: there or not before the start, its size and pace after."""
+"""The memory balloon: there or not before the start, its size and pace and hints after."""
 
 from __future__ import annotations
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Change
-from examples.console.forms import Field, Section
+from collections.abc import Mapping
+from typing import Final
+
+from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
+from examples.console.fields import Field
+from examples.console.forms import Section
 from examples.console.machine import Machine
-from generated_vmm import Balloon, BalloonStatsUpdate, BalloonUpdate
+from generated_vmm import (
+    AsyncVmmClient,
+    Balloon,
+    BalloonStartCmd,
+    BalloonStats,
+    BalloonStatsUpdate,
+    BalloonUpdate,
+)
+
+TAB: Final = "memory"
+VERB: Final = "change the balloon"
+BYTES_PER_MIB: Final = 1 << 20
+IN_BYTES: Final[Mapping[str, str]] = {
+    "total_memory": "The guest's memory",
+    "available_memory": "Available",
+    "free_memory": "Free",
+    "disk_caches": "Disk caches",
+    "swap_in": "Swapped in",
+    "swap_out": "Swapped out",
+}
+COUNTED: Final[Mapping[str, str]] = {
+    "major_faults": "Page faults with a disk",
+    "minor_faults": "Page faults without",
+    "oom_kill": "Processes killed for memory",
+}
 
 
 def _balloon(machine: Machine) -> Balloon | None:
     return machine.configuration.balloon
+
+
+def _no_balloon(machine: Machine) -> str:
+    return "" if _balloon(machine) else "This machine has started without a balloon."
+
+
+def _no_statistics(machine: Machine) -> str:
+    if _no_balloon(machine) or machine.has_statistics:
+        return _no_balloon(machine)
+    return "This machine has started without statistics."
+
+
+def _no_hinting(machine: Machine) -> str:
+    balloon = _balloon(machine)
+    if balloon is None or balloon.free_page_hinting:
+        return _no_balloon(machine)
+    return "Hints were not allowed before the start."
+
+
+async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    balloon = _balloon(machine)
+    if balloon is None:
+        return {"Balloon": "none"}
+    facts = {"Asked for": f"{balloon.amount_mib} MiB"}
+    if machine.has_statistics:
+        facts |= _statistics(await vm.balloon.stats.get())
+    if machine.is_started and balloon.free_page_hinting:
+        status = await vm.balloon.hinting.status()
+        facts["Hints"] = f"command {status.host_cmd}, the guest is at {_guest(status.guest_cmd)}"
+    return facts
+
+
+def _guest(command: int | None) -> str:
+    return "none yet" if command is None else str(command)
+
+
+def _statistics(stats: BalloonStats) -> Mapping[str, str]:
+    """What the guest tells, in MiB where it is memory."""
+    told = stats.model_dump(exclude_none=True)
+    memory = {
+        IN_BYTES[key]: f"{told[key] / BYTES_PER_MIB:.0f} MiB" for key in IN_BYTES if key in told
+    }
+    counts = {COUNTED[key]: str(told[key]) for key in COUNTED if key in told}
+    return {"Given up": f"{stats.actual_mib} MiB", **memory, **counts}
 
 
 BALLOON = Section(
@@ -20,10 +92,11 @@ BALLOON = Section(
         Field("amount_mib", "Size in MiB", kind="number", initial="0"),
         Field("deflate_on_oom", "Give memory back when the guest runs out", kind="flag"),
         Field("stats_polling_interval_s", "Statistics every … seconds", "number", initial="1"),
-        Field("free_page_reporting", "Report freed pages", kind="flag"),
+        Field("free_page_reporting", "The guest reports pages that it frees", kind="flag"),
+        Field("free_page_hinting", "Ask for hints about free pages", kind="flag"),
     ),
     send=lambda vm, fields: vm.balloon.set(fields),
-    current=_balloon,
+    current=lambda machine, item: _balloon(machine),
     fixed={"deflate_on_oom": False},
     about={"amount of pages": "amount_mib", "balloon": "amount_mib"},
 )
@@ -33,7 +106,7 @@ SIZE = Section(
     model=BalloonUpdate,
     fields=(Field("amount_mib", "Size in MiB", kind="number"),),
     send=lambda vm, fields: vm.balloon.update(fields),
-    current=_balloon,
+    current=lambda machine, item: _balloon(machine),
     about={"amount of pages": "amount_mib", "requested memory": "amount_mib"},
 )
 PACE = Section(
@@ -42,38 +115,86 @@ PACE = Section(
     model=BalloonStatsUpdate,
     fields=(Field("stats_polling_interval_s", "Statistics every … seconds", kind="number"),),
     send=lambda vm, fields: vm.balloon.stats.update(fields),
-    current=_balloon,
+    current=lambda machine, item: _balloon(machine),
     about={"statistics": "stats_polling_interval_s"},
 )
-BALLOON_CHANGES = (
-    Change(
-        name="balloon",
-        tab="devices",
-        button="Save balloon",
-        working="Saving…",
-        done="Balloon saved.",
-        verb="change the balloon",
-        when=BEFORE_START,
-        sections=(BALLOON,),
+HINTS = Section(
+    key="hints",
+    title="Hints",
+    model=BalloonStartCmd,
+    fields=(
+        Field("acknowledge_on_stop", "Confirm when the guest is done", "flag", initial="true"),
     ),
-    Change(
-        name="balloon_size",
-        tab="devices",
-        button="Resize balloon",
-        working="Resizing…",
-        done="The guest was asked to follow.",
-        verb="change the balloon",
-        when=AFTER_START,
-        sections=(SIZE,),
-    ),
-    Change(
-        name="balloon_pace",
-        tab="devices",
-        button="Change pace",
-        working="Changing…",
-        done="The pace has changed.",
-        verb="change the balloon",
-        when=AFTER_START,
-        sections=(PACE,),
+    send=lambda vm, fields: vm.balloon.hinting.start(fields),
+    fixed={"acknowledge_on_stop": False},
+)
+BALLOONS = Panel(
+    key="balloons",
+    title="Balloon",
+    about="Takes memory back from the guest while it runs, and tells how the guest uses the rest.",
+    facts=_facts,
+    changes=(
+        Change(
+            name="balloon",
+            tab=TAB,
+            title="Set it up",
+            about="Before the start. A balloon of size 0 takes nothing, and only tells.",
+            button="Save balloon",
+            done="Balloon saved.",
+            verb=VERB,
+            when=BEFORE_START,
+            sections=(BALLOON,),
+        ),
+        Change(
+            name="balloon_size",
+            tab=TAB,
+            title="Resize",
+            about="The guest is asked to give up that much memory, and takes its time.",
+            button="Resize balloon",
+            working="Resizing…",
+            done="The guest was asked to follow.",
+            verb=VERB,
+            when=AFTER_START,
+            unless=_no_balloon,
+            sections=(SIZE,),
+            unfolded=True,
+        ),
+        Change(
+            name="balloon_pace",
+            tab=TAB,
+            title="Pace of the statistics",
+            about="How often the guest is asked how it uses its memory.",
+            button="Change pace",
+            done="The pace has changed.",
+            verb=VERB,
+            when=AFTER_START,
+            unless=_no_statistics,
+            sections=(PACE,),
+        ),
+        Change(
+            name="hints",
+            tab=TAB,
+            title="Ask for hints",
+            about="The guest names its free pages once, and the host takes them back.",
+            button="Ask for hints",
+            working="Asking…",
+            done="The guest was asked for hints.",
+            verb=VERB,
+            when=AFTER_START,
+            unless=_no_hinting,
+            sections=(HINTS,),
+        ),
+        Change(
+            name="hints_end",
+            tab=TAB,
+            title="Stop the hints",
+            button="Stop the hints",
+            working="Stopping…",
+            done="The hints have stopped.",
+            verb=VERB,
+            when=AFTER_START,
+            unless=_no_hinting,
+            act=lambda monitor, parsed: monitor.control.balloon.hinting.stop(),
+        ),
     ),
 )

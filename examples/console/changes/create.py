@@ -1,4 +1,4 @@
-"""A new machine: its name, its size, what it boots and how it is connected."""
+"""A new machine: its name, its size, what it boots and how it is connected; or a snapshot."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ from pydantic import Field as ModelField
 
 from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.forms import Field, Fields, Section, Texts
+from examples.console.changes.snapshots import RESTORE
+from examples.console.fields import Field, Texts
+from examples.console.forms import Section
 from examples.console.registry import MachineName
-from generated_vmm import AsyncVmmClient, Balloon, NetworkInterface
+from generated_vmm import Balloon, NetworkInterface
 from generated_vmm.model import ApiModel
 
 
 class NewMachine(ApiModel):
-    """What a new machine is called, and whether it runs at once."""
+    """What a new machine is called, what it can do, and whether it runs at once."""
 
     name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
+    has_pci: bool = ModelField(
+        default=False,
+        description="Devices can be added and removed then. The guest's kernel needs drivers for "
+        "devices on PCI, or it finds none.",
+    )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
 
 
-async def _nothing(vm: AsyncVmmClient, fields: Fields) -> None:
-    """The name is for the console alone."""
-
-
+NAME = Field("name", "Name")
+HAS_PCI = Field("has_pci", "Devices come and go while it runs (PCI)", kind="flag")
 NEW = Section(
     key="new",
     title="Name",
     model=NewMachine,
-    fields=(
-        Field("name", "Name"),
-        Field("start", "Start it at once", kind="flag", initial="true"),
-    ),
-    send=_nothing,
+    fields=(NAME, Field("start", "Start it at once", kind="flag", initial="true"), HAS_PCI),
 )
+RESTORED = Section(key="new", title="Name", model=NewMachine, fields=(NAME, HAS_PCI))
 BALLOON = Section(
     key="new_balloon",
     title="",
@@ -69,6 +71,16 @@ CREATE = Change(
     verb="create machines",
     when=BEFORE_START,
     sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON),
+)
+CREATE_FROM_SNAPSHOT = Change(
+    name="create_from_snapshot",
+    tab="",
+    button="Restore into a new machine",
+    working="Restoring…",
+    done="The snapshot is restored into this machine.",
+    verb="create machines",
+    when=BEFORE_START,
+    sections=(RESTORED, RESTORE),
 )
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},

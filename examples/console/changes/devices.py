@@ -1,89 +1,116 @@
-"""Drives and network interfaces."""
+"""What drives, network interfaces and persistent memory share: they come, change and go by id."""
 
 from __future__ import annotations
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Change
-from examples.console.forms import Field, Section
-from generated_vmm import Drive, NetworkInterface, PartialDrive
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-DRIVE = Section(
-    key="drive",
-    title="Drive",
-    model=Drive,
-    fields=(
-        Field("drive_id", "Name", hint="Letters, digits and underscores."),
-        Field("path_on_host", "Disk image"),
-        Field("is_read_only", "Read only", kind="flag"),
-        Field("cache_type", "Cache", kind="choice", choices=("", "Unsafe", "Writeback")),
-        Field("io_engine", "I/O engine", kind="choice", choices=("", "Sync", "Async")),
-    ),
-    send=lambda vm, fields: vm.drive(str(fields["drive_id"])).set(fields),
-    fixed={"is_root_device": False},
-    about={
-        "drive_id": "drive_id",
-        "backing file": "path_on_host",
-        "block config": "path_on_host",
-        "io_uring": "io_engine",
-    },
-)
-DRIVE_MEDIUM = Section(
-    key="medium",
-    title="Drive",
-    model=PartialDrive,
-    fields=(
-        Field("drive_id", "Name", hint="One of the drives above."),
-        Field("path_on_host", "New disk image"),
-    ),
-    send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
-    about={"drive_id": "drive_id", "not found": "drive_id", "backing file": "path_on_host"},
-)
-NETWORK = Section(
-    key="network",
-    title="Network interface",
-    model=NetworkInterface,
-    fields=(
-        Field("iface_id", "Name", hint="Letters, digits and underscores."),
-        Field("host_dev_name", "Tap device"),
-        Field("guest_mac", "Hardware address"),
-        Field("mtu", "Largest packet in bytes", kind="number"),
-    ),
-    send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).set(fields),
-    about={
-        "iface_id": "iface_id",
-        "mac address": "guest_mac",
-        "mtu": "mtu",
-        "open tap": "host_dev_name",
-    },
-)
-DEVICE_CHANGES = (
-    Change(
-        name="drive",
-        tab="devices",
-        button="Save drive",
-        working="Saving…",
-        done="Drive saved.",
-        verb="change drives",
-        when=BEFORE_START,
-        sections=(DRIVE,),
-    ),
-    Change(
-        name="medium",
-        tab="devices",
-        button="Change disk image",
-        working="Changing…",
-        done="The drive has another disk image now.",
-        verb="change drives",
-        when=AFTER_START,
-        sections=(DRIVE_MEDIUM,),
-    ),
-    Change(
-        name="network",
-        tab="devices",
-        button="Save interface",
-        working="Saving…",
-        done="Network interface saved.",
-        verb="change network interfaces",
-        when=BEFORE_START,
-        sections=(NETWORK,),
-    ),
-)
+from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change
+from examples.console.fields import Field, as_item
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import AsyncVmmClient
+
+TAB = "devices"
+NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of device: its `section` sets one up, `limits` changes one that is there.
+
+    `ids` are those that are there, `removable` those that may go and be set up anew.
+    """
+
+    name: str
+    noun: str
+    section: Section
+    limits: Section
+    ids: Callable[[Machine], Sequence[str]]
+    removable: Callable[[Machine], Sequence[str]]
+    delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
+
+
+def without_pci(machine: Machine) -> str:
+    """Why nothing can be plugged; a machine whose monitor somebody else started is asked."""
+    return NO_PCI if machine.is_started and machine.has_pci is False else ""
+
+
+def device_changes(kind: Kind) -> tuple[Change, ...]:
+    """Adding, setting up anew, limiting and removing."""
+    verb = f"change {kind.noun}s"
+    return (
+        Change(
+            name=kind.name,
+            tab=TAB,
+            title=f"Add a {kind.noun}",
+            about=f"Before the start, the guest boots with it; while it runs, the {kind.noun} is "
+            "plugged in, if the machine was created for that (PCI).",
+            button=f"Add {kind.noun}",
+            done=f"The {kind.noun} is added.",
+            verb=verb,
+            when=ANY_TIME,
+            unless=without_pci,
+            sections=(kind.section,),
+        ),
+        Change(
+            name=f"{kind.name}_anew",
+            tab=TAB,
+            title="Change",
+            about="It is set up anew with all that is said here.",
+            button="Save",
+            done=f"The {kind.noun} is changed.",
+            verb=verb,
+            when=BEFORE_START,
+            sections=(_anew(kind.section),),
+            items=kind.removable,
+        ),
+        Change(
+            name=f"{kind.name}_limits",
+            tab=TAB,
+            title="Limits",
+            about="They hold at once. A limit that is left empty stays as it is.",
+            button="Save limits of",
+            done="The limits have changed.",
+            verb=verb,
+            when=AFTER_START,
+            sections=(kind.limits,),
+            items=kind.ids,
+        ),
+        Change(
+            name=f"{kind.name}_removal",
+            tab=TAB,
+            title=f"Remove a {kind.noun}",
+            button="Remove",
+            working="Removing…",
+            done=f"The {kind.noun} is removed.",
+            verb=verb,
+            when=AFTER_START,
+            confirm=f"Remove this {kind.noun} while the guest may use it?",
+            unless=without_pci,
+            sections=(_removal(kind),),
+            items=kind.removable,
+        ),
+    )
+
+
+def _id_of(section: Section) -> str:
+    return section.fields[0].name
+
+
+def _anew(section: Section) -> Section:
+    """The same section for a device that is there."""
+    return replace(
+        section, key=f"{section.key}_anew", fields=as_item(section.fields, _id_of(section))
+    )
+
+
+def _removal(kind: Kind) -> Section:
+    name = _id_of(kind.limits)
+    return Section(
+        key=f"{kind.name}_removal",
+        title="",
+        model=kind.limits.model,
+        fields=(Field(name, "Name", "item"),),
+        send=lambda vm, fields: kind.delete(vm, str(fields[name])),
+    )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Mapping
-from typing import cast
+from typing import Final, cast
 
 from pydantic import Field as ModelField
 from pydantic import Json, JsonValue
 
-from examples.console.changes.change import ANY_TIME, BEFORE_START, Change
-from examples.console.forms import Field, Fields, Section
+from examples.console.changes.change import ANY_TIME, BEFORE_START, Change, Panel
+from examples.console.fields import Field, Fields
+from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient, MmdsConfig
 from generated_vmm.model import ApiModel
+
+TAB: Final = "metadata"
+VERB: Final = "change the metadata"
 
 
 class Document(ApiModel):
@@ -23,13 +28,42 @@ class Document(ApiModel):
     )
 
 
-def _document(machine: Machine) -> Document | None:
+def _document(machine: Machine, item: str) -> Document | None:
     metadata = machine.metadata
     return None if metadata is None else Document.model_construct(contents=metadata)
 
 
-def _send(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
-    return vm.mmds.set(cast(Mapping[str, JsonValue], fields["contents"]))
+def _contents(fields: Fields) -> Mapping[str, JsonValue]:
+    return cast(Mapping[str, JsonValue], fields["contents"])
+
+
+def _set(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
+    return vm.mmds.set(_contents(fields))
+
+
+def _update(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
+    return vm.mmds.update(_contents(fields))
+
+
+def _no_access(machine: Machine) -> str:
+    if not machine.is_started or machine.configuration.mmds_config:
+        return ""
+    return "This machine has started without access to metadata."
+
+
+async def _present(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    return {"Document": json.dumps(await vm.mmds.get(), indent=2, ensure_ascii=False)}
+
+
+async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    access = machine.configuration.mmds_config
+    if access is None:
+        return {"Interfaces": "No interface gives the guest access."}
+    return {
+        "Interfaces": ", ".join(access.network_interfaces),
+        "Version": access.version or "V1",
+        "Address": access.ipv4_address or "169.254.169.254",
+    }
 
 
 DOCUMENT = Section(
@@ -37,8 +71,23 @@ DOCUMENT = Section(
     title="Document",
     model=Document,
     fields=(Field("contents", "Document", kind="document", initial="{}"),),
-    send=_send,
+    send=_set,
     current=_document,
+    about={"": "contents"},
+)
+PATCH = Section(
+    key="patch",
+    title="Parts",
+    model=Document,
+    fields=(
+        Field(
+            "contents",
+            "Members to change",
+            kind="document",
+            hint="A JSON object. Members that are null are removed, others that are not here stay.",
+        ),
+    ),
+    send=_update,
     about={"": "contents"},
 )
 ACCESS = Section(
@@ -52,28 +101,58 @@ ACCESS = Section(
         Field("imds_compat", "Answer in plain text, as EC2 does", kind="flag"),
     ),
     send=lambda vm, fields: vm.mmds.config.set(fields),
-    current=lambda machine: machine.configuration.mmds_config,
+    current=lambda machine, item: machine.configuration.mmds_config,
     about={"network interface": "network_interfaces", "ipv4": "ipv4_address"},
 )
-METADATA_CHANGES = (
-    Change(
-        name="metadata",
-        tab="metadata",
-        button="Save document",
-        working="Saving…",
-        done="Document saved.",
-        verb="change the metadata",
-        when=ANY_TIME,
-        sections=(DOCUMENT,),
+METADATA = Panel(
+    key="document_panel",
+    title="Metadata",
+    about="A document that the guest can read (MMDS), through the interfaces that give it access.",
+    facts=_present,
+    changes=(
+        Change(
+            name="metadata",
+            tab=TAB,
+            title="Write it",
+            about="At any time. The whole document is replaced.",
+            button="Save document",
+            done="Document saved.",
+            verb=VERB,
+            when=ANY_TIME,
+            unless=_no_access,
+            sections=(DOCUMENT,),
+        ),
+        Change(
+            name="metadata_patch",
+            tab=TAB,
+            title="Change parts of it",
+            about="The rest of the document stays as it is (JSON merge patch).",
+            button="Change these members",
+            done="Document changed.",
+            verb=VERB,
+            when=ANY_TIME,
+            unless=_no_access,
+            sections=(PATCH,),
+        ),
     ),
-    Change(
-        name="access",
-        tab="metadata",
-        button="Save access",
-        working="Saving…",
-        done="Access saved.",
-        verb="change the metadata",
-        when=BEFORE_START,
-        sections=(ACCESS,),
+)
+ACCESSES = Panel(
+    key="access_panel",
+    aside=True,
+    title="Access",
+    about="Through which network interfaces the guest reads the document, and at which address.",
+    facts=_facts,
+    changes=(
+        Change(
+            name="access",
+            tab=TAB,
+            title="Set it up",
+            about="Before the start, after the interfaces.",
+            button="Save access",
+            done="Access saved.",
+            verb=VERB,
+            when=BEFORE_START,
+            sections=(ACCESS,),
+        ),
     ),
 )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Change
+from examples.console.changes.change import AFTER_START, BEFORE_START, Act, Change, Parsed
 from examples.console.hosted import ENDED, HostedMonitor
 from examples.console.monitors import Monitor
 
 
-def _hosted(
-    act: Callable[[HostedMonitor], Awaitable[object]],
-) -> Callable[[Monitor], Awaitable[object]]:
+def hosted(act: Callable[[HostedMonitor, Parsed], Awaitable[object]]) -> Act:
     """`act` for a machine of this console; ValueError for the monitor of somebody else."""
 
-    async def act_if_hosted(monitor: Monitor) -> None:
+    async def act_if_hosted(monitor: Monitor, parsed: Parsed) -> None:
         if not isinstance(monitor, HostedMonitor):
             raise ValueError("This console did not start this monitor.")
-        await act(monitor)
+        await act(monitor, parsed)
 
     return act_if_hosted
 
@@ -31,7 +29,7 @@ POWER_CHANGES = (
         done="The machine is running.",
         verb="start a machine",
         when=BEFORE_START,
-        act=lambda monitor: monitor.control.action("InstanceStart"),
+        act=lambda monitor, parsed: monitor.control.action("InstanceStart"),
     ),
     Change(
         name="pause",
@@ -41,7 +39,7 @@ POWER_CHANGES = (
         done="The machine is paused.",
         verb="pause a machine",
         when=frozenset({"Running"}),
-        act=lambda monitor: monitor.control.pause(),
+        act=lambda monitor, parsed: monitor.control.pause(),
     ),
     Change(
         name="resume",
@@ -51,7 +49,7 @@ POWER_CHANGES = (
         done="The machine is running again.",
         verb="resume a machine",
         when=frozenset({"Paused"}),
-        act=lambda monitor: monitor.control.resume(),
+        act=lambda monitor, parsed: monitor.control.resume(),
     ),
     Change(
         name="ctrl_alt_del",
@@ -62,7 +60,7 @@ POWER_CHANGES = (
         verb="shut a machine down",
         when=frozenset({"Running"}),
         confirm="Send Ctrl+Alt+Del? Most guests shut down.",
-        act=lambda monitor: monitor.control.action("SendCtrlAltDel"),
+        act=lambda monitor, parsed: monitor.control.action("SendCtrlAltDel"),
     ),
     Change(
         name="stop",
@@ -73,7 +71,7 @@ POWER_CHANGES = (
         verb="stop a machine",
         when=AFTER_START,
         confirm="Stop the machine? A guest that does not shut down in a few seconds is ended.",
-        act=_hosted(lambda monitor: monitor.end()),
+        act=hosted(lambda monitor, parsed: monitor.end()),
         hosted=True,
     ),
     Change(
@@ -84,7 +82,7 @@ POWER_CHANGES = (
         done="The machine is there again.",
         verb="start a machine",
         when=frozenset({ENDED}),
-        act=_hosted(lambda monitor: monitor.begin()),
+        act=hosted(lambda monitor, parsed: monitor.begin()),
         hosted=True,
     ),
     Change(
@@ -96,7 +94,7 @@ POWER_CHANGES = (
         verb="delete machines",
         when=BEFORE_START | {ENDED},
         confirm="Delete the machine? Its disk images and snapshots stay where they are.",
-        act=_hosted(lambda monitor: monitor.delete()),
+        act=hosted(lambda monitor, parsed: monitor.delete()),
         hosted=True,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from examples.console.changes.change import BEFORE_START, Change
-from examples.console.forms import Field, Section
+from examples.console.fields import Field, limits, rare
+from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import BootSource, Drive, MachineConfiguration
 
@@ -25,7 +26,7 @@ BOOT_SOURCE = Section(
         Field("initrd_path", "Initial RAM disk"),
     ),
     send=lambda vm, fields: vm.boot_source.set(fields),
-    current=lambda machine: machine.configuration.boot_source if machine.is_set_up else None,
+    current=lambda machine, item: machine.configuration.boot_source if machine.is_set_up else None,
     about={"initrd": "initrd_path", "kernel file": "kernel_image_path"},
 )
 ROOT = Section(
@@ -35,11 +36,23 @@ ROOT = Section(
     fields=(
         Field("path_on_host", "Disk image"),
         Field("is_read_only", "Read only", kind="flag"),
+        *rare(
+            (
+                Field("partuuid", "Partition"),
+                Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
+                Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
+                *limits("rate_limiter", "read and written"),
+            )
+        ),
     ),
     send=lambda vm, fields: vm.drive(ROOT_DRIVE).set(fields),
-    current=_root_drive,
+    current=lambda machine, item: _root_drive(machine),
     fixed={"drive_id": ROOT_DRIVE, "is_root_device": True},
-    about={"backing file": "path_on_host", "block config": "path_on_host"},
+    about={
+        "backing file": "path_on_host",
+        "block config": "path_on_host",
+        "io_uring": "io_engine",
+    },
 )
 MACHINE = Section(
     key="machine_config",
@@ -49,16 +62,21 @@ MACHINE = Section(
         Field("vcpu_count", "Virtual processors", kind="number"),
         Field("mem_size_mib", "Memory in MiB", kind="number"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
+        *rare(
+            (
+                Field("smt", "Two processors share a core", kind="flag"),
+                Field("huge_pages", "Pages of the host", "choice", choices=("", "None", "2M")),
+            )
+        ),
     ),
     send=lambda vm, fields: vm.machine_config.set(fields),
-    current=lambda machine: machine.configuration.machine_config,
+    current=lambda machine, item: machine.configuration.machine_config,
     about={"vcpus": "vcpu_count", "memory size": "mem_size_mib"},
 )
 SETUP = Change(
     name="setup",
     tab="overview",
     button="Save setup",
-    working="Saving…",
     done="Setup saved.",
     verb="change the setup",
     when=BEFORE_START,

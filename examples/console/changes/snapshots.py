@@ -2,77 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from typing import Final
 
-from pydantic import Field as ModelField
+from examples.console.changes.change import BEFORE_START, PAUSED, Change, Panel
+from examples.console.fields import Field, rare
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
 
-from examples.console.changes.change import BEFORE_START, Change
-from examples.console.forms import Field, Fields, Section
-from generated_vmm import AsyncVmmClient, SnapshotCreateParams
-from generated_vmm.model import ApiModel
+TAB: Final = "snapshots"
 
 
-class Restoration(ApiModel):
-    """What to restore from, as somebody types it."""
+def _tracks_nothing(machine: Machine) -> str:
+    configured = machine.configuration.machine_config
+    if configured is not None and configured.track_dirty_pages:
+        return ""
+    return "This machine does not track changed memory. Turn it on in the setup, before the start."
 
-    snapshot_path: str = ModelField(
-        description="Host path of the file with the state of devices and processors."
+
+def _set_up(machine: Machine) -> str:
+    empty = not machine.is_set_up and not machine.configuration.drives
+    return "" if empty else "This machine is set up already: only an empty one can be restored."
+
+
+def _snapshot(key: str, kind: str) -> Section:
+    return Section(
+        key=key,
+        title="Snapshot",
+        model=SnapshotCreateParams,
+        fields=(
+            Field("snapshot_path", "State file"),
+            Field("mem_file_path", "Memory file"),
+        ),
+        send=lambda vm, fields: vm.snapshot.create(fields),
+        fixed={"snapshot_type": kind},
+        about={"memory backing": "mem_file_path", "snapshot backing": "snapshot_path"},
     )
-    mem_file_path: str = ModelField(description="Host path of the file with the guest's memory.")
-    resume_vm: bool = ModelField(
-        default=False, description="Otherwise the machine stays paused until you resume it."
-    )
 
 
-def _restore(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
-    backend = {"backend_type": "File", "backend_path": fields["mem_file_path"]}
-    body = {name: value for name, value in fields.items() if name != "mem_file_path"}
-    return vm.snapshot.load({**body, "mem_backend": backend})
-
-
-CREATE = Section(
-    key="snapshot",
-    title="Snapshot",
-    model=SnapshotCreateParams,
-    fields=(
-        Field("snapshot_path", "State file"),
-        Field("mem_file_path", "Memory file"),
-        Field("snapshot_type", "Kind", kind="choice", choices=("Full", "Diff")),
-    ),
-    send=lambda vm, fields: vm.snapshot.create(fields),
-    about={"memory backing": "mem_file_path", "snapshot backing": "snapshot_path"},
-)
+FULL = _snapshot("snapshot", "Full")
+DIFF = _snapshot("diff", "Diff")
 RESTORE = Section(
     key="restore",
     title="Snapshot",
-    model=Restoration,
+    model=SnapshotLoadParams,
     fields=(
         Field("snapshot_path", "State file"),
-        Field("mem_file_path", "Memory file"),
+        Field("mem_backend.backend_path", "Memory file"),
         Field("resume_vm", "Run it at once", kind="flag"),
+        Field("track_dirty_pages", "Track changed memory", kind="flag"),
+        *rare(
+            (
+                Field("clock_realtime", "Set the guest's clock to the present", kind="flag"),
+                Field(
+                    "network_overrides",
+                    "Other tap devices",
+                    "pairs",
+                    hint="As in eth0=tap7, separated by spaces.",
+                ),
+                Field(
+                    "vsock_override.uds_path",
+                    "Other socket of the vsock",
+                    hint="Needed while the machine of the snapshot still runs.",
+                ),
+                Field(
+                    "mem_backend.backend_type",
+                    "The memory comes from",
+                    "choice",
+                    choices=("File", "Uffd"),
+                    hint="Uffd: another process serves it, at a socket given in place of the file.",
+                ),
+            )
+        ),
     ),
-    send=_restore,
-    about={"guest memory": "mem_file_path", "snapshot state": "snapshot_path"},
+    send=lambda vm, fields: vm.snapshot.load(fields),
+    fixed={"mem_backend.backend_type": "File"},
+    about={
+        "guest memory": "mem_backend.backend_path",
+        "unknown network": "network_overrides",
+        "tap device": "network_overrides",
+        "vsockunixbackend": "vsock_override.uds_path",
+        "unknown vsock": "vsock_override.uds_path",
+        "snapshot state": "snapshot_path",
+    },
 )
-SNAPSHOT_CHANGES = (
-    Change(
-        name="snapshot",
-        tab="snapshots",
-        button="Create snapshot",
-        working="Writing the machine's memory…",
-        done="Snapshot created.",
-        verb="create snapshots",
-        when=frozenset({"Paused"}),
-        sections=(CREATE,),
+SNAPSHOTS = Panel(
+    key="create",
+    title="Create a snapshot",
+    about="Writes the state and the memory of a paused machine to two files of this host. Its "
+    "disks are not in them.",
+    changes=(
+        Change(
+            name="snapshot",
+            tab=TAB,
+            title="Full snapshot",
+            about="Writes the whole memory.",
+            button="Create snapshot",
+            working="Writing the machine's memory…",
+            done="Snapshot created.",
+            verb="create snapshots",
+            when=PAUSED,
+            sections=(FULL,),
+            unfolded=True,
+        ),
+        Change(
+            name="diff",
+            tab=TAB,
+            title="Changes since the last snapshot",
+            about="Writes only the memory that has changed since the last snapshot, into that "
+            "one's memory file: both together can be restored. A file from which a clone runs "
+            "must not be written to.",
+            button="Write the changes",
+            working="Writing what has changed…",
+            done="The snapshot has the changes.",
+            verb="create snapshots",
+            when=PAUSED,
+            unless=_tracks_nothing,
+            sections=(DIFF,),
+        ),
     ),
-    Change(
-        name="restore",
-        tab="snapshots",
-        button="Restore snapshot",
-        working="Restoring…",
-        done="The machine is restored.",
-        verb="restore snapshots",
-        when=BEFORE_START,
-        sections=(RESTORE,),
+)
+RESTORATION = Panel(
+    key="restoration",
+    title="Restore a snapshot",
+    about="An empty machine goes on where the one of the snapshot was. If restoring fails, the "
+    "monitor ends.",
+    changes=(
+        Change(
+            name="restore",
+            tab=TAB,
+            title="Restore into this machine",
+            button="Restore snapshot",
+            working="Restoring…",
+            done="The machine is restored.",
+            verb="restore snapshots",
+            when=BEFORE_START,
+            unless=_set_up,
+            sections=(RESTORE,),
+            unfolded=True,
+        ),
     ),
 )

@@ -214,12 +214,18 @@ if (user) {
   })
 }
 
+/** @param {Element} input */
+function unfold(input) {
+  for (let fold = input.closest('details'); fold; fold = fold.parentElement?.closest('details') ?? null) fold.open = true
+}
+
 /** @param {Record<string, string>} texts */
 function fillIn(texts) {
   const changed = typedInto().filter((input) => input.id in texts && texts[input.id] !== (input.type === 'checkbox' ? String(input.checked) : input.value))
   for (const input of changed) {
     if (input.type === 'checkbox') input.checked = texts[input.id] === 'true'
     else input.value = texts[input.id] ?? ''
+    unfold(input)
   }
   if (changed.length) tell('What you typed before is filled in again, and not saved yet.')
 }

@@ -1,0 +1,65 @@
+"""A second machine that goes on where this one is."""
+
+from __future__ import annotations
+
+from examples.console.changes.change import AFTER_START, Change, Panel, Parsed
+from examples.console.changes.power import hosted
+from examples.console.changes.snapshots import TAB
+from examples.console.cloning import Wish, clone
+from examples.console.fields import Field
+from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
+from examples.console.machine import Machine
+
+
+async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
+    await clone(monitor, Wish.model_validate(parsed[CLONE.key]))
+
+
+def _shares_memory(machine: Machine) -> str:
+    if all(device.read_only for device in machine.configuration.pmem or []):
+        return ""
+    return "This machine writes to persistent memory, which a clone would write to as well."
+
+
+CLONE = Section(
+    key="clone",
+    title="Clone",
+    model=Wish,
+    fields=(
+        Field("name", "Name of the clone"),
+        Field("copy_disks", "Copy its disks", kind="flag", initial="true"),
+        Field("run", "Run it at once", kind="flag", initial="true"),
+        Field("taps", "Tap devices", kind="pairs"),
+    ),
+    about={"a machine called": "name", "tap device": "taps", "disk": "copy_disks"},
+)
+CLONES = Panel(
+    key="clones",
+    aside=True,
+    title="Clone",
+    about="Makes a second machine that goes on from this moment: same memory, same open files, "
+    "same addresses and keys.",
+    changes=(
+        Change(
+            name="clone",
+            tab=TAB,
+            title="Clone this machine",
+            about="This machine is paused while its memory is written, and goes on. Two machines "
+            "that write to one disk destroy its file system: let the disks be copied, unless they "
+            "are read only. The clone reads its memory from the snapshot that is made for it, so "
+            "keep those files while it runs.",
+            button="Clone",
+            working="Cloning…",
+            done="The clone is there.",
+            verb="clone machines",
+            when=AFTER_START,
+            unless=_shares_memory,
+            sections=(CLONE,),
+            act=hosted(_clone),
+            hosted=True,
+            unfolded=True,
+            leads_on="clone.name",
+        ),
+    ),
+)

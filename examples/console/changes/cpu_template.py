@@ -1,0 +1,97 @@
+"""Which features of this host's processors the guest sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic import Field as ModelField
+from pydantic import Json
+
+from examples.console.changes.change import BEFORE_START, Change, Panel
+from examples.console.changes.outlets import TAB
+from examples.console.fields import Field
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import AsyncVmmClient, CpuConfig, PartialMachineConfiguration
+from generated_vmm.model import ApiModel
+
+
+class Template(ApiModel):
+    """A template of one's own as somebody types it."""
+
+    contents: Json[CpuConfig] = ModelField(
+        description="A JSON object with kvm_capabilities, cpuid_modifiers and msr_modifiers; on "
+        "aarch64 reg_modifiers and vcpu_features."
+    )
+
+
+def _own(machine: Machine, item: str) -> Template | None:
+    told = machine.told.get(OWN.key)
+    return Template.model_construct(contents=told) if isinstance(told, CpuConfig) else None
+
+
+async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    configured = machine.configuration.machine_config
+    if configured is not None and configured.cpu_template not in (None, "None"):
+        return {"Template": str(configured.cpu_template)}
+    return {"Template": "one of its own" if OWN.key in machine.told else "none"}
+
+
+STATIC = Section(
+    key="cpu_template",
+    title="CPU template",
+    model=PartialMachineConfiguration,
+    fields=(
+        Field(
+            "cpu_template",
+            "Template",
+            "choice",
+            choices=("None", "C3", "T2", "T2S", "T2CL", "T2A", "V1N1"),
+            hint="V1N1 is for aarch64, the others are for x86_64. None takes any template away.",
+        ),
+    ),
+    send=lambda vm, fields: vm.machine_config.update(fields),
+    current=lambda machine, item: machine.configuration.machine_config,
+    about={"": "cpu_template"},
+)
+OWN = Section(
+    key="cpu_config",
+    title="CPU template",
+    model=Template,
+    fields=(Field("contents", "Template", kind="document", initial="{}"),),
+    send=lambda vm, fields: vm.cpu_config.set(cast(Mapping[str, object], fields["contents"])),
+    current=_own,
+    about={"": "contents"},
+)
+CPU_TEMPLATES = Panel(
+    key="cpu_templates",
+    aside=True,
+    title="CPU template",
+    about="Hides features of this host's processors, so that a snapshot can go on at another host.",
+    facts=_facts,
+    changes=(
+        Change(
+            name="cpu_template",
+            tab=TAB,
+            title="One of the monitor's",
+            about="Before the start. These are old; one's own is the way on.",
+            button="Choose template",
+            done="The template is chosen.",
+            verb="change the CPU template",
+            when=BEFORE_START,
+            sections=(STATIC,),
+        ),
+        Change(
+            name="cpu_config",
+            tab=TAB,
+            title="One of your own",
+            about="Before the start. It takes the place of one of the monitor's.",
+            button="Save template",
+            done="The template is saved.",
+            verb="change the CPU template",
+            when=BEFORE_START,
+            sections=(OWN,),
+        ),
+    ),
+)

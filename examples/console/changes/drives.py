@@ -1,0 +1,134 @@
+"""Drives: files of the host, or what a vhost-user backend serves."""
+
+from __future__ import annotations
+
+from examples.console.changes.change import AFTER_START, Change, Item, Panel
+from examples.console.changes.devices import TAB, Kind, device_changes
+from examples.console.fields import Field, limits, rare
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import Drive, PartialDrive
+
+
+def _drives(machine: Machine) -> list[Drive]:
+    return machine.configuration.drives or []
+
+
+def _ids(machine: Machine) -> list[str]:
+    return [drive.drive_id for drive in _drives(machine)]
+
+
+def _not_root(machine: Machine) -> list[str]:
+    return [drive.drive_id for drive in _drives(machine) if not drive.is_root_device]
+
+
+def _drive(machine: Machine, drive_id: str) -> Drive | None:
+    return next((one for one in _drives(machine) if one.drive_id == drive_id), None)
+
+
+def _items(machine: Machine) -> list[Item]:
+    return [Item(one.drive_id, _tags(one), _where(one)) for one in _drives(machine)]
+
+
+def _tags(drive: Drive) -> list[str]:
+    tags = {
+        "root": drive.is_root_device,
+        "read only": drive.is_read_only,
+        "limited": drive.rate_limiter,
+    }
+    return [tag for tag, true in tags.items() if true]
+
+
+def _where(drive: Drive) -> str:
+    return drive.path_on_host or drive.socket or ""
+
+
+DRIVE = Section(
+    key="drive",
+    title="Drive",
+    model=Drive,
+    fields=(
+        Field("drive_id", "Name", hint="Letters, digits and underscores."),
+        Field("path_on_host", "Disk image"),
+        Field("is_read_only", "Read only", kind="flag"),
+        *rare(
+            (
+                Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
+                Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
+                Field(
+                    "socket",
+                    "Socket of a vhost-user backend",
+                    hint="In place of a disk image; then nothing else can be chosen.",
+                ),
+                *limits("rate_limiter", "read and written"),
+            )
+        ),
+    ),
+    send=lambda vm, fields: vm.drive(str(fields["drive_id"])).set(fields),
+    current=_drive,
+    fixed={"is_root_device": False},
+    about={
+        "device id in use": "drive_id",
+        "drive_id": "drive_id",
+        "backing file": "path_on_host",
+        "block config": "path_on_host",
+        "io_uring": "io_engine",
+        "vhost user": "socket",
+    },
+)
+LIMITS = Section(
+    key="drive_limits",
+    title="Limits",
+    model=PartialDrive,
+    fields=(
+        Field("drive_id", "Name", kind="item"),
+        *limits("rate_limiter", "read and written"),
+    ),
+    send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
+    current=_drive,
+)
+MEDIUM = Section(
+    key="medium",
+    title="Disk image",
+    model=PartialDrive,
+    fields=(
+        Field("drive_id", "Name", kind="item"),
+        Field("path_on_host", "New disk image"),
+    ),
+    send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
+    current=_drive,
+    about={"backing file": "path_on_host", "different backend": "path_on_host"},
+)
+KIND = Kind(
+    name="drive",
+    noun="drive",
+    section=DRIVE,
+    limits=LIMITS,
+    ids=_ids,
+    removable=_not_root,
+    delete=lambda vm, drive_id: vm.drive(drive_id).delete(),
+)
+DRIVES = Panel(
+    key="drives",
+    title="Drives",
+    about="Disk images of this host that the guest sees as block devices.",
+    none="There are no drives.",
+    items=_items,
+    changes=(
+        *device_changes(KIND),
+        Change(
+            name="medium",
+            tab=TAB,
+            title="Another disk image",
+            about="The guest sees the new content at once, as if somebody had changed the disk in "
+            "a drive: unmount it in the guest first.",
+            button="Change disk image of",
+            working="Changing…",
+            done="The drive has another disk image.",
+            verb="change drives",
+            when=AFTER_START,
+            sections=(MEDIUM,),
+            items=_ids,
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Network interfaces: each is a tap device of the host."""
+
+from __future__ import annotations
+
+from examples.console.changes.change import Item, Panel
+from examples.console.changes.devices import Kind, device_changes
+from examples.console.fields import Field, limits, rare
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import NetworkInterface, PartialNetworkInterface
+
+
+def _interfaces(machine: Machine) -> list[NetworkInterface]:
+    return machine.configuration.network_interfaces or []
+
+
+def _ids(machine: Machine) -> list[str]:
+    return [interface.iface_id for interface in _interfaces(machine)]
+
+
+def _interface(machine: Machine, iface_id: str) -> NetworkInterface | None:
+    return next((one for one in _interfaces(machine) if one.iface_id == iface_id), None)
+
+
+def _items(machine: Machine) -> list[Item]:
+    return [Item(one.iface_id, _tags(one), one.guest_mac or "") for one in _interfaces(machine)]
+
+
+def _tags(interface: NetworkInterface) -> list[str]:
+    limited = interface.rx_rate_limiter or interface.tx_rate_limiter
+    return [interface.host_dev_name, *(["limited"] if limited else [])]
+
+
+LIMITED = (*limits("rx_rate_limiter", "received"), *limits("tx_rate_limiter", "sent"))
+
+NETWORK = Section(
+    key="network",
+    title="Network interface",
+    model=NetworkInterface,
+    fields=(
+        Field("iface_id", "Name", hint="Letters, digits and underscores."),
+        Field("host_dev_name", "Tap device"),
+        *rare(
+            (
+                Field("guest_mac", "Hardware address"),
+                Field("mtu", "Largest packet in bytes", kind="number"),
+                *LIMITED,
+            )
+        ),
+    ),
+    send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).set(fields),
+    current=_interface,
+    about={
+        "device id in use": "iface_id",
+        "iface_id": "iface_id",
+        "mac address": "guest_mac",
+        "mtu": "mtu",
+        "open tap": "host_dev_name",
+    },
+)
+LIMITS = Section(
+    key="network_limits",
+    title="Limits",
+    model=PartialNetworkInterface,
+    fields=(Field("iface_id", "Name", kind="item"), *LIMITED),
+    send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).update(fields),
+    current=_interface,
+)
+KIND = Kind(
+    name="network",
+    noun="network interface",
+    section=NETWORK,
+    limits=LIMITS,
+    ids=_ids,
+    removable=_ids,
+    delete=lambda vm, iface_id: vm.network_interface(iface_id).delete(),
+)
+NETWORKS = Panel(
+    key="networks",
+    aside=True,
+    title="Network interfaces",
+    about="Tap devices of this host that the guest sees as network cards.",
+    none="There are no network interfaces.",
+    items=_items,
+    changes=device_changes(KIND),
+)

@@ -1,0 +1,90 @@
+"""Devices of which a machine has one at most: vsock and the source of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from examples.console.changes.change import BEFORE_START, Change, Panel
+from examples.console.changes.devices import TAB
+from examples.console.fields import Field, limits, rare
+from examples.console.forms import Section
+from examples.console.machine import Machine
+from generated_vmm import AsyncVmmClient, EntropyDevice, Vsock
+
+
+async def _of_vsock(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    vsock = machine.configuration.vsock
+    if vsock is None:
+        return {"Socket": "none"}
+    return {"Socket": vsock.uds_path, "Address of the guest": str(vsock.guest_cid)}
+
+
+async def _of_entropy(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    entropy = machine.configuration.entropy
+    if entropy is None:
+        return {"Device": "none"}
+    return {"Device": "limited" if entropy.rate_limiter else "without limits"}
+
+
+VSOCK = Section(
+    key="vsock",
+    title="Vsock",
+    model=Vsock,
+    fields=(
+        Field("guest_cid", "Address of the guest", "number", initial="3"),
+        Field("uds_path", "Socket on this host"),
+    ),
+    send=lambda vm, fields: vm.vsock.set(fields),
+    current=lambda machine, item: machine.configuration.vsock,
+    about={"unix socket": "uds_path", "cid": "guest_cid"},
+)
+ENTROPY = Section(
+    key="entropy",
+    title="Random numbers",
+    model=EntropyDevice,
+    fields=rare(limits("rate_limiter", "drawn")),
+    send=lambda vm, fields: vm.entropy.set(fields),
+    current=lambda machine, item: machine.configuration.entropy,
+)
+VSOCKS = Panel(
+    key="vsocks",
+    aside=True,
+    title="Vsock",
+    about="Lets programs of this host and of the guest talk to each other without a network, "
+    "through a socket in this host's file system.",
+    facts=_of_vsock,
+    changes=(
+        Change(
+            name="vsock",
+            tab=TAB,
+            title="Set it up",
+            about="Before the start. The monitor makes the socket at once.",
+            button="Save vsock",
+            done="The vsock is saved.",
+            verb="change the vsock",
+            when=BEFORE_START,
+            sections=(VSOCK,),
+        ),
+    ),
+)
+RANDOM_NUMBERS = Panel(
+    key="random",
+    aside=True,
+    title="Random numbers",
+    about="Gives the guest random numbers of this host (virtio-rng), so that it need not wait for "
+    "its own.",
+    facts=_of_entropy,
+    changes=(
+        Change(
+            name="entropy",
+            tab=TAB,
+            title="Set it up",
+            about="Before the start. It stays until the monitor ends.",
+            button="Save source",
+            done="The guest has a source of random numbers.",
+            verb="change the source of random numbers",
+            when=BEFORE_START,
+            sections=(ENTROPY,),
+        ),
+    ),
+)

@@ -1,0 +1,127 @@
+"""One input of a form: its label, what is typed into it, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from generated_vmm.model import ApiModel
+
+Fields: TypeAlias = Mapping[str, object]
+Texts: TypeAlias = Mapping[str, str]
+Kind: TypeAlias = Literal["text", "number", "flag", "choice", "words", "pairs", "document", "item"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input; `name` leads to the model's member, through dots into the models within.
+
+    `initial` stands in an empty form, `hint` in place of the model's own description. The fields
+    of a `group` stand in one row; what is `implied` counts when only another of them is filled in.
+    An `item` is the id of the device that the form belongs to: nobody types it. `pairs` are
+    written `interface=device`. What is `rare` is folded.
+    """
+
+    name: str
+    label: str
+    kind: Kind = "text"
+    choices: tuple[str, ...] = ()
+    initial: str = ""
+    hint: str = ""
+    group: str = ""
+    implied: str = ""
+    rare: bool = False
+
+    @property
+    def full_label(self) -> str:
+        """The label with what it is one of, to stand alone."""
+        return f"{self.group}: {self.label}" if self.group else self.label
+
+    def read(self, text: str) -> object:
+        """What was typed, as the model wants it."""
+        if self.kind == "words":
+            return text.replace(",", " ").split()
+        if self.kind == "pairs":
+            return [_pair(word) for word in text.replace(",", " ").split()]
+        return text
+
+    def shown_of(self, model: ApiModel) -> str:
+        """The text for what the model has."""
+        value: object = model
+        for name in self.name.split("."):
+            value = getattr(value, name, None)
+        return _shown(value)
+
+
+def as_item(fields: Iterable[Field], name: str) -> tuple[Field, ...]:
+    """The same fields for a device that is there: its id is not asked for."""
+    return tuple(replace(one, kind="item") if one.name == name else one for one in fields)
+
+
+def limits(path: str, what: str) -> tuple[Field, ...]:
+    """The six inputs of a rate limiter; `what` completes "Limit of bytes …"."""
+    return (
+        *bucket(f"{path}.bandwidth", f"Limit of bytes {what}", "Bytes"),
+        *bucket(f"{path}.ops", f"Limit of operations {what}", "Operations"),
+    )
+
+
+def bucket(path: str, group: str, label: str) -> tuple[Field, ...]:
+    """The three inputs of one limit, which are a row."""
+    size = Field(f"{path}.size", label, "number", hint="0 is no limit.")
+    time = Field(f"{path}.refill_time", "In milliseconds", "number", hint="1000 if empty.")
+    burst = Field(f"{path}.one_time_burst", "Once on top", "number", hint="At the beginning.")
+    row = (size, replace(time, implied="1000"), burst)
+    return tuple(replace(one, group=group) for one in row)
+
+
+def rare(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """The same fields, folded."""
+    return tuple(replace(one, rare=True) for one in fields)
+
+
+def nested(values: Mapping[str, object]) -> dict[str, object]:
+    """Values by path as the members that they make, one mapping within another."""
+    made: dict[str, object] = {}
+    for path, value in values.items():
+        *outer, name = path.split(".")
+        inner = made
+        for step in outer:
+            found = inner.setdefault(step, {})
+            assert isinstance(found, dict)
+            inner = found
+        inner[name] = value
+    return made
+
+
+_ABOUT_ABSENCE: Final = re.compile(r" (False when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
+
+
+def described(model: type[ApiModel], field: Field) -> str:
+    """What a field is for, in its own words or the model's; absence is no matter of a form."""
+    member = model.model_fields.get(field.name)
+    words = (member.description if member else None) or ""
+    return field.hint or _ABOUT_ABSENCE.sub("", words).replace("when absent", "if empty").replace(
+        "`", ""
+    )
+
+
+def _pair(word: str) -> dict[str, str]:
+    name, separator, device = word.partition("=")
+    return {"iface_id": name} | ({"host_dev_name": device} if separator else {})
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else ""
+        case list():
+            return " ".join(map(str, value))
+        case dict():
+            return json.dumps(value, indent=2, ensure_ascii=False)
+        case ApiModel():
+            return value.model_dump_json(indent=2, by_alias=True, exclude_none=True)
+    return "" if value is None else str(value)

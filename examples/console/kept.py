@@ -1,0 +1,103 @@
+"""What a machine is made of, so that it can be started again after its monitor has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Mapping
+
+from pydantic import BaseModel, JsonValue
+
+from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
+from generated_vmm.model import ApiModel
+
+
+class Kept(BaseModel):
+    """What `GET /vm/config` showed last, and what this console told the monitor besides.
+
+    `has_pci`: the monitor is started so that devices can come and go while the guest runs.
+    """
+
+    has_pci: bool = False
+    configuration: FullVmConfiguration | None = None
+    metadata: dict[str, JsonValue] | None = None
+    logger: Logger | None = None
+    serial: SerialDevice | None = None
+    cpu_config: CpuConfig | None = None
+
+    @property
+    def told(self) -> Mapping[str, ApiModel]:
+        """What no monitor shows, by the key of its form's section."""
+        told = {"logger": self.logger, "serial": self.serial, "cpu_config": self.cpu_config}
+        return {key: model for key, model in told.items() if model is not None}
+
+    def note(self, key: str, fields: Mapping[str, object]) -> None:
+        """Keep what the monitor has taken of a section, if it will not show it itself."""
+        match key:
+            case "logger":
+                self.logger = Logger.model_validate(fields)
+            case "serial":
+                self.serial = SerialDevice.model_validate(fields)
+            case "cpu_config":
+                self.cpu_config = CpuConfig.model_validate(fields["contents"])
+            case "cpu_template":
+                self.cpu_config = None
+
+    def see(self, configuration: FullVmConfiguration) -> None:
+        """Keep what a monitor shows; after a restoration it does not know what was booted."""
+        source = configuration.boot_source
+        if source is not None and source.kernel_image_path:
+            self.configuration = configuration
+        elif self.configuration is not None:
+            booted = {"boot_source": self.configuration.boot_source}
+            self.configuration = configuration.model_copy(update=booted)
+
+
+async def furnish(vm: AsyncVmmClient, kept: Kept) -> None:
+    """Tell an empty monitor all that is kept, and start it if it can boot; raises VmmError."""
+    for call in _told(vm, kept):
+        await call
+    if kept.configuration is not None:
+        for call in _made_of(vm, kept.configuration, kept.cpu_config):
+            await call
+    if kept.metadata:
+        await vm.mmds.set(kept.metadata)
+    if kept.configuration is not None:
+        await vm.action("InstanceStart")
+
+
+def _told(vm: AsyncVmmClient, kept: Kept) -> Iterator[Awaitable[None]]:
+    if kept.logger is not None:
+        yield vm.logger.set(kept.logger)
+    if kept.serial is not None:
+        yield vm.serial.set(kept.serial)
+
+
+def _made_of(
+    vm: AsyncVmmClient, made: FullVmConfiguration, template: CpuConfig | None
+) -> Iterator[Awaitable[None]]:
+    """In the order that the monitor needs: memory before the balloon, interfaces before MMDS."""
+    if made.machine_config is not None:
+        yield vm.machine_config.set(made.machine_config)
+    if template is not None:
+        yield vm.cpu_config.set(template)
+    if made.boot_source is not None:
+        yield vm.boot_source.set(made.boot_source)
+    yield from _devices(vm, made)
+    if made.balloon is not None:
+        yield vm.balloon.set(made.balloon)
+    if made.memory_hotplug is not None:
+        yield vm.hotplug_memory.set(made.memory_hotplug)
+    if made.mmds_config is not None:
+        yield vm.mmds.config.set(made.mmds_config)
+
+
+def _devices(vm: AsyncVmmClient, made: FullVmConfiguration) -> Iterator[Awaitable[None]]:
+    for drive in made.drives or []:
+        yield vm.drive(drive.drive_id).set(drive)
+    for interface in made.network_interfaces or []:
+        yield vm.network_interface(interface.iface_id).set(interface)
+    for device in made.pmem or []:
+        yield vm.pmem(device.id).set(device)
+    if made.vsock is not None:
+        yield vm.vsock.set(made.vsock)
+    if made.entropy is not None:
+        yield vm.entropy.set(made.entropy)

@@ -1,0 +1,86 @@
+"""How monitors are started, and where their files and their machines' snapshots are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How monitors are started: the program, and the folder for their files.
+
+    `outlive`: they go on when the console ends, and it takes them up when it comes back.
+    """
+
+    binary: Sequence[str]
+    folder: Path
+    outlive: bool
+
+    @property
+    def machines(self) -> Path:
+        """The folder with a folder for each machine."""
+        return self.folder / "machines"
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder that is suggested for snapshots."""
+        return self.folder / "snapshots"
+
+    @property
+    def disks(self) -> Path:
+        """The folder for the disks of clones."""
+        return self.folder / "disks"
+
+    def directory(self, name: str) -> Path:
+        """The folder of one monitor."""
+        return self.machines / name
+
+    def vsock(self, name: str) -> Path:
+        """The socket that is suggested for a machine's vsock."""
+        return self.directory(name) / "vsock.socket"
+
+    def stem(self, name: str) -> str:
+        """The begin of the names of new files of a machine."""
+        return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+    def suggestions(self, name: str) -> Mapping[str, str]:
+        """Texts for the empty forms of a machine, by `section.field`."""
+        new = self.snapshots / self.stem(name)
+        last = _newest(self.snapshots.glob(f"{name}-*.memory"))
+        return {
+            "snapshot.snapshot_path": f"{new}.state",
+            "snapshot.mem_file_path": f"{new}.memory",
+            "diff.snapshot_path": f"{new}.state",
+            "diff.mem_file_path": str(last or f"{new}.memory"),
+            "vsock.uds_path": str(self.vsock(name)),
+            "clone.name": f"{name[:29]}-2",
+            **self.latest_snapshot(),
+        }
+
+    def latest_snapshot(self) -> Mapping[str, str]:
+        """The files of the newest snapshot of all machines, to restore; nothing without one."""
+        state = _newest(self.snapshots.glob("*.state"))
+        if state is None:
+            return {}
+        memory = state.with_suffix(".memory")
+        return {
+            "restore.snapshot_path": str(state),
+            "restore.mem_backend.backend_path": str(memory),
+        }
+
+
+def _newest(paths: Iterable[Path]) -> Path | None:
+    """The file that was written last, of those that are still there."""
+    written = {path: modified for path in paths if (modified := _modified(path))}
+    return max(written, key=lambda path: written[path]) if written else None
+
+
+def _modified(path: Path) -> float:
+    """When a file was written, in seconds since the epoch; 0 when it has gone meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,150 @@
+"""Forms as a page shows them: with their values and faults, or with why they cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from examples.console.carry_out import NO_FAILURE, Failure, sentence
+from examples.console.changes import Change, Item, Panel
+from examples.console.fields import Texts
+from examples.console.machine import Machine
+from examples.console.monitors import Monitor
+from generated_vmm import VmmError
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A change that was tried and failed, with what was typed."""
+
+    change: Change
+    typed: Texts
+    failure: Failure
+
+    @property
+    def item(self) -> str:
+        """The device that was to be changed; empty when it was the machine."""
+        fields = (section.item_field for section in self.change.sections)
+        return next((self.typed.get(name, "") for name in fields if name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A change as its form shows it; `values` has a text for each `section.field`.
+
+    `not_now` says why there is no form at the moment. `item` is the device that it is about.
+    """
+
+    change: Change
+    values: Texts
+    not_now: str
+    failure: Failure = NO_FAILURE
+    item: str = ""
+
+    @property
+    def id(self) -> str:
+        """What tells the form from all others on its page."""
+        return f"{self.change.name}-{self.item}" if self.item else self.change.name
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether there is a form: it can be used, or somebody has just tried."""
+        return not self.not_now or self.failure is not NO_FAILURE
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A panel as a page shows it.
+
+    `later` has the titles of what cannot be done at the moment, by the reason.
+    """
+
+    panel: Panel
+    forms: Sequence[Form]
+    items: Sequence[tuple[Item, Sequence[Form]]] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where somebody who may change a machine, or only look at it, finds the forms."""
+
+    monitor: Monitor
+    machine: Machine | None
+    is_admin: bool
+    attempt: Attempt | None
+
+    def form(self, change: Change, item: str = "") -> Form:
+        """What was typed and refused, or else what the monitor has."""
+        attempt, values = self.attempt, dict[str, str]()
+        for section in change.sections:
+            values |= section.values(self.machine, self.monitor.suggestions, item)
+        not_now = self._not_now(change)
+        if attempt is None or attempt.change is not change or attempt.item != item:
+            return Form(change, values, not_now, item=item)
+        typed = {name: attempt.typed.get(name, "") for name in values}
+        return Form(change, typed, not_now, attempt.failure, item)
+
+    async def shown(self, panel: Panel) -> Shown:
+        """The panel with what there is, what can be done to it, and what cannot be."""
+        single = [self.form(one) for one in self._possible(panel) if one.items is None]
+        if self.machine is None:
+            return Shown(panel, [form for form in single if form.failure is not NO_FAILURE])
+        facts, fault = dict[str, str](), ""
+        try:
+            facts |= await panel.facts(self.monitor.watch, self.machine)
+        except VmmError as error:
+            fault = sentence(self.monitor, error)
+        return Shown(
+            panel,
+            [form for form in single if form.is_offered],
+            [(item, list(self._forms_of(panel, item.id))) for item in panel.items(self.machine)],
+            facts,
+            self._later(panel) if self.is_admin else {},
+            fault,
+        )
+
+    def refusal_without_place(self, tab: str) -> str:
+        """Why something was not done that this page has no form for, as with a device that went."""
+        attempt = self.attempt
+        if attempt is None or self._has_place(attempt, tab):
+            return ""
+        faults = [attempt.failure.at_button, *attempt.failure.at_fields.values()]
+        return next(fault.sentence for fault in faults if fault)
+
+    def _has_place(self, attempt: Attempt, tab: str) -> bool:
+        change = attempt.change
+        if change.hosted and not self.monitor.is_hosted:
+            return False
+        if change.tab == "overview" and not change.sections:
+            return True  # it is a button of every page
+        if change.tab != tab or change.items is None:
+            return change.tab == tab
+        return self.machine is not None and attempt.item in change.items(self.machine)
+
+    def _possible(self, panel: Panel) -> Iterator[Change]:
+        return (one for one in panel.changes if self.monitor.is_hosted or not one.hosted)
+
+    def _forms_of(self, panel: Panel, item: str) -> Iterator[Form]:
+        for change in self._possible(panel):
+            if change.items and self.machine and item in change.items(self.machine):
+                form = self.form(change, item)
+                if form.is_offered:
+                    yield form
+
+    def _later(self, panel: Panel) -> Mapping[str, Sequence[str]]:
+        later: dict[str, list[str]] = {}
+        for change in self._possible(panel):
+            if change.items is None and (why := self._not_now(change)):
+                later.setdefault(why, []).append(change.title or change.button)
+        return later
+
+    def _not_now(self, change: Change) -> str:
+        if not self.is_admin:
+            return "Only an admin may change this."
+        state = self.machine.state if self.machine else self.monitor.stage
+        if state is None:
+            return "The monitor does not answer."
+        return change.not_now(state) or (change.unless(self.machine) if self.machine else "")
