@@ -9,7 +9,8 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
-EVERYTHING := --editable '.[redis,testing]' --group dev --group bench
+DEVELOPMENT := --editable '.[redis,testing]' --group dev
+EVERYTHING := $(DEVELOPMENT) --group bench
 
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
@@ -62,8 +63,8 @@ test-lowest: setup ## run them with the lowest versions that pyproject.toml allo
 	@mkdir -p build && $(PYTHON) -m venv build/lowest
 	@$(BIN)/python -m release.lowest > build/lowest/constraints.txt
 	@build/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
-	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(EVERYTHING)
-	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) $(ARGS)
+	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(DEVELOPMENT)
+	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) --ignore tests/benchmarks $(ARGS)
 
 check: setup ## format, lint, types, layers, generated code
 	@$(BIN)/ruff format --check .
@@ -81,8 +82,13 @@ codegen-check: setup ## compare the generated code with a fresh generation
 releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
 	@$(BIN)/python -m tests.releases $(SPECS)
 
-bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes)
+bench: setup ## print figures and peers side by side, and which targets are missed (8 minutes)
 	@$(BIN)/python -m benchmarks
+
+# MOST=100000 for less memory, NAMES="storms request-over-size" for some
+MOST ?= 1000000
+curves: setup ## measure growth up to a million and draw docs/benchmarks anew (20 minutes, 4 GB); MOST=... NAMES="..."
+	@$(BIN)/python -m benchmarks.curves --most $(MOST) $(NAMES)
 
 load: setup ## let many people use the fleet for a minute, and hold every answer against the rules
 	@tests/programs.sh redis-server nginx
@@ -138,4 +144,4 @@ real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=..
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots

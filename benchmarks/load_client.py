@@ -6,8 +6,10 @@ import asyncio
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
 from typing import NamedTuple
 
 HEAD_ENDS = b"\r\n\r\n"
@@ -37,8 +39,8 @@ class Turn:
 class Connection(asyncio.Protocol):
     """Asks until the turn ends, one request at a time; any answer but 200 is an error."""
 
-    def __init__(self, request: bytes, turn: Turn) -> None:
-        self._request, self._turn = request, turn
+    def __init__(self, requests: Iterable[bytes], turn: Turn) -> None:
+        self._requests, self._turn = cycle(requests), turn
         self._received = b""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -66,7 +68,7 @@ class Connection(asyncio.Protocol):
     def _ask(self) -> None:
         self._received = b""
         self._asked = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(next(self._requests))
 
     def _end(self, error: Exception | None) -> None:
         if not self.over.done():
@@ -74,14 +76,14 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
 
-async def load(port: int, requests: Sequence[bytes], seconds: float) -> Load:
-    """One connection for each of `requests`, to a port of this machine, for so long."""
+async def load(port: int, requests: Sequence[bytes], seconds: float, *, connections: int) -> Load:
+    """So many connections to a port of this machine, for so long; they share the requests out."""
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
     turn = Turn(began + seconds, [])
     opened = [
-        await loop.create_connection(lambda: Connection(request, turn), "127.0.0.1", port)  # noqa: B023 - called at once
-        for request in requests
+        await loop.create_connection(partial(Connection, each, turn), "127.0.0.1", port)
+        for each in (requests[number::connections] for number in range(connections))
     ]
     await asyncio.gather(*(connection.over for _, connection in opened))
     return summary(turn.took, time.perf_counter() - began)

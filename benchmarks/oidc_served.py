@@ -25,6 +25,7 @@ from benchmarks.oidc_served_worker import (
     AUTH0,
     BARE,
     COOKIE,
+    FIRST,
     MEMORY,
     ON_REDIS,
     PEER,
@@ -40,6 +41,8 @@ from benchmarks.targets import Target, report
 
 WORKERS: Final = 2
 CONNECTIONS: Final = 50
+BROWSERS: Final = 50 * CONNECTIONS
+"""Of first requests: more than there are opened cookies in memory, in each worker."""
 ROUNDS: Final = 11
 SECONDS: Final = 0.6
 
@@ -67,6 +70,7 @@ def served_targets() -> Iterator[Target]:
 def compared(figures: Figures) -> Iterator[Target]:
     """What was aimed at, each time as a ratio within the rounds."""
     pairs = [
+        (FIRST, PEER, 1.0),
         (COOKIE, PEER, 1.0),
         (MEMORY, COOKIE, 1.0),
         (REDIS, USERS, 1.0),
@@ -92,17 +96,19 @@ def served(*, rounds: int, seconds: float) -> dict[str, list[Load]]:
     """The load that each application bears, in turns of so many seconds."""
     with ExitStack() as stack:
         redis = "" if PROGRAM is None else stack.enter_context(a_redis())
-        names = [BARE, PEER, AUTH0, COOKIE, MEMORY, *(ON_REDIS if redis else ())]
+        names = [BARE, PEER, AUTH0, COOKIE, FIRST, MEMORY, *(ON_REDIS if redis else ())]
         listeners = {name: stack.enter_context(a_listener()) for name in names}
-        plan = Plan(redis, many(CONNECTIONS, a_session_of_2_kb()), listeners)
+        plan = Plan(redis, many(BROWSERS, a_session_of_2_kb()), CONNECTIONS, listeners)
         cookies, processors = stack.enter_context(workers(plan))
-        requests = {
-            name: [get("/me", each) for each in (cookies[name] * CONNECTIONS)[:CONNECTIONS]]
-            for name in names
-        }
+        requests = {name: [get("/me", each) for each in _enough(cookies[name])] for name in names}
         ports = {name: listener.getsockname()[1] for name, listener in listeners.items()}
         turn = Turns(ports, requests, processors)
         return asyncio.run(turn.taken(rounds, seconds))
+
+
+def _enough(cookies: tuple[str, ...]) -> tuple[str, ...]:
+    """One for each connection at least."""
+    return cookies if len(cookies) >= CONNECTIONS else cookies * CONNECTIONS
 
 
 @dataclass(frozen=True)
@@ -127,20 +133,18 @@ class Turns:
 
     async def _turn(self, name: str, seconds: float) -> Load:
         used = self.processors()
-        borne = await load(self.ports[name], self.requests[name], seconds)
+        borne = await load(self.ports[name], self.requests[name], seconds, connections=CONNECTIONS)
         used = self.processors() - used
         return borne._replace(cpu=used / (borne.rate * seconds) * 1e6)
 
 
 @contextmanager
 def a_listener() -> Iterator[socket.socket]:
-    """A port of this machine that both workers accept connections of.
-
-    Of the protocol TCP by name, or asyncio leaves TCP_NODELAY out and every answer takes 40 ms.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(1024)
+    """A port of this machine that both workers accept connections of."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        # Inherited by what it accepts, as asyncio sets it for sockets that it makes itself: else
+        # the body of each answer waits 40 ms for the acknowledgement of the head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener
 
 

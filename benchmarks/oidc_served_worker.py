@@ -23,6 +23,7 @@ BARE: Final = "bare endpoint"
 PEER: Final = "SessionMiddleware"
 AUTH0: Final = "auth0-fastapi"
 COOKIE: Final = "ours, cookie"
+FIRST: Final = "ours, cookie, first requests"
 MEMORY: Final = "ours, memory"
 REDIS: Final = "ours, Redis"
 COOKIE_REVOCATION: Final = "ours, cookie with revocation on Redis"
@@ -33,11 +34,20 @@ ON_REDIS: Final = (REDIS, REVOCATION, COOKIE_REVOCATION, USERS)
 
 @dataclass(frozen=True)
 class Plan:
-    """What the workers have in common; without a Redis URL nothing is kept there."""
+    """What the workers have in common; without a Redis URL nothing is kept there.
+
+    There is a session for each connection, and many more for requests that are the first of theirs.
+    """
 
     redis: str
     sessions: Sessions
+    connections: int
     listeners: Mapping[str, socket.socket]
+
+    @property
+    def few(self) -> Sessions:
+        """One session for each connection."""
+        return self.sessions[: self.connections]
 
 
 def work(connection: Connection, plan: Plan) -> None:
@@ -67,14 +77,15 @@ async def _visits(plan: Plan) -> dict[str, Visited]:
         BARE: bare(an_app(bare_endpoint)),
         PEER: starlette_sessions(payload),
         AUTH0: auth0(payload),
-        COOKIE: await ours(plan.sessions),
-        MEMORY: await ours(plan.sessions, session_store="memory"),
+        COOKIE: await ours(plan.few),
+        FIRST: await ours(plan.sessions),
+        MEMORY: await ours(plan.few, session_store="memory"),
     }
     return visits | (await _visits_on_redis(plan) if plan.redis else {})
 
 
 async def _visits_on_redis(plan: Plan) -> dict[str, Visited]:
-    url, sessions = plan.redis, plan.sessions
+    url, sessions = plan.redis, plan.few
     endings = RedisRevocationStore.from_url(url)
     return {
         REDIS: await ours(

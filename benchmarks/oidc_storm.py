@@ -42,6 +42,7 @@ class Storm:
     processes: int
     delay: float
     provider_timeout: float
+    sessions: int = SESSIONS
 
     def __str__(self) -> str:
         processes = f"{self.processes} process{'es'[: 2 * self.processes - 2]}"
@@ -69,6 +70,7 @@ USUAL = [
 class Weathered:
     """What came of a storm."""
 
+    storm: Storm
     answers: Answers
     calls: int
     sessions: int
@@ -80,8 +82,9 @@ class Weathered:
         """Token calls too many or too few, and answers that are not as they must be."""
         good = self.answers[GOOD] + self.answers[GOOD + LATER]
         others = sum(self.answers.values()) - good
-        lost = SESSIONS * REQUESTS - sum(self.answers.values())
-        return abs(self.calls - SESSIONS) + abs(self.sessions - SESSIONS) + others + lost
+        expired = self.storm.sessions
+        lost = expired * REQUESTS - sum(self.answers.values())
+        return abs(self.calls - expired) + abs(self.sessions - expired) + others + lost
 
 
 def main() -> int:
@@ -111,7 +114,7 @@ def weathered(storm: Storm) -> Weathered:
             storm.mode,
             issuer,
             redis,
-            SESSIONS,
+            storm.sessions,
             REQUESTS // storm.processes,
             storm.provider_timeout,
         )
@@ -119,7 +122,7 @@ def weathered(storm: Storm) -> Weathered:
             answers, seconds = passed(connections)
         with urllib.request.urlopen(f"{issuer}/counts", timeout=10) as answer:
             counts = json.load(answer)
-    return Weathered(answers, counts["calls"], counts["sessions"], counts["most"], seconds)
+    return Weathered(storm, answers, counts["calls"], counts["sessions"], counts["most"], seconds)
 
 
 @contextmanager

@@ -43,7 +43,10 @@ def serve(settings: ConsoleSettings) -> None:
 
 def _listener(port: int) -> socket.socket:
     try:
-        return socket.create_server(("127.0.0.1", port))
+        listener = socket.create_server(("127.0.0.1", port))
+        # Inherited by what it accepts: else a body waits for the acknowledgement of its head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         raise SettingsError(
             f"port {port} of 127.0.0.1 cannot be used ({error.strerror}). "

@@ -27,6 +27,8 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
     """Serves `app` on 127.0.0.1 and makes that address the issuer."""
     server = _server(app)
     listener = socket.create_server(("127.0.0.1", port))
+    # Inherited by what it accepts: else each answer's body waits for the head's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     path = urlsplit(op.issuer).path.rstrip("/")
     op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}{path}"
     thread = Thread(target=server.run, args=([listener],), name="DevProvider", daemon=True)

@@ -57,7 +57,7 @@ async def test_each_connection_asks_its_own_and_each_answer_counts_once() -> Non
     asked: list[bytes] = []
     requests = [get("/me", f"browser={number}") for number in range(3)]
     async with answering([ANSWER[:20], ANSWER[20:]], asked) as port:
-        borne = await load(port, requests, 0.05)
+        borne = await load(port, requests, 0.05, connections=3)
     assert set(asked) == set(requests)
     assert borne.rate > 0
     assert borne.p50 <= borne.p99
@@ -66,11 +66,12 @@ async def test_each_connection_asks_its_own_and_each_answer_counts_once() -> Non
 async def test_another_answer_than_200_ends_the_measurement() -> None:
     async with answering([b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"], []) as port:
         with pytest.raises(RuntimeError, match=r"answered .*401"):
-            await load(port, [get("/me", "")], 10)
+            await load(port, [get("/me", "")], 10, connections=1)
 
 
 async def test_a_server_that_hangs_up_ends_the_measurement() -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:
+        port = server.sockets[0].getsockname()[1]
         with pytest.raises(ConnectionError):
-            await load(server.sockets[0].getsockname()[1], [get("/me", "")], 10)
+            await load(port, [get("/me", "")], 10, connections=1)

@@ -46,6 +46,23 @@ def test_a_server_that_does_not_start_is_an_error(
         provider.serve().__enter__()
 
 
+def test_no_part_of_an_answer_waits_for_the_acknowledgement_of_another(
+    provider: DevProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays: list[int] = []
+
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        delays.extend(
+            listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for listener in sockets
+        )
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    with pytest.raises(RuntimeError, match="did not start"):
+        provider.serve().__enter__()
+    assert len(delays) == 1
+    assert delays[0] != 0
+
+
 def test_nothing_answers_after_the_block(provider: DevProvider) -> None:
     with provider.serve() as issuer:
         pass

@@ -1,0 +1,98 @@
+"""`python -m benchmarks.curves`: which pictures there are, and how they are made."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.curves.evictions import LIMITS, login_at_the_limit
+from benchmarks.curves.growth import tell
+from benchmarks.curves.live_endings import request_over_live_endings
+from benchmarks.curves.live_sessions import LIVE, request_over_live_sessions
+from benchmarks.curves.load import fifty_connections
+from benchmarks.curves.login_parts import where_a_login_goes
+from benchmarks.curves.memory import memory_of_a_session
+from benchmarks.curves.monitors import monitors_in_a_process
+from benchmarks.curves.pending_logins import request_over_pending_logins
+from benchmarks.curves.pictures import Picture, keep
+from benchmarks.curves.sizes import request_over_size
+from benchmarks.curves.storms import storms_over_sessions
+from benchmarks.machine import machine
+from benchmarks.targets import report
+
+FOLDER: Final = Path("docs/benchmarks")
+MOST: Final = 1_000_000
+LONGEST: Final = 900.0
+"""Seconds after which one picture is given up."""
+
+PICTURES: Final[Mapping[str, Callable[[int], Picture]]] = {
+    "request-over-size": lambda most: request_over_size(),
+    "request-over-live-sessions": lambda most: request_over_live_sessions(up_to(most, LIVE)),
+    "request-over-live-endings": lambda most: request_over_live_endings(up_to(most, LIVE)),
+    "request-over-pending-logins": lambda most: request_over_pending_logins(),
+    "login-at-the-limit": lambda most: login_at_the_limit(up_to(most, LIMITS)),
+    "memory-of-a-session": lambda most: memory_of_a_session(),
+    "where-a-login-goes": lambda most: where_a_login_goes(),
+    "fifty-connections": lambda most: fifty_connections(),
+    "storms": lambda most: storms_over_sessions(),
+    "monitors-in-a-process": lambda most: monitors_in_a_process(),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and draws what was asked for; the exit status: 0 when nothing was missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curves")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
+    parser.add_argument("--most", type=int, default=MOST, help="the most sessions of a store")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    parser.add_argument("--in-this-process", action="store_true", help="of one picture")
+    asked = parser.parse_args(arguments)
+    if unknown := set(asked.names) - set(PICTURES):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    if asked.in_this_process:
+        return max(drawn(name, asked.most, asked.folder) for name in asked.names)
+    return all_drawn(asked.names or list(PICTURES), asked.most, asked.folder)
+
+
+def drawn(name: str, most: int, folder: Path) -> int:
+    """Measures one picture and keeps it; the exit status."""
+    place = machine()
+    picture = PICTURES[name](most)
+    folder.mkdir(parents=True, exist_ok=True)
+    keep(name, picture, folder, place)
+    return report(picture.targets)
+
+
+def all_drawn(names: Sequence[str], most: int, folder: Path) -> int:
+    """Each in a process of its own; the exit status."""
+    wrong = []
+    for number, name in enumerate(names, 1):
+        began = time.monotonic()
+        tell(f"{number} of {len(names)}: {name}")
+        if not alone(name, most, folder):
+            wrong.append(name)
+        tell(f"{name} took {time.monotonic() - began:.0f} s")
+    if wrong:
+        tell(f"missed a target, or failed: {', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+def alone(name: str, most: int, folder: Path) -> bool:
+    """Whether it was drawn and its targets were met."""
+    options = ["--in-this-process", "--most", str(most), "--folder", str(folder), name]
+    command = [sys.executable, "-m", "benchmarks.curves", *options]
+    try:
+        return subprocess.run(command, timeout=LONGEST, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        tell(f"{name} took longer than {LONGEST:g} s and was given up")
+        return False
+
+
+def up_to(most: int, amounts: Sequence[int]) -> tuple[int, ...]:
+    """The amounts that are not larger."""
+    return tuple(amount for amount in amounts if amount <= most)

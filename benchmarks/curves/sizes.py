@@ -1,0 +1,85 @@
+"""A signed-in request over the size of its session."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+from redis.asyncio import Redis
+
+from benchmarks.curves.growth import Place, lines, measured, ratio
+from benchmarks.curves.pictures import Lines
+from benchmarks.oidc_peers import (
+    Visited,
+    auth0,
+    bare,
+    starlette_sessions,
+    users_on_redis,
+    users_with_tokens,
+)
+from benchmarks.oidc_redis import PROGRAM, a_redis
+from benchmarks.oidc_sessions import an_app, bare_endpoint
+from benchmarks.oidc_visits import CODEC, Session, a_session_of, asking, many, ours
+from benchmarks.targets import Target
+from fastapi_oidc import StandardIdentity
+from fastapi_oidc.session.redis import RedisSessionStore
+
+SIZES = (500, 1000, 1500, 2000, 2500, 3000, 3500)
+BROWSERS = 1200
+"""More than there are opened cookies in memory: each has left it when its turn comes again."""
+PEER = "SessionMiddleware"
+AGAIN, FIRST = "ours, cookie, again within a minute", "ours, cookie, first request"
+
+
+def request_over_size(
+    sizes: tuple[int, ...] = SIZES, *, rounds: int = 101, calls: int = 10
+) -> Lines:
+    """Measures it with every keeper of ours and every peer."""
+    with asyncio.Runner() as runner, ExitStack() as stack:
+        url = stack.enter_context(a_redis()) if PROGRAM else ""
+        visits = runner.run(_of_every_size(url, sizes))
+        cases = {place: asking(runner, visited) for place, visited in visits.items()}
+        figures = measured(cases, rounds=rounds, calls=calls)
+    return Lines(
+        title="A signed-in request over the size of its session",
+        x="bytes of JSON in the session",
+        y="µs for a request, in the process",
+        lines=lines(figures, sizes),
+        note=f"Tenth percentile of {rounds} rounds of {calls}, in turns; ours with Depends. One "
+        f"browser, but for the first requests: those come from {BROWSERS:,}.",
+        targets=[
+            Target(
+                f"{size} bytes, {line} / {PEER}", ratio(figures[line, size], figures[PEER, size]), 1
+            )
+            for size in (sizes[len(sizes) // 2], sizes[-1])
+            for line in (AGAIN, FIRST)
+        ],
+    )
+
+
+async def _of_every_size(url: str, sizes: tuple[int, ...]) -> dict[Place, Visited]:
+    visits: dict[Place, Visited] = {}
+    for size in sizes:
+        visits |= {
+            (line, size): each for line, each in (await _of(url, a_session_of(size))).items()
+        }
+    visits["fastapi-users, JWT", sizes[0]] = await users_with_tokens()
+    if url:
+        visits["fastapi-users, Redis", sizes[0]] = await users_on_redis(Redis.from_url(url))
+    visits["bare endpoint", sizes[0]] = bare(an_app(bare_endpoint))
+    return visits
+
+
+async def _of(url: str, session: Session) -> dict[str, Visited]:
+    sessions, payload = many(1, session), CODEC.encode(session)
+    visits = {
+        AGAIN: await ours(sessions),
+        FIRST: await ours(many(BROWSERS, session)),
+        "ours, memory": await ours(sessions, session_store="memory"),
+        PEER: starlette_sessions(payload),
+        "auth0-fastapi": auth0(payload),
+    }
+    if url:
+        store = RedisSessionStore.from_url(url, StandardIdentity)
+        visits["ours, Redis"] = await ours(sessions, session_store=store)
+    return visits
