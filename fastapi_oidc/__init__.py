@@ -23,11 +23,8 @@ from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import RevocationRecord
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.memory import (
-    MemoryRefreshLock,
-    MemoryRevocationStore,
-    MemorySessionStore,
-)
+from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.session.memory_lock import MemoryRefreshLock
 from fastapi_oidc.session.model import EndReason, OIDCSession, PublicSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore

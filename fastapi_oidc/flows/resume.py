@@ -99,10 +99,9 @@ async def resume(
         return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
     if decision is Decision.RENEW:
         return await _after(party, await refresher.renew(kept), kept, active=active)
-    used = kept
     if party.policy.idle_timeout is not None:
-        used = await _used(party, kept, active=active)
-    return Resumed(used.session, _news(used, found.kept))
+        kept = await _used(party, kept, active=active)
+    return Resumed(kept.session, None if kept is found.kept else _news(kept, found.kept))
 
 
 async def refresh_now(
@@ -142,7 +141,8 @@ async def living(
 
 def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
     """Whether it is of this provider and client, which the settings may have changed since."""
-    return (session.issuer, session.client_id) == (party.policy.issuer, party.policy.client_id)
+    policy = party.policy
+    return session.issuer == policy.issuer and session.client_id == policy.client_id
 
 
 async def _used(

@@ -46,7 +46,7 @@ class Expiring(Generic[Key, Value]):
     def get(self, key: Key, default: Default | None = None) -> Value | Default | None:
         """The value, unless it has ended."""
         entry = self._entries.get(key)
-        return default if entry is None or self._clock.now() >= entry[0] else entry[1]
+        return default if entry is None or self._clock.read() >= entry[0] else entry[1]
 
     def ends(self, key: Key) -> int:
         """The second in which the entry ends; 0 when there is none."""

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.model import SEALING, Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.immutable import is_immutable
+from fastapi_oidc.session.model import (
+    SEALING,
+    Identity,
+    LoginTransaction,
+    OIDCSession,
+    own_copy,
+)
 from fastapi_oidc.session.once_written import MARK, restored, written_once
 from fastapi_oidc.session.origin import reading_back
 
 Model = TypeVar("Model", bound=BaseModel)
+
+Reader: TypeAlias = Callable[[], OIDCSession[Identity]]
 
 
 class SessionCodec(Generic[Identity]):
@@ -25,6 +35,7 @@ class SessionCodec(Generic[Identity]):
     def __init__(self, identity_type: type[Identity]) -> None:
         self.identity_type = identity_type
         self._read = _reader_for(identity_type)
+        self._shares_identity = is_immutable(identity_type)
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` is sure to read.
@@ -55,6 +66,16 @@ class SessionCodec(Generic[Identity]):
             return self._read(encoded)
         except ValidationError as error:
             raise _malformed(error) from None
+
+    def reader(self, encoded: bytes) -> Reader[Identity]:
+        """Gives what `encode` wrote as often as it is called, each time as a session of its own.
+
+        They share what nobody can change, an identity of such a type too. Raises SessionError
+        (session.malformed), if not when it is called.
+        """
+        if self._shares_identity:
+            return partial(own_copy, self.decode(encoded))
+        return partial(self.decode, encoded)
 
 
 class TransactionCodec:

@@ -93,7 +93,7 @@ class CookieNames:
 
     def is_ours(self, name: str) -> bool:
         """Whether this instance sets cookies of this name."""
-        return name in (self.session, self.logout) or self.is_transaction(name)
+        return name == self.session or name == self.logout or self.is_transaction(name)
 
     def _named(self, role: str) -> str:
         return f"{'__Host-' if self.secure else ''}{self.prefix}_{role}"

@@ -1,18 +1,16 @@
-"""Stores and lock in this process's memory: for development, tests and single-process services."""
+"""Stores in this process's memory: for development, tests and single-process services."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.once import Expiring, Flights
-from fastapi_oidc.session.abilities import Turn
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.once import Expiring
+from fastapi_oidc.session.codec import Reader, SessionCodec
 from fastapi_oidc.session.endings import (
     Ending,
     Key,
@@ -22,10 +20,10 @@ from fastapi_oidc.session.endings import (
     reason_of,
 )
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.stores import RevocationStore
 
-REMEMBERED_SECONDS: Final = 60
 _PRUNED_WHEN_FULL: Final = 1000
 _CHECKED_PER_LOGIN: Final = 4
 """How many of a user's oldest sessions a login looks at; those that are gone leave the list."""
@@ -101,14 +99,17 @@ class MemorySessionStore(Generic[Identity]):
         self._users: Expiring[tuple[str, str, str], dict[str, None]] = Expiring(self._clock)
         self._endings = MemoryRevocationStore(clock=self._clock, max_records=max_sessions)
         self._max_sessions = max_sessions
-        self._codec = None if identity_type is None else SessionCodec(identity_type)
+        self._codec: SessionCodec[Identity] | None = None
+        self._read: Callable[[Any], OIDCSession[Identity]] = _copied
         self._is_shared = False
+        if identity_type is not None:
+            self._write_with(SessionCodec(identity_type))
 
     def bind(self, codec: SessionCodec[Identity], sealer: Sealer, /) -> None:
         """Rows are written with `codec`; with copies if `OIDC` objects differ in it."""
         if self._codec is not None and self._codec.identity_type != codec.identity_type:
             self._is_shared = True
-        self._codec = None if self._is_shared else codec
+        self._write_with(None if self._is_shared else codec)
 
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
         """The session, which nobody else holds; None when unknown or over."""
@@ -184,61 +185,25 @@ class MemorySessionStore(Generic[Identity]):
         row = self._rows.get(id)
         return None if row is None else row.session()
 
+    def _write_with(self, codec: SessionCodec[Identity] | None) -> None:
+        self._codec = codec
+        self._read = _copied if codec is None else _decoder(codec, self._clock)
+
     def _row(self, session: OIDCSession[Identity], user: tuple[str, str, str]) -> _Row[Identity]:
-        if self._codec is None:
-            return _Row(_copied(session), _copied, user)
-        return _Row(self._codec.encode(session), self._codec.decode, user)
+        content = _copied(session) if self._codec is None else self._codec.encode(session)
+        return _Row(content, self._read, user)
 
 
-class MemoryRefreshLock:
-    """One run per session within this process; its result is remembered for a minute."""
+def _decoder(
+    codec: SessionCodec[Identity], clock: Clock
+) -> Callable[[bytes], OIDCSession[Identity]]:
+    """Decodes as `codec`, a row that is read often once a minute."""
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or Clock()
-        self._results: Expiring[str, bytes] = Expiring(self._clock)
-        self._kept: Expiring[str, bytes] = Expiring(self._clock)
-        self._flights: Flights[str, bytes] = Flights()
+    def reader(encoded: bytes) -> tuple[Reader[Identity], int]:
+        return codec.reader(encoded), 2 * len(encoded)
 
-    async def run_exclusive(
-        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
-    ) -> bytes:
-        """The result of the one run, which belongs to no caller; see `RefreshLock`."""
-        return await self.run_in_turn(session_id, operation, nullcontext)
-
-    async def run_in_turn(
-        self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
-    ) -> bytes:
-        """As `run_exclusive`; who waits for the one run takes no turn."""
-
-        async def remembered_or_run() -> bytes:
-            result = self._results.get(session_id)
-            if result is None:
-                async with turn():
-                    result = await operation()
-                ends = self._clock.now() + REMEMBERED_SECONDS
-                self._results.set(session_id, result, ends=ends)
-            return result
-
-        return await self._flights.run(session_id, remembered_or_run)
-
-    def claim(self, name: str, data: bytes, seconds: int, /) -> bytes | None:
-        """Keeps `data` under `name` for that long, unless something is: then what is kept there."""
-        kept = self._kept.get(name)
-        if kept is None:
-            self._kept.set(name, data, ends=self._clock.now() + seconds)
-        return kept
-
-    def keep(self, name: str, data: bytes, seconds: int, /) -> None:
-        """Keeps `data` under `name` for that long."""
-        self._kept.set(name, data, ends=self._clock.now() + seconds)
-
-    def kept(self, name: str, /) -> bytes | None:
-        """What is kept under `name`."""
-        return self._kept.get(name)
-
-    def forget(self, name: str, /) -> None:
-        """Keeps it no longer."""
-        self._kept.pop(name)
+    readers = Opener(reader, clock=clock)
+    return lambda encoded: readers.open(encoded)()
 
 
 def _copied(session: OIDCSession[Identity]) -> OIDCSession[Identity]:

@@ -97,6 +97,13 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
         return {"identity": None} | _without_nulls(handler(self))
 
 
+def own_copy(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
+    """`session` again, with claims of its own; the rest is frozen, but for some identities."""
+    own = session.__copy__()
+    own.__dict__["claims"] = _copied(session.claims)
+    return own
+
+
 class PublicSession(Frozen, Generic[Identity]):
     """What a browser may know of its session: no token and no claim."""
 
@@ -164,6 +171,16 @@ class LoginTransaction(Frozen):
     max_age: int | None = None
     silent: bool = False
     previous: PreviousSession | None = None
+
+
+def _copied(value: Any) -> Any:
+    """JSON of which nobody else holds a part that can be changed."""
+    if isinstance(value, dict):
+        return {
+            name: part if isinstance(part, (str, int)) else _copied(part)
+            for name, part in value.items()
+        }
+    return [_copied(part) for part in value] if isinstance(value, list) else value
 
 
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:

@@ -50,7 +50,7 @@ class ReferenceCookie:
 
     def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
         self._sealer, self._names = sealer, names
-        self._references = Opener(self._reference, size=_size_of_both, clock=clock or Clock())
+        self._references = Opener(self._reference, clock=clock or Clock())
 
     def seal(self, reference: SessionReference) -> str:
         """The cookie's value."""
@@ -62,7 +62,7 @@ class ReferenceCookie:
         """The reference; raises SessionError (session.seal_broken, session.malformed)."""
         return self._references.open(value)
 
-    def _reference(self, value: str) -> SessionReference:
+    def _reference(self, value: str) -> tuple[SessionReference, int]:
         plaintext = self._sealer.open(value, name=self._names.session)
         # What names the session is never as long as a digest: so much is left over.
         end = len(plaintext) - len(plaintext) % _DIGEST_BYTES
@@ -71,19 +71,16 @@ class ReferenceCookie:
         if len(secret) < _SECRET_BYTES or 0 < len(named) <= _END_BYTES:
             raise SessionError(Code.SESSION_MALFORMED, "the reference has another length")
         width = 2 * _DIGEST_BYTES
-        return SessionReference(
+        reference = SessionReference(
             secret,
             tuple([digests[at : at + width] for at in range(0, len(digests), width)]),
             session_id=named[_END_BYTES:].decode(errors="replace"),
             expires_at=int.from_bytes(named[:_END_BYTES]),
         )
+        return reference, len(value) + len(plaintext)
 
 
 def _named(reference: SessionReference) -> bytes:
     """Empty for an id that is longer than those made here."""
     named = reference.expires_at.to_bytes(_END_BYTES) + reference.session_id.encode()
     return named if _END_BYTES < len(named) < _DIGEST_BYTES else b""
-
-
-def _size_of_both(value: str, _: SessionReference) -> int:
-    return 2 * len(value)

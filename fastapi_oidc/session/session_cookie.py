@@ -9,7 +9,7 @@ from typing import Generic
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.codec import Reader, SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.opened_tokens import closed, opened
@@ -56,7 +56,7 @@ class SessionCookie(Generic[Identity]):
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        self._plaintexts = Opener(self._plaintext, size=_size_of_both, clock=clock or Clock())
+        self._readers = Opener(self._reader, clock=clock or Clock())
 
     def seal(self, session: OIDCSession[Identity]) -> str:
         """The cookie's value; raises CookieTooLarge."""
@@ -70,7 +70,11 @@ class SessionCookie(Generic[Identity]):
 
     def open(self, value: str) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
-        return self._codec.decode(self._plaintexts.open(value))
+        return self._readers.open(value)()
+
+    def _reader(self, value: str) -> tuple[Reader[Identity], int]:
+        plaintext = self._plaintext(value)
+        return self._codec.reader(plaintext), len(value) + len(plaintext)
 
     def _plaintext(self, value: str) -> bytes:
         """As the codec wrote it."""
@@ -96,10 +100,6 @@ class SessionCookie(Generic[Identity]):
 def session_cookie_change(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
     """Sets the session cookie for `max_age` seconds, or clears it when `value` is None."""
     return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)
-
-
-def _size_of_both(value: str, plaintext: bytes) -> int:
-    return len(value) + len(plaintext)
 
 
 def _deflated(content: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -46,7 +46,7 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
             for pair in _pairs(line):
                 octets, _, value = pair.partition(b"=")
                 name = octets.strip(_BLANK).decode("latin-1")
-                if names.is_ours(name):
+                if name == names.session or names.is_ours(name):
                     text = value.strip(_BLANK).decode("latin-1")
                     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
                     found[name] = text[1:-1] if is_quoted else text
@@ -63,10 +63,11 @@ def cookie_names(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
     ]
 
 
-def _pairs(line: bytes) -> Iterator[bytes]:
+def _pairs(line: bytes) -> list[bytes]:
     """As `line.split(b";")`, which looks at every octet by itself; a session has thousands."""
-    start = 0
+    pairs, start = [], 0
     while (end := line.find(b";", start)) >= 0:
-        yield line[start:end]
+        pairs.append(line[start:end])
         start = end + 1
-    yield line[start:]
+    pairs.append(line[start:])
+    return pairs

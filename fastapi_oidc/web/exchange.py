@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Generic
 
@@ -46,8 +46,13 @@ def _own(instance: str, error: OIDCError) -> None:
 class Exchange(Generic[Identity, RequestData]):
     """Loads the session at most once, and knows what to change when the answer starts."""
 
-    def __init__(self, site: Site[Identity, RequestData], scope: Scope, paths: RoutePaths) -> None:
-        self.site, self.scope, self.paths = site, scope, paths
+    def __init__(
+        self,
+        site: Site[Identity, RequestData],
+        scope: Scope,
+        paths_for: Callable[[Scope], RoutePaths],
+    ) -> None:
+        self.site, self.scope, self._paths_for = site, scope, paths_for
         self._changes: dict[str, CookieChange] = {}
         self._standing: Standing[Identity] | None = None
         self._ends_when_sent = False
@@ -58,6 +63,11 @@ class Exchange(Generic[Identity, RequestData]):
     def connection(self) -> HTTPConnection:
         """The request or websocket as Starlette gives it."""
         return HTTPConnection(self.scope)
+
+    @property
+    def paths(self) -> RoutePaths:
+        """Where the app has the routes of this instance."""
+        return self._paths_for(self.scope)
 
     @property
     def cookies(self) -> Mapping[str, str]:

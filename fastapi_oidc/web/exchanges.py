@@ -121,9 +121,8 @@ class Exchanges:
             if self._outer is None:
                 raise KeyError(name)
             return self._outer.required(name)
-        paths = served.paths_for(self._scope)
-        self._opened[name] = Exchange(served.site, self._scope, paths)
-        return self._opened[name]
+        exchange = self._opened[name] = Exchange(served.site, self._scope, served.paths_for)
+        return exchange
 
     def owner(self, instance: str | None) -> Exchange[Any, Any]:
         """Whose an error is: of the instance that it names, else of one that has to do with it."""

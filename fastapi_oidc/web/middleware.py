@@ -135,16 +135,9 @@ class _Answer:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif caching is Caching.PERSONAL and not _has_cache_control(headers):
+        elif caching is Caching.PERSONAL and _CACHE_CONTROL not in map(bytes.lower, dict(headers)):
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
-
-
-def _has_cache_control(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    for name, _ in headers:  # noqa: SIM110 - at every request; `any` makes a generator
-        if name == _CACHE_CONTROL or name.lower() == _CACHE_CONTROL:
-            return True
-    return False
 
 
 async def _refuse(

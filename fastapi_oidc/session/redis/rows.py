@@ -6,7 +6,7 @@ from typing import Final, Generic
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.codec import Reader, SessionCodec
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
@@ -27,7 +27,7 @@ class RowCodec(Generic[Identity]):
         self._codec = SessionCodec(identity_type)
         self._sealer: Sealer | None = None
         self._reads_clear_rows = reads_clear_rows
-        self._plaintexts = Opener(self._plaintext, size=_size_of_all, clock=Clock())
+        self._readers = Opener(self._reader, clock=Clock())
 
     def seal_with(self, sealer: Sealer) -> None:
         """Seals rows with `sealer`, or with an earlier one, and opens those of both."""
@@ -44,25 +44,24 @@ class RowCodec(Generic[Identity]):
     def decode(self, id: str, row: bytes) -> OIDCSession[Identity] | None:
         """The session; None for a row of another place, key, identity type or version."""
         try:
-            session = self._codec.decode(self._opened(id, row))
+            session = self._session(id, row)
             seen = 0 if row.startswith(_FIRST_VERSION) else int(row[SEEN_START:_HEADER])
         except (SessionError, ValueError):
             return None
         return session.model_copy(update={"last_seen_at": seen}) if seen else session
 
-    def _opened(self, id: str, row: bytes) -> bytes:
-        if row.startswith(_SEALED) and self._sealer is not None:
-            return self._plaintexts.open((id, row[_HEADER:]))
-        if self._sealer is not None and not self._reads_clear_rows:
-            return b""
-        return row if row.startswith(_FIRST_VERSION) else row[_HEADER:]
-
-    def _plaintext(self, placed: tuple[str, bytes]) -> bytes:
-        """What is sealed in a row, which opens in its own place alone."""
-        id, sealed = placed
+    def _session(self, id: str, row: bytes) -> OIDCSession[Identity]:
         if self._sealer is None:
-            return b""
-        return self._sealer.decrypt(sealed, name=_name(id))
+            return self._codec.decode(_clear(row))
+        if row.startswith(_SEALED):
+            return self._readers.open((self._sealer, id, row[_HEADER:]))()
+        return self._codec.decode(_clear(row) if self._reads_clear_rows else b"")
+
+    def _reader(self, sealed: tuple[Sealer, str, bytes]) -> tuple[Reader[Identity], int]:
+        """Of what stands sealed in a row, and opens in its own place alone."""
+        sealer, id, text = sealed
+        plaintext = sealer.decrypt(text, name=_name(id))
+        return self._codec.reader(plaintext), len(text) + len(plaintext)
 
 
 def seen_text(moment: int) -> str:
@@ -74,6 +73,5 @@ def _name(id: str) -> str:
     return f"row:{id}"
 
 
-def _size_of_all(placed: tuple[str, bytes], plaintext: bytes) -> int:
-    id, sealed = placed
-    return len(id) + len(sealed) + len(plaintext)
+def _clear(row: bytes) -> bytes:
+    return row if row.startswith(_FIRST_VERSION) else row[_HEADER:]

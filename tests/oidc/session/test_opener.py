@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fastapi_oidc.clock import Clock
@@ -25,13 +27,14 @@ class Reader:
 
     def __init__(self, clock: Clock = CLOCK) -> None:
         self.asked: list[str] = []
-        self.opener = Opener(self.read, size=lambda text, held: len(text) + len(held), clock=clock)
+        self.opener = Opener(self.read, clock=clock)
 
-    def read(self, text: str) -> str:
+    def read(self, text: str) -> tuple[str, int]:
         self.asked.append(text)
         if not text.endswith("!"):
             raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
-        return text.removesuffix("!")
+        held = text.removesuffix("!")
+        return held, len(text) + len(held)
 
     def has_to_read(self, text: str) -> bool:
         before = len(self.asked)
@@ -141,7 +144,17 @@ def test_two_requests_share_nothing_that_one_can_change() -> None:
     one.claims["amr"] = []
     other = cookie.open(value)
     assert other == a_session()
-    assert other.identity is not one.identity
+    assert other.claims["age"] is not one.claims["age"]
+
+
+def test_an_identity_that_can_be_changed_belongs_to_one_request() -> None:
+    codec = SessionCodec(dict[str, list[str]])
+    cookie = SessionCookie(codec, a_sealer(), NAMES, clock=CLOCK)
+    session: Any = a_session().model_copy(update={"identity": {"roles": ["reader"]}})
+    value = cookie.seal(session)
+    one = cookie.open(value)
+    one.identity["roles"].append("admin")
+    assert cookie.open(value).identity == {"roles": ["reader"]}
 
 
 def test_a_deflated_session_is_inflated_once() -> None:

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.abilities import KeepsAnswers, YieldsTurns
-from fastapi_oidc.session.memory import MemoryRefreshLock
+from fastapi_oidc.session.memory_lock import MemoryRefreshLock
 from fastapi_oidc.session.redis import RedisRefreshLock
 from fastapi_oidc.session.stores import RefreshLock, settled
 from tests.oidc.session.conftest import MovableClock

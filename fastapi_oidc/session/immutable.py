@@ -1,0 +1,72 @@
+"""Which identities nobody can change, so that requests of one session may share one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from pydantic import BaseModel
+
+_ATOMS: Final = frozenset(
+    {
+        str,
+        bytes,
+        int,
+        float,
+        complex,
+        bool,
+        NoneType,
+        Decimal,
+        date,
+        datetime,
+        time,
+        timedelta,
+        UUID,
+    }
+)
+
+
+def is_immutable(kind: Any, within: tuple[Any, ...] = ()) -> bool:
+    """Whether no value of this type, as pydantic reads it, can be changed.
+
+    Frozen models and dataclasses of such values are among them, unless they compute something once
+    and keep it. What is not known here can be changed. `within` are types that are being asked.
+    """
+    if kind in within or kind is None or kind in _ATOMS:
+        return True
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return True
+    if origin is Annotated:
+        return is_immutable(args[0], within)
+    if origin in (Union, UnionType, tuple, frozenset):
+        return _are_immutable((each for each in args if each is not Ellipsis), within)
+    if not isinstance(kind, type) or origin is not None:
+        return False
+    return issubclass(kind, Enum) or _is_frozen(kind, (*within, kind))
+
+
+def _are_immutable(kinds: Iterable[Any], within: tuple[Any, ...]) -> bool:
+    return all(is_immutable(kind, within) for kind in kinds)
+
+
+def _is_frozen(kind: type, within: tuple[Any, ...]) -> bool:
+    members = [member for base in kind.__mro__ for member in vars(base).values()]
+    if any(isinstance(member, cached_property) for member in members):
+        return False
+    if issubclass(kind, BaseModel):
+        config, fields = kind.model_config, kind.model_fields.values()
+        is_closed = config.get("extra") != "allow" and not kind.__private_attributes__
+        is_frozen = is_closed and bool(config.get("frozen"))
+        return is_frozen and _are_immutable((field.annotation for field in fields), within)
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if not dataclasses.is_dataclass(kind) or not getattr(parameters, "frozen", False):
+        return False
+    return _are_immutable(get_type_hints(kind).values(), within)

@@ -1,0 +1,121 @@
+"""Identities that requests may share are those that nobody can change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from fastapi_oidc import StandardIdentity
+from fastapi_oidc.session.immutable import is_immutable
+from tests.oidc.session.examples import User
+
+
+class Role(Enum):
+    READER = "reader"
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    name: str
+    since: datetime | None = None
+    roles: frozenset[Role] = frozenset()
+    manager: Frozen | None = None
+
+
+class Child(Frozen):
+    team: tuple[UUID, ...] = ()
+
+
+class Open(BaseModel):
+    name: str
+
+
+class HasList(Frozen):
+    groups: list[str] = []
+
+
+class HasAnything(Frozen):
+    extra: Any = None
+
+
+class TakesMore(Frozen):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class HasPrivate(Frozen):
+    _rows: list[str] = PrivateAttr(default_factory=list)
+
+
+class Computes(Frozen):
+    @cached_property
+    def rows(self) -> list[str]:
+        return []
+
+
+@dataclass
+class OpenData:
+    name: str
+
+
+@dataclass(frozen=True)
+class DataOfOpen:
+    of: Open
+
+
+@dataclass(frozen=True, slots=True)
+class DataOfList:
+    roles: list[str] = field(default_factory=list)
+
+
+class Pair(NamedTuple):
+    names: list[str]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(
+            str,
+            int,
+            bool,
+            None,
+            datetime,
+            Role,
+            str | None,
+            Annotated[int, Field(gt=0)] | None,
+            Literal["a"],
+        ),
+        *(
+            tuple[str, ...],
+            frozenset[int],
+            Annotated[str, Field(max_length=9)],
+            tuple[Frozen, User],
+        ),
+        *(StandardIdentity, User, Frozen, Child),
+    ],
+    ids=str,
+)
+def test_what_nobody_can_change_is_known(kind: Any) -> None:
+    assert is_immutable(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(dict, list, set, tuple, object, Any, bytearray, type, Pair),
+        *(list[str], dict[str, str], Mapping[str, str], tuple[list[str], ...], str | list[str]),
+        *(Open, HasList, HasAnything, TakesMore, HasPrivate, Computes),
+        *(OpenData, DataOfOpen, DataOfList, tuple[Open, ...], Open | None),
+    ],
+    ids=str,
+)
+def test_all_else_counts_as_changeable(kind: Any) -> None:
+    assert not is_immutable(kind)
