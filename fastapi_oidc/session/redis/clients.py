@@ -33,6 +33,7 @@ Client: TypeAlias = Redis | RedisCluster
 Pool: TypeAlias = ConnectionPool | RedisCluster
 Options: TypeAlias = dict[str, Any]
 
+_LIMITS: Final = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
 _NO_URL: Final = (
     "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS, unix://path, "
     "redis+sentinel://host,host/service/0 or redis+cluster://host,host; what stands in it is "
@@ -94,7 +95,7 @@ def _made(url: str, usual: Options) -> Client:
         return _master(address, usual)
     if address.shape == "cluster":
         return _cluster(address, usual)
-    checks = {"ssl_check_hostname": True} if url.startswith("rediss:") else {}
+    checks = {"ssl_check_hostname": True} if url.lower().startswith("rediss:") else {}
     return Redis.from_url(url, **usual, **checks)
 
 
@@ -114,7 +115,7 @@ class _Address(NamedTuple):
     def parse(cls, url: str) -> Self:
         """Raises ValueError."""
         scheme, _, rest = url.partition("://")
-        transport, _, shape = scheme.partition("+")
+        transport, _, shape = scheme.lower().partition("+")
         if not shape:
             return cls("", "", [])
         rest, _, query = rest.partition("?")
@@ -139,17 +140,15 @@ class _Address(NamedTuple):
 
 def _master(address: _Address, usual: Options) -> Redis:
     options = address.options()
-    asking = {name: value for name, value in options.items() if name.startswith("ssl")}
+    shared = {name: options[name] for name in options if name.startswith(("ssl", "socket_"))}
+    asking = {"retry": Retry(NoBackoff(), 0), **_LIMITS, **shared}
     for name in ("username", "password"):
         asking[name] = options.pop(f"sentinel_{name}", None)
-    for name in ("socket_timeout", "socket_connect_timeout"):
-        asking[name] = NODE_SECONDS
     hosts = [(host["host"], host.get("port", SENTINEL_PORT)) for host in address.hosts]
     sentinel = Sentinel(hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     return cast("Redis", sentinel.master_for(address.service, **{**usual, **options}))
 
 
 def _cluster(address: _Address, usual: Options) -> RedisCluster:
-    limits = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
     nodes = [ClusterNode(host["host"], host.get("port", 6379)) for host in address.hosts]
-    return RedisCluster(startup_nodes=nodes, **{**usual, **limits, **address.options()})
+    return RedisCluster(startup_nodes=nodes, **{**usual, **_LIMITS, **address.options()})

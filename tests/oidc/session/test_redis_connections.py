@@ -70,7 +70,7 @@ async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
     """A pool of four connections raises at the fifth."""
     client = Redis.from_url(redis_url, max_connections=4)
-    store = RedisSessionStore(client, User, prefix=prefix)
+    store = RedisSessionStore(client, User, prefix=prefix, timeout=60)
     await store.set(ID, a_session())
     sessions = await asyncio.gather(*(store.get(ID) for _ in range(1000)))
     assert sessions == [a_session()] * 1000

@@ -1,0 +1,65 @@
+"""Three masters of a cluster, without replicas, which have a third of the slots each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from tests.oidc.redis_topologies.servers import Server, free_port, running, until
+
+SLOTS: Final = 16384
+KEPT = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class Cluster:
+    """Its nodes are found by asking the first one."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.nodes = [_Node(program, folder / f"node-{number}") for number in range(3)]
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def join(self) -> None:
+        """All slots are covered, and every node knows it."""
+        first, *others = self.nodes
+        width = SLOTS // len(self.nodes) + 1
+        for at, node in enumerate(self.nodes):
+            last = min((at + 1) * width, SLOTS) - 1
+            node.command("CLUSTER ADDSLOTSRANGE", at * width, last)
+            node.command("CLUSTER SET-CONFIG-EPOCH", at + 1)
+        for other in others:
+            first.command("CLUSTER MEET", "127.0.0.1", other.port, other.bus_port)
+        self.until_whole()
+
+    def until_whole(self) -> None:
+        until(lambda: all(node.knows_a_whole_cluster() for node in self.nodes), "a whole cluster")
+
+
+class _Node(Server):
+    bus_port = 0
+
+    def arguments(self, port: int) -> list[str]:
+        self.bus_port = self.bus_port or free_port()
+        as_node = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
+        return [*super().arguments(port), *as_node, "--cluster-node-timeout", "1000", *KEPT]
+
+    def knows_a_whole_cluster(self) -> bool:
+        try:
+            info = self.command("CLUSTER INFO")
+        except RedisError:
+            return False
+        return info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == 3
+
+
+@contextmanager
+def running_cluster(program: str, folder: Path) -> Iterator[Cluster]:
+    cluster = Cluster(program, folder)
+    with running(*cluster.nodes):
+        cluster.join()
+        yield cluster
