@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from generated_vmm._generated.async_facade import AsyncVmmClient
-from generated_vmm.errors import VmmApiError, VmmError, VmmProtocolError, VmmTimeoutError
-from generated_vmm.process.base import (
-    ASKING_SECONDS,
-    ENDING,
-    KILLING,
-    LONGEST_PAUSE,
-    SHORTEST_PAUSE,
-    Ending,
-    MonitorBase,
-)
+from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.process.base import ASKING_SECONDS, ENDING, KILLING, Ending, MonitorBase
 from generated_vmm.process.channels import AsyncMonitorChannel
+from generated_vmm.process.child import Child
 from generated_vmm.process.growing import AsyncRecent
 from generated_vmm.process.log_line import LogLine
 from generated_vmm.process.metrics_line import Metrics
@@ -29,6 +20,7 @@ from generated_vmm.process.place import Bare, Place
 from generated_vmm.process.process import Process
 from generated_vmm.process.serial import AsyncSerial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
+from generated_vmm.process.steps import async_taken, ended, guest_ended, until_ready
 
 Result = TypeVar("Result")
 
@@ -82,18 +74,10 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
         return self
 
     async def _wait_until_ready(self) -> None:
-        settings = self._process.place.settings
-        deadline, last, pause = time.monotonic() + settings.timeout, None, SHORTEST_PAUSE
-        async with AsyncVmmClient(self.socket_path, timeout=settings.timeout) as client:
-            while True:
-                self._process.require_starting(deadline, last)
-                try:
-                    await client.get_instance_info()
-                    return
-                except VmmError as error:
-                    last = error
-                await self._process.child.async_wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+        process = self._process
+        timeout = process.place.settings.timeout
+        async with AsyncVmmClient(self.socket_path, timeout=timeout) as client:
+            await async_taken(until_ready(process, client, Child.async_wait))
 
     def _connect(self) -> None:
         self._client = AsyncVmmClient(
@@ -134,25 +118,14 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
             return await _to_the_end(self._end(KILLING))
 
     async def _end_guest(self, grace: float) -> None:
+        process = self._process
         async with AsyncVmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
-            with contextlib.suppress(VmmError):  # it hangs, or has just ended
-                await self._note_vsock(client)
-                if grace and (await client.get_instance_info()).state == "Running":
-                    await client.action("SendCtrlAltDel")
-                    await self._process.child.async_wait(grace)
-
-    async def _note_vsock(self, client: AsyncVmmClient) -> None:
-        with contextlib.suppress(VmmApiError, VmmProtocolError):  # of another version
-            self._process.note_vsock_of(await client.vm_config.get())
+            await async_taken(guest_ended(process, client, Child.async_wait, grace))
 
     async def _end(self, ending: Ending) -> int | None:
         if not self._process.is_to_end:
             return self.returncode
-        for number, seconds in ending:
-            if self.running:
-                self._process.child.send_signal(number)
-                await self._process.child.async_wait(seconds)
-        self._process.require_ended()
+        await async_taken(ended(self._process, Child.async_wait, ending))
         await _to_the_end(asyncio.to_thread(self._process.finish))
         if self._client is not None:
             await self._client.close()

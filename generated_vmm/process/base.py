@@ -15,7 +15,6 @@ from generated_vmm.process.state import State, read_state
 from generated_vmm.process.usage import Usage, usage_of
 
 Client = TypeVar("Client")
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two looks for an answer
 ASKING_SECONDS = 1.0  # for the questions to a monitor that is to end, which may hang
 
 # signals, and the seconds for each to work

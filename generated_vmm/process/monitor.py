@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from generated_vmm.errors import VmmApiError, VmmError, VmmProtocolError, VmmTimeoutError
+from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process.base import (
-    ASKING_SECONDS,
-    ENDING,
-    KILLING,
-    LONGEST_PAUSE,
-    SHORTEST_PAUSE,
-    Ending,
-    MonitorBase,
-)
+from generated_vmm.process.base import ASKING_SECONDS, ENDING, KILLING, Ending, MonitorBase
 from generated_vmm.process.channels import MonitorChannel
+from generated_vmm.process.child import Child
 from generated_vmm.process.growing import Recent
 from generated_vmm.process.log_line import LogLine
 from generated_vmm.process.metrics_line import Metrics
@@ -29,6 +20,7 @@ from generated_vmm.process.place import Bare, Place
 from generated_vmm.process.process import Process
 from generated_vmm.process.serial import Serial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
+from generated_vmm.process.steps import ended, guest_ended, taken, until_ready
 
 
 class Monitor(MonitorBase[VmmClient]):
@@ -86,18 +78,9 @@ class Monitor(MonitorBase[VmmClient]):
         return self
 
     def _wait_until_ready(self) -> None:
-        settings = self._process.place.settings
-        deadline, last, pause = time.monotonic() + settings.timeout, None, SHORTEST_PAUSE
-        with VmmClient(self.socket_path, timeout=settings.timeout) as client:
-            while True:
-                self._process.require_starting(deadline, last)
-                try:
-                    client.get_instance_info()
-                    return
-                except VmmError as error:
-                    last = error
-                self._process.child.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+        process = self._process
+        with VmmClient(self.socket_path, timeout=process.place.settings.timeout) as client:
+            taken(until_ready(process, client, Child.wait))
 
     def _connect(self) -> None:
         self._client = VmmClient(
@@ -132,25 +115,14 @@ class Monitor(MonitorBase[VmmClient]):
             return self._end(KILLING)
 
     def _end_guest(self, grace: float) -> None:
-        client = VmmClient(self.socket_path, timeout=ASKING_SECONDS)
-        with client, contextlib.suppress(VmmError):  # it hangs, or has just ended
-            self._note_vsock(client)
-            if grace and client.get_instance_info().state == "Running":
-                client.action("SendCtrlAltDel")
-                self._process.child.wait(grace)
-
-    def _note_vsock(self, client: VmmClient) -> None:
-        with contextlib.suppress(VmmApiError, VmmProtocolError):  # of another version
-            self._process.note_vsock_of(client.vm_config.get())
+        process = self._process
+        with VmmClient(self.socket_path, timeout=ASKING_SECONDS) as client:
+            taken(guest_ended(process, client, Child.wait, grace))
 
     def _end(self, ending: Ending) -> int | None:
         if not self._process.is_to_end:
             return self.returncode
-        for number, seconds in ending:
-            if self.running:
-                self._process.child.send_signal(number)
-                self._process.child.wait(seconds)
-        self._process.require_ended()
+        taken(ended(self._process, Child.wait, ending))
         self._process.finish()
         if self._client is not None:
             self._client.close()
