@@ -14,9 +14,10 @@ RUNNING, FRESH = "demo", "fresh"
 
 def monitors(folder: Path, environment: dict[str, str]) -> list[Program]:
     """One whose machine runs, and an empty one to try everything with."""
-    kernel, disk = samples(folder).values()
+    files = samples(folder)
     configuration = folder / "demo.json"
-    configuration.write_text(json.dumps(_machine(kernel, disk)))
+    machine = _machine(files["boot_source.kernel_image_path"], files["root_drive.path_on_host"])
+    configuration.write_text(json.dumps(machine))
     booted = ["--config-file", str(configuration)]
     return [
         _monitor(RUNNING, folder, environment, booted),
