@@ -77,3 +77,27 @@ def test_a_prefix_that_is_no_cookie_name_is_refused(prefix: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         CookieNames(prefix, secure=True)
     assert caught.value.code is Code.CONFIGURATION_INVALID
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_an_instance_knows_its_own_cookies_from_others(secure: bool) -> None:
+    names = CookieNames("oidc", secure=secure)
+    others = CookieNames("oidc2", secure=secure)
+    for name in (names.session, names.logout, names.transaction("state-1")):
+        assert names.is_ours(name)
+        assert not others.is_ours(name)
+    for name in ("", "theme", names.session + "2", names.transaction_prefix, "oidc_login_"):
+        assert not names.is_ours(name)
+
+
+@pytest.mark.parametrize("digest", ["0" * 31 + "X", "0" * 31 + "F", "0" * 31, "0" * 33])
+def test_a_login_is_named_by_32_hexadecimal_digits(digest: str) -> None:
+    names = CookieNames("oidc", secure=True)
+    assert names.is_transaction(names.transaction_prefix + "0" * 32)
+    assert not names.is_transaction(names.transaction_prefix + digest)
+
+
+def test_a_prefix_has_twenty_characters_at_the_most() -> None:
+    assert CookieNames("a" * 20, secure=False).session == "a" * 20 + "_session"
+    with pytest.raises(ConfigurationError):
+        CookieNames("a" * 21, secure=False)

@@ -36,5 +36,11 @@ def test_an_ended_logout_is_forgotten() -> None:
     assert (change.name, change.value) == (NAMES.logout, None)
 
 
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_cookie_is_secure_where_the_application_is(secure: bool) -> None:
+    logouts = LogoutCookie(SEALER, CookieNames("oidc", secure=secure))
+    assert logouts.begun(PENDING).secure is logouts.ended().secure is secure
+
+
 def test_the_state_is_not_in_repr() -> None:
     assert "state-1" not in repr(PENDING) + repr(LOGOUTS.begun(PENDING))

@@ -54,7 +54,7 @@ def test_validation_errors_do_not_quote_their_input() -> None:
 
 
 def test_the_public_session_has_no_token_and_no_claim() -> None:
-    session = a_session(tokens=TOKENS)
+    session = a_session(tokens=TOKENS).model_copy(update={"session_state": "state-of-the-op"})
     public = PublicSession.of(session)
     assert public == PublicSession(
         is_authenticated=True,
@@ -62,6 +62,7 @@ def test_the_public_session_has_no_token_and_no_claim() -> None:
         identity=ALICE,
         expires_at=session.expires_at,
         access_token_expires_at=9,
+        session_state="state-of-the-op",
     )
     text = public.model_dump_json()
     assert "secret-" not in text

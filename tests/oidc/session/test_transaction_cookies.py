@@ -68,6 +68,16 @@ def test_a_login_of_another_instance_is_not_found() -> None:
     assert other.find("one", browser, now=NOW) is None
 
 
+def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
+    sealer = KeyRing([SECRET]).sealer("transaction")
+    ordinary, posted = (
+        TransactionCookies(sealer, NAMES),
+        TransactionCookies(sealer, NAMES, same_site="none"),
+    )
+    assert ordinary.ended("one").same_site == "lax"
+    assert posted.ended("one").same_site == "none"
+
+
 def test_a_login_that_ended_is_forgotten() -> None:
     browser = Browser()
     browser.begin("one")
@@ -87,7 +97,7 @@ def test_the_oldest_of_eight_makes_room() -> None:
     assert len(browser) == MAXIMUM_PENDING
 
 
-@pytest.mark.parametrize("length", [1, 300, MAX_RETURN_PATH_LENGTH])
+@pytest.mark.parametrize("length", [*range(1, MAX_RETURN_PATH_LENGTH, 37), MAX_RETURN_PATH_LENGTH])
 def test_pending_logins_have_a_budget_in_bytes(length: int) -> None:
     browser = Browser()
     for number in range(12):
