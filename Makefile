@@ -137,8 +137,8 @@ docs-serve: setup ## serve the documentation site on http://localhost:8001, rebu
 # FIRECRACKER_BIN=PROGRAM KERNEL=UNCOMPRESSED_KERNEL [INITRD=FILE] [JAILER_BIN=PROGRAM] [SEEDS="1 2"] [CALLS=1000]
 SEEDS ?= 1
 CALLS ?= 1000
-real: setup ## compare the simulated monitor with a real one: FIRECRACKER_BIN=... KERNEL=...
-	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process
+real: setup ## test with a real monitor, and compare the simulated one with it: FIRECRACKER_BIN=... KERNEL=...
+	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process tests/console/test_any_monitor.py
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from examples.console.changes import Change
 from examples.console.fields import Fields, Texts
@@ -26,11 +27,15 @@ class Failure:
 
 
 NO_FAILURE = Failure(200)
+NO_ANSWER: Final = 502
+ENDED_MEANWHILE: Final = Told("The monitor has ended while it was asked. Start the machine again.")
 
 
 async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     """Send what the form says and write it down; None when the monitor did all of it."""
     failure = await _carried_out(monitor, change, form)
+    if failure and failure.status == NO_ANSWER and not change.hosted and await monitor.has_ended():
+        failure = Failure(NO_ANSWER, at_button=ENDED_MEANWHILE)
     if failure is None:
         monitor.events.add(change.done)
     else:

@@ -13,11 +13,13 @@ from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
 from examples.console.machine import Machine
 from examples.console.monitors import Monitor
-from generated_vmm import VmmError
+from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
 STARTING: Final = "Starting"
 ENDED: Final = "Ended"
+ENDING_SECONDS: Final = 0.25
+"""How long a monitor may need to end after it has closed its connections."""
 METRICS_SECONDS: Final = 0.5
 """How long metrics that were asked for are waited for."""
 
@@ -73,6 +75,13 @@ class HostedMonitor(Monitor):
         if self._process is not None and self._process.running:
             return None
         return STARTING if self._starting else ENDED
+
+    async def has_ended(self) -> bool:
+        """Whether the monitor's process has ended, or does so at once."""
+        with suppress(VmmTimeoutError):
+            if self._process is not None:
+                await self._process.wait(ENDING_SECONDS)
+        return self.stage == ENDED
 
     @property
     def serial(self) -> AsyncSerial | None:

@@ -66,6 +66,10 @@ class Monitor:
         """`Starting` or `Ended` while the monitor is known not to run."""
         return None
 
+    async def has_ended(self) -> bool:
+        """Whether the monitor that has not answered is known to have ended."""
+        return False
+
     async def remember(self) -> None:
         """Keep what the machine is made of, if the console keeps it."""
 

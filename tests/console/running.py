@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -98,3 +98,13 @@ def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
     browser.home()
     browser.click(name)
     return browser
+
+
+def pid_of(name: str) -> int:
+    """The process of a machine's monitor, found by the socket on its command line."""
+    socket_path = f"/machines/{name}/api.socket".encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if any(word.endswith(socket_path) for word in path.read_bytes().split(b"\0")):
+                return int(path.parent.name)
+    raise LookupError(name)

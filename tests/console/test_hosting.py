@@ -14,7 +14,14 @@ import pytest
 from examples.console.registry import Registry
 from examples.console.settings import SettingsError
 from tests.console.browser import Browser
-from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, signed_in
+from tests.console.running import (
+    ALICE,
+    BOB,
+    RunningConsole,
+    hosting_console,
+    pid_of,
+    signed_in,
+)
 
 
 @pytest.fixture
@@ -129,7 +136,7 @@ def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
 
 def test_a_monitor_that_was_killed_is_a_machine_that_has_ended(alice: Browser) -> None:
     create(alice, "short")
-    os.kill(pid_of(alice, "short"), signal.SIGKILL)
+    os.kill(pid_of("short"), signal.SIGKILL)
     alice.open_until("short Ended", "/machines/short")
     alice.click("Start again")
     assert "short Running" in alice.text
@@ -164,27 +171,18 @@ def test_after_the_end_the_charts_have_a_gap_and_no_figures(alice: Browser) -> N
     delete(alice, "gone")
 
 
-def pid_of(browser: Browser, name: str) -> int:
-    """The process of a machine's monitor, found by its name on the command line."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        words = path.read_bytes().split(b"\0")
-        if b"examples.console.simulated" in words and name.encode() in words:
-            return int(path.parent.name)
-    raise LookupError(name)
-
-
 def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         alice.open_until("demo Running", "/")
         create(alice, "kept")
-        pid = pid_of(alice, "kept")
+        pid = pid_of("kept")
         create(alice, "stopped")
         alice.click("Stop")
     with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
         assert set(alice.page.links) >= {"demo", "fresh", "kept", "stopped"}
         assert "kept Running" in alice.text
         assert "stopped Ended" in alice.text
-        assert pid_of(alice, "kept") == pid
+        assert pid_of("kept") == pid
         alice.open("/machines/stopped")
         alice.click("Start again")
         assert "stopped Running" in alice.text

@@ -1,0 +1,171 @@
+"""Machines in the console, with simulated monitors or with the real one that is named.
+
+`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest says `guest is up` on its console.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+
+from examples.console.calls import RecordedTransport
+from generated_vmm.process import Monitor
+from tests.console.browser import PATIENCE, Browser
+from tests.console.running import (
+    MachineSettings,
+    RunningConsole,
+    hosting_console,
+    pid_of,
+    running_console,
+    signed_in,
+)
+
+SIMULATED = (sys.executable, "-m", "generated_vmm.testing")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
+    """A program, a kernel and a disk: the real ones, or those that the simulated monitor takes."""
+    disk = tmp_path_factory.mktemp("disk") / "disk"
+    disk.write_bytes(bytes(1 << 20))
+    program = os.environ.get("FIRECRACKER_BIN")
+    if not program:
+        return {"kernel": str(disk), "rootfs": str(disk)}
+    kernel, found = os.environ.get("KERNEL", ""), shutil.which(program)
+    if found is None:
+        pytest.fail(f"FIRECRACKER_BIN names no program: {program}")
+    if not kernel or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        pytest.skip("not run: a guest of the real monitor needs KERNEL and /dev/kvm")
+    return {
+        "firecracker": os.path.abspath(found),
+        "kernel": os.path.abspath(kernel),
+        "rootfs": str(disk),
+    }
+
+
+@pytest.fixture(scope="module")
+def host(files: MachineSettings) -> Iterator[RunningConsole]:
+    with hosting_console(**files) as console:
+        yield console
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host) as browser:
+        yield browser
+
+
+def create(browser: Browser, name: str, files: MachineSettings) -> None:
+    browser.open("/new")
+    typed = {
+        "new.name": name,
+        "boot_source.kernel_image_path": files["kernel"],
+        "boot_source.boot_args": "console=ttyS0",
+        "root_drive.path_on_host": files["rootfs"],
+    }
+    browser.click("Create machine", typed)
+    assert f"{name} Running" in browser.text
+
+
+def test_a_machine_lives_from_its_creation_to_its_deletion(
+    alice: Browser, files: MachineSettings
+) -> None:
+    create(alice, "life", files)
+    alice.open_until("guest is up", "/machines/life/console")
+    alice.open_until("Disk", "/machines/life/charts")
+    alice.open("/machines/life")
+    alice.click("Pause")
+    assert "life Paused" in alice.text
+    alice.click("Resume")
+    assert "life Running" in alice.text
+    alice.click("Stop")
+    assert "life Ended" in alice.text
+    alice.click("Start again")
+    assert "life Running" in alice.text
+    alice.open_until("guest is up", "/machines/life/console")
+    alice.click("Stop")
+    alice.click("Delete")
+    assert "The machine is deleted." in alice.text
+    assert "life" not in alice.page.links
+
+
+@pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del", "Stop"])
+def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
+    alice: Browser, files: MachineSettings, monkeypatch: pytest.MonkeyPatch, button: str
+) -> None:
+    create(alice, "victim", files)
+    pid = pid_of("victim")
+    asked = noted(monkeypatch)
+    os.kill(pid, signal.SIGSTOP)  # so that it never answers
+    with ThreadPoolExecutor(1) as pool:
+        pressed = pool.submit(alice.click, button)
+        assert button == "Stop" or asked.wait(PATIENCE)
+        os.kill(pid, signal.SIGKILL)
+        pressed.result(PATIENCE)
+    assert "victim Ended" in alice.text
+    assert alice.status == (200 if button == "Stop" else 502)
+    if button != "Stop":
+        assert "The monitor has ended while it was asked." in alice.text
+    alice.click("Start again")
+    assert "victim Running" in alice.text
+    alice.open_until("guest is up", "/machines/victim/console")
+    alice.click("Stop")
+    alice.click("Delete")
+
+
+def noted(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Set as soon as a change is sent to a monitor."""
+    asked, send = Event(), RecordedTransport.handle_async_request
+
+    async def note(self: RecordedTransport, request: httpx.Request) -> httpx.Response:
+        asked.set()
+        return await send(self, request)
+
+    monkeypatch.setattr(RecordedTransport, "handle_async_request", note)
+    return asked
+
+
+def test_a_snapshot_is_restored_into_a_fresh_monitor(
+    files: MachineSettings, tmp_path: Path
+) -> None:
+    binary = [files["firecracker"]] if "firecracker" in files else SIMULATED
+    with ExitStack() as stack:
+        monitors = {
+            name: stack.enter_context(Monitor(binary, id=name, timeout=PATIENCE))
+            for name in ("old", "new")
+        }
+        sockets = {name: str(monitor.socket_path) for name, monitor in monitors.items()}
+        console = stack.enter_context(running_console(sockets))
+        alice = stack.enter_context(signed_in(console))
+        alice.open("/machines/old")
+        boot = {
+            "boot_source.kernel_image_path": files["kernel"],
+            "boot_source.boot_args": "console=ttyS0",
+            "root_drive.path_on_host": files["rootfs"],
+            "machine_config.vcpu_count": "1",
+            "machine_config.mem_size_mib": "128",
+        }
+        alice.click("Save setup", boot)
+        alice.click("Start")
+        monitors["old"].serial.read_until(b"guest is up", timeout=PATIENCE)
+        alice.click("Pause")
+        state = {"snapshot_path": str(tmp_path / "state"), "mem_file_path": str(tmp_path / "mem")}
+        alice.open("/machines/old/snapshots")
+        alice.click("Create snapshot", {f"snapshot.{name}": path for name, path in state.items()})
+        assert "Snapshot created." in alice.text
+        alice.open("/machines/new/snapshots")
+        typed = {f"restore.{name}": path for name, path in state.items()}
+        alice.click("Restore snapshot", {**typed, "restore.resume_vm": "true"})
+        assert "The machine is restored." in alice.text
+        assert "new Running" in alice.text
+        assert monitors["new"].client.get_instance_info().state == "Running"
