@@ -99,6 +99,23 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
     assert "life" not in alice.page.links
 
 
+def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
+    alice: Browser, files: MachineSettings
+) -> None:
+    create(alice, "first", files)
+    alice.open("/machines/first/snapshots")
+    alice.click("Clone", {"clone.name": "second"})
+    assert "The clone is there." in alice.text
+    assert "second Running" in alice.text
+    alice.open("/machines/first")
+    assert "first Running" in alice.text
+    assert pid_of("first") != pid_of("second")
+    for name in ("first", "second"):
+        alice.open(f"/machines/{name}")
+        alice.click("Stop")
+        alice.click("Delete")
+
+
 @pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del", "Stop"])
 def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     alice: Browser, files: MachineSettings, monkeypatch: pytest.MonkeyPatch, button: str
@@ -159,12 +176,13 @@ def test_a_snapshot_is_restored_into_a_fresh_monitor(
         alice.click("Start")
         monitors["old"].serial.read_until(b"guest is up", timeout=PATIENCE)
         alice.click("Pause")
-        state = {"snapshot_path": str(tmp_path / "state"), "mem_file_path": str(tmp_path / "mem")}
+        state, memory = str(tmp_path / "state"), str(tmp_path / "memory")
         alice.open("/machines/old/snapshots")
-        alice.click("Create snapshot", {f"snapshot.{name}": path for name, path in state.items()})
+        typed = {"snapshot.snapshot_path": state, "snapshot.mem_file_path": memory}
+        alice.click("Create snapshot", typed)
         assert "Snapshot created." in alice.text
         alice.open("/machines/new/snapshots")
-        typed = {f"restore.{name}": path for name, path in state.items()}
+        typed = {"restore.snapshot_path": state, "restore.mem_backend.backend_path": memory}
         alice.click("Restore snapshot", {**typed, "restore.resume_vm": "true"})
         assert "The machine is restored." in alice.text
         assert "new Running" in alice.text
