@@ -141,12 +141,8 @@ def keys_of_session(session: OIDCSession[Identity]) -> tuple[Key, ...]:
     client = (session.issuer, session.client_id)
     of_all = (_session_key(session.id), user_key(*client, session.sub))
     if session.sid is None:
-        return (*of_all, (*client, "sub", session.sub, "without sid"))
-    return (
-        *of_all,
-        (*client, "sid", session.sid, ""),
-        (*client, "sid", session.sid, session.sub),
-    )
+        return (*of_all, _key_without_sid(session))
+    return (*of_all, _sid_key(session), (*client, "sid", session.sid, session.sub))
 
 
 def reason_of(session: OIDCSession[Identity], endings: Sequence[Ending | None]) -> EndReason | None:
@@ -165,8 +161,8 @@ def digests_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
 
 def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
     """Whether `digests` are those of `session`, in which nothing but its `sid` can have changed."""
-    keys = keys_of_session(session)
-    return len(digests) == len(keys) and digests[2] == digest(keys[2])
+    number, key = (3, _key_without_sid(session)) if session.sid is None else (4, _sid_key(session))
+    return len(digests) == number and digests[2] == digest(key)
 
 
 @lru_cache(maxsize=4096)
@@ -178,6 +174,14 @@ def digest(key: Key) -> str:
 def user_key(issuer: str, client_id: str, sub: str) -> Key:
     """Names one user of one client."""
     return (issuer, client_id, "sub", sub)
+
+
+def _key_without_sid(session: OIDCSession[Identity]) -> Key:
+    return (session.issuer, session.client_id, "sub", session.sub, "without sid")
+
+
+def _sid_key(session: OIDCSession[Identity]) -> Key:
+    return (session.issuer, session.client_id, "sid", session.sid or "", "")
 
 
 def _session_key(session_id: str) -> Key:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from fastapi_oidc.clock import Clock
@@ -19,7 +20,7 @@ _DIGEST_BYTES: Final = 32
 _END_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionReference:
     """256 random bits that name a row of the session store; a new one at every login.
 
@@ -39,7 +40,7 @@ class SessionReference:
         """A reference nobody can guess."""
         return cls(os.urandom(_SECRET_BYTES))
 
-    @property
+    @cached_property
     def store_id(self) -> str:
         """What the store sees: a SHA-256, from which nobody who reads the store can go back."""
         return base64.urlsafe_b64encode(hashlib.sha256(self.secret).digest()).decode().rstrip("=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.abilities import (
     Closes,
     KeepsEndings,
@@ -17,7 +17,13 @@ from fastapi_oidc.session.abilities import (
 from fastapi_oidc.session.ending_records import EndingRecords
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.reference import SessionReference
-from fastapi_oidc.session.stores import RevocationStore, SessionStore, settled, unavailable_as
+from fastapi_oidc.session.stores import (
+    RevocationStore,
+    SessionStore,
+    settled,
+    unavailable,
+    unavailable_as,
+)
 
 
 class Rows(Generic[Identity]):
@@ -55,16 +61,18 @@ class Rows(Generic[Identity]):
         self, reference: SessionReference
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
         """The session behind `reference` and why it is over, in one step where that is possible."""
-        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            try:
-                if self._with_endings is not None:
-                    digests, id = reference.digests, reference.store_id
-                    return await settled(self._with_endings.get_with_endings(id, digests))
-                session = await settled(self._store.get(reference.store_id))
-            except SessionError as error:
-                if error.code is Code.SESSION_MALFORMED:  # from before the identity's type changed
-                    return None, None
-                raise
+        id = reference.store_id
+        try:
+            if self._with_endings is not None:
+                found = self._with_endings.get_with_endings(id, reference.digests)
+                return found if isinstance(found, tuple) else await found
+            session = await settled(self._store.get(id))
+        except OIDCError as error:
+            if error.code is Code.SESSION_MALFORMED:  # from before the identity's type changed
+                return None, None
+            raise
+        except Exception as error:
+            raise unavailable(Code.SESSION_STORE_UNAVAILABLE, error) from error
         return session, None if session is None else await self.endings.reason(session)
 
     async def set(self, id: str, session: OIDCSession[Identity]) -> None:

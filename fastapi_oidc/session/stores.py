@@ -82,5 +82,9 @@ class unavailable_as:  # noqa: N801 - written in small letters, as a function wo
     ) -> None:
         """Raises the SessionError; errors of this library, and what ends a task, go on."""
         if isinstance(error, Exception) and not isinstance(error, OIDCError):
-            raised = f"the store raised {type(error).__name__}"
-            raise SessionError(self._code, raised) from error
+            raise unavailable(self._code, error) from error
+
+
+def unavailable(code: Code, error: Exception) -> SessionError:
+    """The error that stands for what a store raised."""
+    return SessionError(code, f"the store raised {type(error).__name__}")

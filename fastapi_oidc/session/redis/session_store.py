@@ -154,6 +154,8 @@ class RedisSessionStore(Generic[Identity]):
             return None, None
         if not are_current(digests, session):
             return session, await self.ended_by(session)
+        if not any(endings):
+            return session, None
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
             return session, reason_in(session, endings)
 
