@@ -83,7 +83,7 @@ class Section:
             members = nested({**self.fixed, **given})
             model = self.model.model_validate(members, strict=False)
         except ValidationError as error:
-            raise Invalid(_sentences(error, [one.name for one in self.fields])) from error
+            raise Invalid(_sentences(error, self.fields)) from error
         return model.model_dump(exclude_unset=True)
 
     def field_of(self, fault_message: str) -> str | None:
@@ -120,21 +120,27 @@ _SENTENCES: Texts = {
 }
 
 
-def _sentences(error: ValidationError, names: Sequence[str]) -> dict[str, str]:
+def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str]:
     """For each field what is wrong with it, for a person to read; the first fault of each."""
     sentences: dict[str, str] = {}
     for fault in error.errors(include_url=False, include_input=False):
         path = ".".join(map(str, fault["loc"]))
-        name = _field_at(path, names)
-        within = path.removeprefix(name).strip(".")
-        sentences.setdefault(name, f"{within}: {_sentence(fault)}" if within else _sentence(fault))
+        field = _field_at(path, fields)
+        within = path.removeprefix(field.name).strip(".")
+        sentences.setdefault(field.name, _within(field, within, _sentence(fault)))
     return sentences
 
 
-def _field_at(path: str, names: Sequence[str]) -> str:
+def _field_at(path: str, fields: Sequence[Field]) -> Field:
     """The field in which the faulty member is; the first one of the form if there is none."""
-    within = (name for name in names if f"{path}.".startswith(f"{name}."))
-    return next(within, names[0])
+    within = (field for field in fields if f"{path}.".startswith(f"{field.name}."))
+    return next(within, fields[0])
+
+
+def _within(field: Field, place: str, sentence: str) -> str:
+    if field.kind == "pairs":
+        return "Write it as in eth0=tap7."
+    return f"{place}: {sentence}" if place else sentence
 
 
 def _sentence(fault: ErrorDetails) -> str:

@@ -37,7 +37,6 @@ _SENTENCES: Final = (
     ("mmds limit exceeded", "This is more than the monitor keeps."),
     ("no such device", "There is no such device."),
     ("cannot perform open on the", "This file cannot be opened. Is its folder there?"),
-    ("failed to restore from snapshot", "The machine could not be restored from these files."),
     ("initrd file cannot be opened", "There is no such file that the monitor may open."),
     ("without kernel configuration", "The machine has no kernel yet. Save the setup first."),
     ("no such file or directory", "There is no such file or folder on this host."),
@@ -57,6 +56,7 @@ _SENTENCES: Final = (
     ("any existing network interface", "There is no such interface. Add it first."),
     ("unknown variant", "This host's processors do not have this one."),
     ("error binding to the host-side", "The socket cannot be made there. Is something there?"),
+    ("failed to restore from snapshot", "The machine could not be restored from these files."),
     ("failed to open target file", "The monitor may not write to this file."),
 )
 

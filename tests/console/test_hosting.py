@@ -14,6 +14,7 @@ import pytest
 from examples.console.registry import Registry
 from examples.console.settings import SettingsError
 from tests.console.browser import Browser
+from tests.console.machines import create, delete
 from tests.console.running import (
     ALICE,
     BOB,
@@ -28,19 +29,6 @@ from tests.console.running import (
 def alice(host: RunningConsole) -> Iterator[Browser]:
     with signed_in(host, ALICE) as browser:
         yield browser
-
-
-def create(browser: Browser, name: str, **typed: str) -> None:
-    browser.open("/new")
-    fields = {field.replace("__", "."): text for field, text in typed.items()}
-    browser.click("Create machine", {"new.name": name, **fields})
-
-
-def delete(browser: Browser, name: str) -> None:
-    browser.open(f"/machines/{name}")
-    if browser.has_button("Stop"):
-        browser.click("Stop")
-    browser.click("Delete")
 
 
 def test_a_host_has_a_machine_that_runs_and_a_fresh_one_at_first(alice: Browser) -> None:

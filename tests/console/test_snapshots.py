@@ -96,7 +96,7 @@ def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -
     alice.open("/machines/demo/snapshots")
     alice.click("Restore snapshot", files(tmp_path, "restore"))
     assert alice.status == 422
-    assert "State file The machine could not be restored from these files." in alice.text
+    assert "State file There is no such file or folder on this host." in alice.text
     assert "The monitor's words Load snapshot error: Failed to restore" in alice.text
     alice.open("/machines/demo/snapshots")
     assert "Is it running?" in alice.text

@@ -1,0 +1,175 @@
+"""A machine that goes on twice: with disks of its own, and leaving nothing when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser import Browser
+from tests.console.machines import create, delete, do
+from tests.console.running import ALICE, RunningConsole, signed_in
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        yield browser
+
+
+@pytest.fixture
+def folder(host: RunningConsole) -> Path:
+    assert host.parts.folder is not None
+    return host.parts.folder
+
+
+def clone(browser: Browser, source: str, /, **typed: str) -> None:
+    fields = {f"clone.{field}": text for field, text in typed.items()}
+    do(browser, source, "snapshots", "Clone", fields)
+
+
+def files(folder: Path) -> list[Path]:
+    """The snapshots and the copies of disks that there are."""
+    return [*(folder / "snapshots").iterdir(), *(folder / "disks").iterdir()]
+
+
+def test_a_running_machine_is_cloned_in_one_step_and_goes_on(alice: Browser, folder: Path) -> None:
+    create(alice, "web", machine_config__vcpu_count="2")
+    clone(alice, "web", name="web-2")
+    assert alice.path == "/machines/web-2/snapshots"
+    assert "The clone is there." in alice.text
+    assert "web-2 Running" in alice.text
+    (disk,) = (folder / "disks").iterdir()
+    alice.open("/machines/web-2/devices")
+    assert f"rootfs root {disk}" in alice.text
+    assert disk.read_bytes() == (folder / "rootfs.ext4").read_bytes()
+    alice.open("/machines/web-2")
+    assert "Cloned from web." in alice.text
+    assert "Virtual processors 2" in alice.text
+    alice.open("/machines/web")
+    assert "web Running" in alice.text
+    for name in ("web", "web-2"):
+        delete(alice, name)
+
+
+def test_a_clone_starts_again_with_its_own_disk(alice: Browser, folder: Path) -> None:
+    create(alice, "first")
+    clone(alice, "first", name="second", run="")
+    assert "second Paused" in alice.text
+    alice.click("Stop")
+    alice.click("Start again")
+    assert "second Running" in alice.text
+    alice.open("/machines/second/devices")
+    assert f"{folder / 'disks'}/second-" in alice.text
+    for name in ("first", "second"):
+        delete(alice, name)
+
+
+def test_a_clone_that_shares_the_disks_has_those_of_its_source(
+    alice: Browser, folder: Path
+) -> None:
+    create(alice, "reader", root_drive__is_read_only="true")
+    clone(alice, "reader", name="reader-2", copy_disks="")
+    alice.open("/machines/reader-2/devices")
+    assert f"rootfs root read only {folder / 'rootfs.ext4'}" in alice.text
+    for name in ("reader", "reader-2"):
+        delete(alice, name)
+
+
+def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
+    alice: Browser, folder: Path
+) -> None:
+    create(alice, "net", new_network__host_dev_name="tap0", new__start="")
+    do(alice, "net", "devices", "Save vsock", {})
+    do(alice, "net", "metadata", "Save access", {"access.network_interfaces": "eth0"})
+    do(alice, "net", "metadata", "Save document", {"document.contents": '{"name": "net"}'})
+    alice.click("Start")
+    clone(alice, "net", name="net-2", taps="eth0=tap7")
+    alice.open("/machines/net-2/devices")
+    assert "eth0 tap7" in alice.text
+    assert f"Socket {folder}/machines/net-2/vsock.socket" in alice.text
+    alice.open("/machines/net-2/metadata")
+    assert 'Document { "name": "net" }' in alice.text
+    for name in ("net", "net-2"):
+        delete(alice, name)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ({"name": "Bad"}, "Name of the clone This is not of the form that is needed."),
+        (
+            {"name": "source", "taps": "eth0=tap7"},
+            "Name of the clone There is a machine called source.",
+        ),
+        ({"name": "x"}, "Tap devices Name a tap device for eth0."),
+        ({"name": "x", "taps": "eth0"}, "Tap devices Write it as in eth0=tap7."),
+        (
+            {"name": "x", "taps": "eth0=tap/9"},
+            "Tap devices There is no such tap device that the monitor may open.",
+        ),
+    ],
+)
+def test_a_clone_that_cannot_be_made_leaves_nothing(
+    alice: Browser, folder: Path, typed: dict[str, str], sentence: str
+) -> None:
+    create(alice, "source", new_network__host_dev_name="tap0")
+    before = files(folder)
+    clone(alice, "source", **typed)
+    assert alice.status == 422
+    assert sentence in alice.text
+    assert alice.field("clone.name") == typed["name"]
+    assert "source Running" in alice.text
+    assert files(folder) == before
+    alice.open("/")
+    assert "x" not in alice.page.links
+    delete(alice, "source")
+
+
+def test_a_disk_that_is_no_file_is_not_copied(alice: Browser, folder: Path) -> None:
+    create(alice, "odd")
+    do(alice, "odd", "devices", "Change disk image of rootfs", {"medium.path_on_host": "/dev/null"})
+    before = files(folder)
+    clone(alice, "odd", name="odd-2")
+    assert alice.status == 422
+    assert "Copy its disks The disk /dev/null is no ordinary file: copy it yourself." in alice.text
+    assert files(folder) == before
+    delete(alice, "odd")
+
+
+def test_a_machine_that_writes_to_persistent_memory_is_not_cloned(
+    alice: Browser, folder: Path
+) -> None:
+    create(alice, "mapped", new__start="")
+    typed = {"pmem.id": "maps", "pmem.path_on_host": str(folder / "rootfs.ext4")}
+    do(alice, "mapped", "devices", "Add memory device", typed)
+    alice.click("Start")
+    alice.open("/machines/mapped/snapshots")
+    assert "This machine writes to persistent memory" in alice.text
+    assert not alice.has_button("Clone")
+    delete(alice, "mapped")
+
+
+def test_a_snapshot_is_restored_into_a_machine_that_is_made_for_it(alice: Browser) -> None:
+    create(alice, "origin", machine_config__mem_size_mib="256")
+    alice.click("Pause")
+    do(alice, "origin", "snapshots", "Create snapshot", {})
+    alice.open("/new/snapshot")
+    alice.click("Restore into a new machine", {"new.name": "later", "restore.resume_vm": "true"})
+    assert "The snapshot is restored into this machine." in alice.text
+    assert "later Running" in alice.text
+    assert "Memory in MiB 256" in alice.text
+    for name in ("origin", "later"):
+        delete(alice, name)
+
+
+def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
+    alice.open("/new/snapshot")
+    typed = {"restore.snapshot_path": "/none", "restore.mem_backend.backend_path": "/none"}
+    alice.click("Restore into a new machine", {"new.name": "nobody", **typed})
+    assert alice.status == 422
+    assert "State file There is no such file or folder on this host." in alice.text
+    assert alice.field("new.name") == "nobody"
+    alice.open("/")
+    assert "nobody" not in alice.page.links

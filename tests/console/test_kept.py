@@ -1,0 +1,140 @@
+"""What a machine is made of is kept, also what no monitor shows, and told to the next monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.console.kept import Kept
+from examples.console.registry import Registry
+from generated_vmm import FullVmConfiguration
+from tests.console.browser import Browser
+from tests.console.machines import create, delete, do
+from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        yield browser
+
+
+def start_again(browser: Browser, name: str) -> None:
+    browser.open(f"/machines/{name}")
+    if browser.has_button("Stop"):
+        browser.click("Stop")
+    browser.click("Start again")
+    assert f"{name} Running" in browser.text
+
+
+def calls_of(browser: Browser, name: str) -> str:
+    browser.open(f"/machines/{name}/calls")
+    return browser.text
+
+
+TOLD = (
+    ("monitor", "Save log", {"logger.level": "Debug", "logger.show_level": "true"}, "PUT /logger"),
+    ("monitor", "Save console", {"serial.rate_limiter.size": "65536"}, "PUT /serial"),
+    ("monitor", "Save template", {"cpu_config.contents": "{}"}, "PUT /cpu-config"),
+)
+
+
+@pytest.mark.parametrize(("tab", "button", "typed", "call"), TOLD)
+def test_what_no_monitor_shows_is_shown_and_told_again(
+    alice: Browser, tab: str, button: str, typed: dict[str, str], call: str
+) -> None:
+    create(alice, "told", new__start="")
+    do(alice, "told", tab, button, typed)
+    assert {name: alice.field(name) for name in typed} == typed
+    alice.click("Start")
+    assert calls_of(alice, "told").count(call) == 1
+    start_again(alice, "told")
+    assert calls_of(alice, "told").count(call) == 2
+    delete(alice, "told")
+
+
+def test_metadata_and_devices_are_there_again(alice: Browser, tmp_path: Path) -> None:
+    disk = tmp_path / "more"
+    disk.write_bytes(bytes(4096))
+    create(alice, "full", new_network__host_dev_name="tap0", new__start="")
+    do(alice, "full", "metadata", "Save access", {"access.network_interfaces": "eth0"})
+    do(alice, "full", "metadata", "Save document", {"document.contents": '{"a": null}'})
+    do(alice, "full", "memory", "Save limit", {"memory_hotplug.total_size_mib": "256"})
+    do(alice, "full", "devices", "Save vsock", {})
+    do(alice, "full", "devices", "Save source", {})
+    alice.click("Start")
+    typed = {"drive.drive_id": "late", "drive.path_on_host": str(disk)}
+    do(alice, "full", "devices", "Add drive", typed)
+    start_again(alice, "full")
+    alice.open("/machines/full/metadata")
+    assert 'Document { "a": null }' in alice.text
+    alice.open("/machines/full/memory")
+    assert "On top at most 256 MiB" in alice.text
+    alice.open("/machines/full/devices")
+    assert f"late {disk}" in alice.text
+    assert "eth0 tap0" in alice.text
+    assert "vsock.socket" in alice.text
+    assert "without limits" in alice.text
+    delete(alice, "full")
+
+
+def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:
+    kept = Kept()
+    kept.note("cpu_config", {"contents": {"kvm_capabilities": ["!56"]}})
+    assert "cpu_config" in kept.told
+    kept.note("cpu_template", {"cpu_template": "None"})
+    assert kept.told == {}
+
+
+def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
+    alice: Browser, tmp_path: Path
+) -> None:
+    disk = tmp_path / "gone"
+    disk.write_bytes(bytes(4096))
+    create(alice, "lost", root_drive__path_on_host=str(disk))
+    alice.click("Stop")
+    disk.unlink()
+    alice.click("Start again")
+    assert alice.status == 422
+    assert "Start again There is no such file or folder on this host." in alice.text
+    assert "lost Ended" in alice.text
+    disk.write_bytes(bytes(4096))
+    alice.click("Start again")
+    assert "lost Running" in alice.text
+    delete(alice, "lost")
+
+
+def test_a_machine_that_was_made_without_pci_says_so(alice: Browser) -> None:
+    create(alice, "fixed", new__has_pci="")
+    alice.open("/machines/fixed/devices")
+    assert "Devices come and go while it runs only if it was created for that (PCI)." in alice.text
+    assert not alice.has_button("Add drive")
+    delete(alice, "fixed")
+
+
+def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
+    with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
+        alice.open_until("demo Running", "/")
+        create(alice, "kept", new__start="")
+        do(alice, "kept", "monitor", "Save log", {"logger.level": "Trace"})
+    with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
+        alice.open("/machines/kept/monitor")
+        assert alice.field("logger.level") == "Trace"
+        for name in ("demo", "fresh", "kept"):
+            delete(alice, name)
+
+
+def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:
+    kept = Kept(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
+    kept.note("serial", {"rate_limiter": {"size": 1, "refill_time": 2}})
+    kept.note("cpu_config", {"contents": {"msr_modifiers": [{"addr": "0x1", "bitmap": "0b1"}]}})
+    kept.configuration = FullVmConfiguration.from_answer(
+        b'{"boot-source": {"kernel_image_path": "/k"}, "drives": [], "machine-config": '
+        b'{"vcpu_count": 1, "mem_size_mib": 128, "cpu_template": "T2"}}'
+    )
+    registry = Registry(tmp_path)
+    registry.write({"web": kept})
+    assert registry.read() == {"web": kept}
+    registry.close()
