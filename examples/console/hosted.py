@@ -62,7 +62,9 @@ class HostedMonitor(Monitor):
     @property
     def suggestions(self) -> Mapping[str, str]:
         """What stands in empty forms: new files to write, the latest ones to restore."""
-        return {**super().suggestions, **self.launch.suggestions(self.name)}
+        last = self.kept.last_snapshot
+        changed = {} if last is None else {f"diff.{at}": path for at, path in last}
+        return {**super().suggestions, **self.launch.suggestions(self.name), **changed}
 
     @property
     def is_hosted(self) -> bool:
@@ -154,6 +156,7 @@ class HostedMonitor(Monitor):
         self.uptime.restart()
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
+        self.kept.last_snapshot = None
         monitor = AsyncMonitor(
             self.launch.binary,
             id=self.name,

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
+Device = TypeVar("Device")
+
+
+class SnapshotFiles(BaseModel):
+    """Where a snapshot is."""
+
+    snapshot_path: str
+    mem_file_path: str
+
 
 class Kept(BaseModel):
     """What `GET /vm/config` showed last, and what this console told the monitor besides.
 
     `has_pci`: the monitor is started so that devices can come and go while the guest runs.
+    `last_snapshot` is what the running machine has changed since.
     """
 
     has_pci: bool = False
@@ -22,6 +33,7 @@ class Kept(BaseModel):
     logger: Logger | None = None
     serial: SerialDevice | None = None
     cpu_config: CpuConfig | None = None
+    last_snapshot: SnapshotFiles | None = None
 
     @property
     def told(self) -> Mapping[str, ApiModel]:
@@ -40,15 +52,46 @@ class Kept(BaseModel):
                 self.cpu_config = CpuConfig.model_validate(fields["contents"])
             case "cpu_template":
                 self.cpu_config = None
+            case "snapshot" | "diff":
+                self.last_snapshot = SnapshotFiles.model_validate(fields)
 
     def see(self, configuration: FullVmConfiguration) -> None:
-        """Keep what a monitor shows; after a restoration it does not know what was booted."""
-        source = configuration.boot_source
+        """Keep what a monitor shows; after a restoration it may not know what was booted."""
+        source, before = configuration.boot_source, self.configuration
         if source is not None and source.kernel_image_path:
-            self.configuration = configuration
-        elif self.configuration is not None:
-            booted = {"boot_source": self.configuration.boot_source}
-            self.configuration = configuration.model_copy(update=booted)
+            self.configuration = _in_order(configuration, before)
+        elif before is not None:
+            booted = configuration.model_copy(update={"boot_source": before.boot_source})
+            self.configuration = _in_order(booted, before)
+
+
+def _in_order(
+    shown: FullVmConfiguration, before: FullVmConfiguration | None
+) -> FullVmConfiguration:
+    """The drives and interfaces as they were added: a guest names them by their order.
+
+    A monitor that has started shows them by their names.
+    """
+    if before is None:
+        return shown
+    drives = [drive.drive_id for drive in before.drives or []]
+    interfaces = [interface.iface_id for interface in before.network_interfaces or []]
+    return shown.model_copy(
+        update={
+            "drives": _sorted(shown.drives or [], drives, lambda one: one.drive_id),
+            "network_interfaces": _sorted(
+                shown.network_interfaces or [], interfaces, lambda one: one.iface_id
+            ),
+        }
+    )
+
+
+def _sorted(
+    devices: list[Device], before: list[str], name: Callable[[Device], str]
+) -> list[Device]:
+    """Those that were there in their order, then the new ones."""
+    place = {known: number for number, known in enumerate(before)}
+    return sorted(devices, key=lambda device: place.get(name(device), len(before)))
 
 
 async def furnish(vm: AsyncVmmClient, kept: Kept) -> None:

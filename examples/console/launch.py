@@ -49,12 +49,11 @@ class Launch:
     def suggestions(self, name: str) -> Mapping[str, str]:
         """Texts for the empty forms of a machine, by `section.field`."""
         new = self.snapshots / self.stem(name)
-        last = _newest(self.snapshots.glob(f"{name}-*.memory"))
         return {
             "snapshot.snapshot_path": f"{new}.state",
             "snapshot.mem_file_path": f"{new}.memory",
             "diff.snapshot_path": f"{new}.state",
-            "diff.mem_file_path": str(last or f"{new}.memory"),
+            "diff.mem_file_path": f"{new}.memory",
             "vsock.uds_path": str(self.vsock(name)),
             "clone.name": f"{name[:29]}-2",
             **self.latest_snapshot(),
@@ -62,12 +61,11 @@ class Launch:
 
     def latest_snapshot(self) -> Mapping[str, str]:
         """The files of the newest snapshot of all machines, to restore; nothing without one."""
-        state = _newest(self.snapshots.glob("*.state"))
-        if state is None:
+        memory = _newest(self.snapshots.glob("*.memory"))
+        if memory is None:
             return {}
-        memory = state.with_suffix(".memory")
         return {
-            "restore.snapshot_path": str(state),
+            "restore.snapshot_path": str(memory.with_suffix(".state")),
             "restore.mem_backend.backend_path": str(memory),
         }
 

@@ -9,7 +9,7 @@ import pytest
 
 from examples.console.kept import Kept
 from examples.console.registry import Registry
-from generated_vmm import FullVmConfiguration
+from generated_vmm import BootSource, Drive, FullVmConfiguration
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
@@ -124,6 +124,49 @@ def test_a_console_that_comes_back_knows_what_it_told(tmp_path: Path) -> None:
         assert alice.field("logger.level") == "Trace"
         for name in ("demo", "fresh", "kept"):
             delete(alice, name)
+
+
+def shown(*drives: str) -> FullVmConfiguration:
+    """What a monitor shows of a machine with these drives."""
+    return FullVmConfiguration(
+        boot_source=BootSource(kernel_image_path="/k"),
+        drives=[Drive(drive_id=name, is_root_device=False, path_on_host="/d") for name in drives],
+    )
+
+
+def test_drives_keep_the_order_in_which_they_were_added() -> None:
+    kept = Kept()
+    kept.see(shown("root", "data"))
+    kept.see(shown("data", "late", "root"))  # as a monitor that has started shows them
+    assert kept.configuration is not None
+    assert [drive.drive_id for drive in kept.configuration.drives or []] == [
+        *("root", "data", "late")
+    ]
+
+
+def test_an_empty_monitor_takes_nothing_away_but_the_devices() -> None:
+    kept = Kept()
+    kept.see(shown("root"))
+    restored = FullVmConfiguration(boot_source=BootSource(kernel_image_path=""), drives=[])
+    kept.see(restored)
+    assert kept.configuration is not None
+    assert kept.configuration.boot_source == BootSource(kernel_image_path="/k")
+
+
+def test_changes_are_suggested_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> None:
+    create(alice, "snap", machine_config__track_dirty_pages="true")
+    alice.click("Pause")
+    alice.open("/machines/snap/snapshots")
+    files = {name: alice.field(f"snapshot.{name}") for name in ("snapshot_path", "mem_file_path")}
+    alice.click("Create snapshot", {f"snapshot.{name}": path for name, path in files.items()})
+    assert {name: alice.field(f"diff.{name}") for name in files} == files
+    alice.click("Write the changes")
+    assert "The snapshot has the changes." in alice.text
+    do(alice, "snap", "snapshots", "Clone", {"clone.name": "snap-2"})
+    alice.open("/machines/snap/snapshots")
+    assert alice.field("diff.mem_file_path") != files["mem_file_path"]
+    for name in ("snap", "snap-2"):
+        delete(alice, name)
 
 
 def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:

@@ -109,9 +109,9 @@ SNAPSHOTS = Panel(
             name="diff",
             tab=TAB,
             title="Changes since the last snapshot",
-            about="Writes only the memory that has changed since the last snapshot, into that "
-            "one's memory file: both together can be restored. A file from which a clone runs "
-            "must not be written to.",
+            about="Writes only the memory that has changed since the last snapshot. Into the files "
+            "of that one, which is of this moment then, unless a machine runs from them: such "
+            "files must not be written to. Into new files it cannot be restored alone.",
             button="Write the changes",
             working="Writing what has changed…",
             done="The snapshot has the changes.",
