@@ -104,9 +104,8 @@ def described(model: type[ApiModel], field: Field) -> str:
     """What a field is for, in its own words or the model's; absence is no matter of a form."""
     member = model.model_fields.get(field.name)
     words = (member.description if member else None) or ""
-    return field.hint or _ABOUT_ABSENCE.sub("", words).replace("when absent", "if empty").replace(
-        "`", ""
-    )
+    words = _ABOUT_ABSENCE.sub("", words).replace("When absent", "If empty,")
+    return field.hint or words.replace("when absent", "if empty").replace("`", "")
 
 
 def _pair(word: str) -> dict[str, str]:

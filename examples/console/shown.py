@@ -144,7 +144,7 @@ class Desk:
     def _not_now(self, change: Change) -> str:
         if not self.is_admin:
             return "Only an admin may change this."
-        state = self.machine.state if self.machine else self.monitor.stage
-        if state is None:
-            return "The monitor does not answer."
-        return change.not_now(state) or (change.unless(self.machine) if self.machine else "")
+        if self.machine is not None:
+            return change.why_not(self.machine)
+        stage = self.monitor.stage
+        return change.not_now(stage) if stage else "The monitor does not answer."

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from examples.console.first_run import Need, example, needs
+from tests.console.machines import delete
 from tests.console.running import ALICE, BOB, hosting_console, signed_in
-from tests.console.test_hosting import delete
 
 
 def test_when_the_last_machine_is_gone_the_page_shows_the_way_to_the_next() -> None:

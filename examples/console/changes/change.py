@@ -30,7 +30,8 @@ class Change:
     The sections are sent in order, then `act` is done with what was typed, by section. `title`
     stands on the folded form, `about` says what it does; `confirm` is asked before, `working`
     stands on the button meanwhile, `done` is told afterwards. `verb` completes "Only an admin
-    may …". `unless` says why it cannot be done to this machine, though the state would do. With
+    may …". `unless` says why it cannot be done to this machine, though the state would do, `never`
+    why it can be in no state. With
     `items` each device it names has a form of its own. A `hosted` change is one of machines whose
     monitor this console starts. `leads_on` is the field with the machine to look at afterwards.
     """
@@ -48,6 +49,7 @@ class Change:
     confirm: str = ""
     act: Act | None = None
     unless: Callable[[Machine], str] = lambda machine: ""
+    never: Callable[[Machine], str] = lambda machine: ""
     items: Callable[[Machine], Sequence[str]] | None = None
     hosted: bool = False
     unfolded: bool = False
@@ -57,6 +59,10 @@ class Change:
     def has_inputs(self) -> bool:
         """Whether there is anything to fill in."""
         return any(field.kind != "item" for section in self.sections for field in section.fields)
+
+    def why_not(self, machine: Machine) -> str:
+        """Why this cannot be done to the machine as it is; empty when it can."""
+        return self.never(machine) or self.not_now(machine.state) or self.unless(machine)
 
     def not_now(self, state: str) -> str:
         """Why this cannot be done in `state`; empty when it can."""

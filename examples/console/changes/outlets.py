@@ -102,7 +102,7 @@ ALL_METRICS = Panel(
             done="The metrics go to this file.",
             verb="change the metrics",
             when=BEFORE_START,
-            unless=_read_here,
+            never=_read_here,
             sections=(METRICS,),
         ),
         Change(
@@ -114,7 +114,7 @@ ALL_METRICS = Panel(
             done="The monitor has written its metrics.",
             verb="write metrics",
             when=AFTER_START,
-            unless=_read_here,
+            never=_read_here,
             act=lambda monitor, parsed: monitor.control.action("FlushMetrics"),
         ),
     ),

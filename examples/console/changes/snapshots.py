@@ -49,7 +49,12 @@ RESTORE = Section(
     fields=(
         Field("snapshot_path", "State file"),
         Field("mem_backend.backend_path", "Memory file"),
-        Field("resume_vm", "Run it at once", kind="flag"),
+        Field(
+            "resume_vm",
+            "Run it at once",
+            kind="flag",
+            hint="Otherwise it stays paused until you resume it.",
+        ),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(
             (
