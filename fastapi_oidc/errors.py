@@ -71,7 +71,12 @@ class ConfigurationError(OIDCError):
 
 
 class ProviderError(OIDCError):
-    """The OpenID Provider, or the network to it, failed; trying again later may help."""
+    """The OpenID Provider, or the network to it, failed; trying again later may help.
+
+    `is_unsent`: there was no connection, so that the provider has not seen the request.
+    """
+
+    is_unsent = False
 
 
 class ProtocolViolation(OIDCError):

@@ -10,7 +10,7 @@ from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderErro
 from fastapi_oidc.flows.confirm import confirmed
 from fastapi_oidc.flows.endings import end_here, end_previous
 from fastapi_oidc.flows.events import Event, EventName, refused
-from fastapi_oidc.flows.evidence import Answer, evidence_of
+from fastapi_oidc.flows.evidence import Answer, CodeNotSent, evidence_of
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.flows.redemptions import Redemptions, name_of
 from fastapi_oidc.flows.refresher import Refresher
@@ -57,6 +57,8 @@ async def complete_login(
         outcome = await redemptions.once(
             name_of(transaction), lambda: _redeemed(party, refresher, answer)
         )
+        if isinstance(outcome, Refused) and outcome.may_be_retried:
+            return outcome
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
@@ -83,6 +85,9 @@ async def _redeemed(
         if silent:
             return await _confirm(party, refresher, answer)
         return await _sign_in(party, answer)
+    except CodeNotSent as unsent:
+        party.announcer(refused(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
+        return Refused(unsent.error, silent, may_be_retried=True)
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
         return Refused(error, silent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fastapi_oidc.errors import ProviderError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence
 from fastapi_oidc.protocol.authorization import AuthorizationCode
@@ -22,11 +23,17 @@ class Answer:
     transaction: LoginTransaction
 
 
+class CodeNotSent(Exception):
+    """There was no connection to the provider, which has not seen the code."""
+
+    def __init__(self, error: ProviderError) -> None:
+        super().__init__()
+        self.error = error
+
+
 async def evidence_of(party: RelyingParty[Identity], answer: Answer) -> tuple[Evidence, IdToken]:
-    """What the code in `answer` stands for; the code is used up."""
-    tokens = await party.provider.exchange_code(
-        answer.code, answer.transaction.redirect_uri, answer.transaction.code_verifier
-    )
+    """What the code in `answer` stands for; the code is used up, unless CodeNotSent is raised."""
+    tokens = await _tokens(party, answer)
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, answer.transaction)
     user_info = None
@@ -34,6 +41,17 @@ async def evidence_of(party: RelyingParty[Identity], answer: Answer) -> tuple[Ev
         user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
     session_state = answer.code.session_state or tokens.session_state
     return Evidence(tokens, id_token, user_info, session_state, received_at), id_token
+
+
+async def _tokens(party: RelyingParty[Identity], answer: Answer) -> TokenResponse:
+    try:
+        return await party.provider.exchange_code(
+            answer.code, answer.transaction.redirect_uri, answer.transaction.code_verifier
+        )
+    except ProviderError as error:
+        if error.is_unsent:
+            raise CodeNotSent(error) from error
+        raise
 
 
 async def _accepted(

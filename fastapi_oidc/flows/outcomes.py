@@ -42,11 +42,15 @@ class SignedIn(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A login came back and was refused."""
+    """A login came back and was refused.
+
+    `may_be_retried`: the provider has not seen the code, and the same answer can come again.
+    """
 
     error: OIDCError
     silent: bool
     changes: Changes = field(default=(), repr=False)
+    may_be_retried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

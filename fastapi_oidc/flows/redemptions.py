@@ -64,6 +64,8 @@ class Redemptions(Generic[Identity]):
     ) -> Coroutine[object, object, Outcome[Identity]]:
         async def run() -> Outcome[Identity]:
             outcome = await redeem()
+            if isinstance(outcome, Refused) and outcome.may_be_retried:
+                return outcome
             self._outcomes.set(name, outcome, ends=self._clock.now() + REMEMBERED)
             return outcome
 

@@ -16,6 +16,9 @@ from fastapi_oidc.provider.cause import cause_of
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.options import HTTPOptions
 
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""Failures to get a connection; of any other the OP may have seen the request."""
+
 _KEEP_ALIVE: Final = 3.0
 """Seconds an idle connection is kept: less than the five after which common servers close theirs,
 because a request that meets the closing of its connection is not repeated."""
@@ -103,7 +106,9 @@ class HTTPClient:
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
             proxy = None if self._transport else self._options.proxy_for(where)
             details = {"url": where} | ({"proxy": proxy} if proxy else {})
-            raise ProviderError(code, without(cause_of(error), sent), **details) from error
+            failed = ProviderError(code, without(cause_of(error), sent), **details)
+            failed.is_unsent = isinstance(error, _NOT_SENT)
+            raise failed from error
         answer.require_no_redirect()
         return replace(answer, sent=sent)
 

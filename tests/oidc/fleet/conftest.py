@@ -9,9 +9,6 @@ import pytest
 
 from tests.oidc.fleet.fleet import MODES, Fleet, Worker, running_fleet
 
-PROVIDER_TIMEOUT = 2
-"""Seconds; of a provider that is slow, tests wait for it."""
-
 
 @dataclass(slots=True)
 class Pair:
@@ -32,7 +29,6 @@ def fleet() -> Iterator[Fleet]:
 def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with running_fleet() as fleet:
         fleet.mode = request.param
-        fleet.settings["provider_timeout"] = PROVIDER_TIMEOUT
         yield Pair(fleet, *fleet.workers({}, {}))
 
 

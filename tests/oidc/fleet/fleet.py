@@ -7,12 +7,19 @@ import json
 import os
 import secrets
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +29,8 @@ import httpx
 from fastapi_oidc import Clock
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
 from tests.oidc.fleet.redis_process import RedisProcess
+from tests.oidc.fleet.tls_provider import reserved_port, tls_in_front
+from tests.oidc.provider.certificates import Authority
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE = 20
@@ -97,7 +106,10 @@ class Fleet:
     redis: RedisProcess
     stack: ExitStack
     settings: dict[str, Any]
-    clock_file: Path
+    folder: Path
+    serving: Callable[[], AbstractContextManager[object]] = nullcontext
+    serving_with_another_certificate: Callable[[], AbstractContextManager[object]] = nullcontext
+    browsers_trust: ssl.SSLContext | bool = True
     mode: str = "store"
     redis_options: dict[str, object] = field(default_factory=dict)
 
@@ -134,20 +146,34 @@ class Fleet:
         self, worker: Worker, user: str = "alice"
     ) -> AsyncIterator[httpx.AsyncClient]:
         """A browser in which `user` has signed in; the workers have one name for it."""
-        async with httpx.AsyncClient(timeout=PATIENCE) as browser:
+        async with self.browser() as browser:
             page = await sign_in(browser, worker.at("/auth/login?return_to=/me"), user=user)
             assert page.json() == {"sub": user, "generation": 0}
             yield browser
+
+    def browser(self) -> httpx.AsyncClient:
+        """A browser without cookies; with TLS it trusts the provider's right certificate."""
+        return httpx.AsyncClient(timeout=PATIENCE, verify=self.browsers_trust)
+
+    @property
+    def clock_file(self) -> Path:
+        """By how many seconds the time of the fleet is ahead of this machine's."""
+        return self.folder / "clock"
 
     def provider_ends(self) -> None:
         """Nobody listens at the provider's address."""
         self.provider.close()
 
+    def provider_shows_another_certificate(self) -> None:
+        """Its address is served by somebody whom nobody trusts."""
+        self.provider.close()
+        self.provider.enter_context(self.serving_with_another_certificate())
+
     def provider_heals(self) -> None:
         """It works, at the address that it had before."""
         self.op.faults.clear()
         self.provider.close()
-        self.provider.enter_context(self.op.serve(port=httpx.URL(self.op.issuer).port or 0))
+        self.provider.enter_context(self.serving())
 
     def token_calls(self, grant_type: str = "refresh_token") -> int:
         """How many tokens the provider gave for such a grant."""
@@ -157,6 +183,37 @@ class Fleet:
 @contextmanager
 def running_fleet() -> Iterator[Fleet]:
     """Provider and Redis are up; workers are started by the test, and all end with it."""
+    with _fleet() as fleet:
+        fleet.provider.enter_context(fleet.op.serve())
+        port = _port_of(fleet.op)
+        fleet.serving = lambda: fleet.op.serve(port=port)
+        fleet.settings["issuer"] = fleet.op.issuer
+        yield fleet
+
+
+@contextmanager
+def running_fleet_with_tls() -> Iterator[Fleet]:
+    """As `running_fleet`, with a provider behind TLS whose authority everybody trusts."""
+    with reserved_port() as port, _fleet() as fleet, fleet.op.serve():
+        provider = _port_of(fleet.op)
+        authority, other = (Authority(fleet.folder, name) for name in ("right", "wrong"))
+        right, wrong = authority.issue("provider"), other.issue("impostor")
+        fleet.serving = lambda: tls_in_front(port, provider, right)
+        fleet.serving_with_another_certificate = lambda: tls_in_front(port, provider, wrong)
+        fleet.browsers_trust = ssl.create_default_context(cafile=authority.file)
+        fleet.op._state.issuer = f"https://127.0.0.1:{port}"
+        fleet.settings |= {"issuer": fleet.op.issuer, "ca_file": str(authority.file)}
+        with fleet.provider:
+            fleet.provider.enter_context(fleet.serving())
+            yield fleet
+
+
+def _port_of(op: DevProvider) -> int:
+    return httpx.URL(op.issuer).port or 0
+
+
+@contextmanager
+def _fleet() -> Iterator[Fleet]:
     with tempfile.TemporaryDirectory(prefix="fleet-") as name, ExitStack() as stack:
         folder = Path(name)
         redis = RedisProcess(folder)
@@ -173,13 +230,11 @@ def running_fleet() -> Iterator[Fleet]:
             clock=Clock(read=lambda: time.time() + float(clock_file.read_text())),
         )
         provider = stack.enter_context(ExitStack())
-        provider.enter_context(op.serve())
-        yield Fleet(op, provider, redis, stack, _settings(op, client), clock_file)
+        yield Fleet(op, provider, redis, stack, _settings(client), folder)
 
 
-def _settings(op: DevProvider, client: DevClient) -> dict[str, Any]:
+def _settings(client: DevClient) -> dict[str, Any]:
     return {
-        "issuer": op.issuer,
         "client_id": client.client_id,
         "client_secret": client.client_secret,
         "cookie_secret": secrets.token_urlsafe(32),

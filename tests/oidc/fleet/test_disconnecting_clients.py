@@ -69,7 +69,7 @@ async def test_a_callback_whose_browser_went_away_is_answered_when_it_comes_agai
     pair: Pair, held: Held, elsewhere: bool
 ) -> None:
     login = pair.first.at("/auth/login?return_to=/me&login_hint=alice")
-    async with httpx.AsyncClient(timeout=PATIENCE) as browser:
+    async with pair.fleet.browser() as browser:
         callback = await callback_of_login(browser, login)
         await disconnected(browser, callback, held)
         if elsewhere:

@@ -186,7 +186,7 @@ async def test_while_redis_is_gone_a_browser_signs_out_and_nobody_signs_in(
 ) -> None:
     fleet.mode = mode
     [worker] = fleet.workers({})
-    async with fleet.signed_in(worker) as alice, httpx.AsyncClient(timeout=PATIENCE) as bob:
+    async with fleet.signed_in(worker) as alice, fleet.browser() as bob:
         fleet.redis.kill()
         await alice.post(worker.at("/auth/logout"), data={"local": "1"})
         login = worker.at("/auth/login?return_to=/me")
