@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import Literal, Unpack, overload
 
 import httpx
@@ -134,18 +135,22 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         self.site = assembled(parts, load_request_data, create_public_session)
         self._actions = Actions(self.site)
         self._endpoints = Endpoints(self._actions)
-        cookie_name = self.site.party.names.session
-        self.require_auth: RequireAuth[Identity] = RequireAuth(settings.name, cookie_name)
-        """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        self.require_csrf: RequireCSRF[Identity] = RequireCSRF(settings.name, cookie_name)
-        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        self.locals: Locals[Identity, RequestData] = Locals(settings.name)
-        """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
         self.router = conventional_router(self._endpoints, settings.response_mode)
-        """Every route of the library, to include with a prefix.
 
-        `POST /backchannel-logout` is among them when there is a store that keeps endings.
-        """
+    @cached_property
+    def require_auth(self) -> RequireAuth[Identity]:
+        """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
+        return RequireAuth(self.settings.name, self.site.party.names.session)
+
+    @cached_property
+    def require_csrf(self) -> RequireCSRF[Identity]:
+        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
+        return RequireCSRF(self.settings.name, self.site.party.names.session)
+
+    @cached_property
+    def locals(self) -> Locals[Identity, RequestData]:
+        """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
+        return Locals(self.settings.name)
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403."""

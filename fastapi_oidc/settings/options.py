@@ -20,6 +20,7 @@ from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
 from fastapi_oidc.settings.client import algorithms_of, authentication_of, tenants_of
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,
@@ -115,7 +116,7 @@ class OIDCSettings(BaseSettings):
     default_return_path: ReturnPath = "/"
     post_logout_redirect_uri: PostLogoutRedirectURI = "route"
     """`route`: the library's own, when it is mounted; `none`, or a URL of yours."""
-    max_cookie_size: int = Field(default=3800, ge=500, le=4096)
+    max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60)
     idle_timeout: int | None = Field(default=None, ge=60)
     """None: a session lives to its end however long nobody asks for anything."""

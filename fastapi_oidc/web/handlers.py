@@ -19,6 +19,10 @@ class Handlers(Generic[Identity, RequestData]):
     """Each handler is an endpoint function to mount anywhere in the app, with or without others."""
 
     router: APIRouter
+    """Every route of the library, to include with a prefix.
+
+    `POST /backchannel-logout` is among them when there is a store that keeps endings.
+    """
     _endpoints: Endpoints[Identity, RequestData]
 
     def login_handler(self) -> EndpointFunction:

@@ -4,7 +4,6 @@ import pytest
 from pydantic import ValidationError
 
 from fastapi_oidc.session.endings import (
-    MINIMUM_RECORD_LIFETIME,
     Ending,
     RevocationRecord,
     are_current,
@@ -39,7 +38,7 @@ def test_a_record_has_the_reason_of_its_maker() -> None:
 
 @pytest.mark.parametrize(
     ("session_lifetime", "kept_for"),
-    [(60, MINIMUM_RECORD_LIFETIME), (90 * 86_400, 90 * 86_400)],
+    [(60, 30 * 86_400), (30 * 86_400, 30 * 86_400), (90 * 86_400, 90 * 86_400)],
 )
 def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
     session_lifetime: int, kept_for: int
@@ -51,6 +50,12 @@ def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens() -> None:
     record = ending_of(a_session(), "signed_out", NOW + 5)
     assert (record.session_id, record.reason) == ("session-1", "signed_out")
     assert record.expires_at == a_session().expires_at
+
+
+def test_the_end_of_a_session_that_is_over_is_kept_for_an_answer_under_way() -> None:
+    old = a_session(expires_at=NOW)
+    assert ending_of(old, "signed_out", NOW).expires_at == NOW + 3600
+    assert ending_of(a_session(expires_at=NOW + 3601), "signed_out", NOW).expires_at == NOW + 3601
 
 
 def test_endings_of_both_makers_stand_side_by_side() -> None:
