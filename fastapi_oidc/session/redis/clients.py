@@ -71,7 +71,7 @@ def is_ours(pool: Pool) -> bool:
 def place_of(client: Client) -> tuple[object, ...] | None:
     """Which database it leads to, as far as it was told; None where it hides that."""
     if isinstance(client, RedisCluster):
-        return tuple(sorted(node.name for node in client.startup_nodes))
+        return tuple(sorted(client.nodes_manager.startup_nodes))
     pool = client.connection_pool
     if isinstance(pool, SentinelConnectionPool):
         sentinels = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]

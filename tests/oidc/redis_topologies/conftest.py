@@ -72,10 +72,19 @@ def prefix() -> str:
     return f"fastapi_oidc:{secrets.token_hex(8)}:"
 
 
-@pytest.fixture
-def cluster(program: str, tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(program, tmp_path) as cluster:
+@pytest.fixture(scope="module")
+def cluster_of_module(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(program, tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(cluster_of_module: Cluster) -> Cluster:
+    """A cluster that is whole and empty."""
+    cluster_of_module.until_whole()
+    for node in cluster_of_module.nodes:
+        node.command("FLUSHALL")
+    return cluster_of_module
 
 
 @pytest.fixture

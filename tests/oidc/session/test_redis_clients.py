@@ -73,7 +73,7 @@ def test_sentinels_have_a_password_and_tls_of_their_own() -> None:
 def test_a_cluster() -> None:
     client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000")
     assert isinstance(client, RedisCluster)
-    assert [node.name for node in client.startup_nodes] == ["10.0.0.1:6379", "10.0.0.2:7000"]
+    assert list(client.nodes_manager.startup_nodes) == ["10.0.0.1:6379", "10.0.0.2:7000"]
     expected = {"socket_timeout": NODE_SECONDS, "max_connections": 50}
     assert (CREDENTIALS | expected).items() <= options_of(client).items()
 
