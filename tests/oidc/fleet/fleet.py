@@ -112,6 +112,8 @@ class Fleet:
     browsers_trust: ssl.SSLContext | bool = True
     mode: str = "store"
     redis_options: dict[str, object] = field(default_factory=dict)
+    redis_url: str = ""
+    """Of a Redis that the workers use in place of `redis`."""
 
     def pass_seconds(self, seconds: float) -> None:
         """The clocks of the provider and of every worker go on by so much at once."""
@@ -132,7 +134,7 @@ class Fleet:
     def _started(self, *, holds: bool = False, ahead: int = 0, **settings: Any) -> Worker:
         configuration = {
             "settings": self.settings | settings,
-            "redis_url": self.redis.url(**self.redis_options),
+            "redis_url": self.redis_url or self.redis.url(**self.redis_options),
             "mode": self.mode,
             "clock_file": str(self.clock_file),
             "holds": holds,

@@ -132,8 +132,10 @@ async def test_a_node_that_is_killed_and_started_again_is_found_again(cluster: C
 
 
 async def test_a_mute_node_costs_one_wait(cluster: Cluster) -> None:
+    async with store_of(cluster) as patient:
+        await patient.set(ID, a_session())
     store = RedisSessionStore.from_url(cluster.url, User)
-    await store.set(ID, a_session())
+    await assert_found_again(store)
     node = node_of_row(cluster)
     node.mute()
     assert await assert_unavailable(store) >= NODE_SECONDS

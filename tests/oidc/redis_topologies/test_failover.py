@@ -1,0 +1,131 @@
+"""A replica becomes the master while people are signed in: what they see, and what is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fastapi_oidc.testing import sign_in
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet, Worker, running_fleet
+from tests.oidc.fleet.fleet import PATIENCE as BROWSER_PATIENCE
+from tests.oidc.fleet.test_redis_faults import assert_nobody_signed_out, served, under_way
+from tests.oidc.redis_topologies.servers import Server, program_of, until
+from tests.oidc.redis_topologies.watched import Watched, running_watched
+
+QUICK, SLOW = 1000, 3000
+"""Milliseconds after which the sentinel gives a master up; a replica that was cut off for ten times
+as long becomes no master."""
+
+
+@contextmanager
+def running_fleet_on(watched: Watched, mode: str) -> Iterator[tuple[Fleet, Worker, Worker]]:
+    with running_fleet() as fleet:
+        fleet.mode, fleet.redis_url = mode, f"{watched.url}?socket_timeout=1"
+        first, second = fleet.workers({}, {})
+        yield fleet, first, second
+
+
+def cut_off(replica: Server) -> None:
+    """It is told nothing more of what the master is told, and knows itself as a replica."""
+    replica.command("CONFIG SET", "masteruser", "nobody")
+    replica.command("CONFIG SET", "masterauth", "wrong")
+    replica.command("CLIENT KILL", "TYPE", "master")
+
+
+def until_promoted(watched: Watched, master: Server) -> None:
+    until(lambda: watched.master is not master, "a new master")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "how"),
+    [
+        ("redis-server", "store", "kill"),
+        ("redis-server", "store", "mute"),
+        ("valkey-server", "cookie", "kill"),
+    ],
+)
+async def test_a_failover_under_requests_signs_nobody_out(
+    name: str, mode: str, how: str, tmp_path: Path
+) -> None:
+    with (
+        running_watched(program_of(name), tmp_path, patience=QUICK) as watched,
+        running_fleet_on(watched, mode) as (fleet, first, second),
+    ):
+        async with fleet.signed_in(first) as browser:
+            await asyncio.to_thread(watched.until_replicated)
+            master = watched.master
+            async with under_way(browser, first, second) as streams:
+                await asyncio.gather(*(stream.until_answered(200) for stream in streams))
+                master.kill() if how == "kill" else master.mute()
+                await asyncio.gather(*(stream.until_answered(503) for stream in streams))
+                await asyncio.to_thread(until_promoted, watched, master)
+                await asyncio.gather(*(stream.until_answered(200) for stream in streams))
+                if how == "mute":
+                    master.unmute()
+                    await asyncio.to_thread(until, lambda: is_replica(master), "a replica")
+            assert_nobody_signed_out(streams)
+            fleet.pass_seconds(LONG_AFTER)
+            for worker in (second, first):
+                assert (await served(browser, worker)).json()["generation"] == 1
+        assert fleet.token_calls() == 1
+
+
+def is_replica(server: Server) -> bool:
+    return bool(server.command("INFO", "replication")["role"] == "slave")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_the_new_master_was_not_told_is_lost(mode: str, tmp_path: Path) -> None:
+    """A sign-out and, of a session store, a login."""
+    with (
+        running_watched(program_of("redis-server"), tmp_path, patience=SLOW) as watched,
+        running_fleet_on(watched, mode) as (fleet, first, second),
+    ):
+        async with (
+            fleet.signed_in(first) as before,
+            fleet.signed_in(first, "bob") as signed_out,
+        ):
+            await asyncio.to_thread(watched.until_replicated)
+            cut_off(watched.replica)
+            stolen = dict(signed_out.cookies)
+            await signed_out.post(first.at("/auth/logout"), data={"local": "1"})
+            signed_out.cookies.update(stolen)
+            assert (await signed_out.get(second.at("/me"))).status_code == 401
+            signed_out.cookies.update(stolen)
+            async with fleet.signed_in(first) as after:
+                master = watched.master
+                master.kill()
+                await asyncio.to_thread(until_promoted, watched, master)
+                assert (await served(before, second)).status_code == 200
+                assert (await served(signed_out, second)).status_code == 200
+                lives = {"store": 401, "cookie": 200}[mode]
+                assert (await served(after, second)).status_code == lives
+
+
+async def test_a_master_that_wants_a_replica_takes_no_login_that_could_be_lost(
+    tmp_path: Path,
+) -> None:
+    with (
+        running_watched(program_of("redis-server"), tmp_path, patience=60_000) as watched,
+        running_fleet_on(watched, "store") as (fleet, first, second),
+    ):
+        watched.master.command("CONFIG SET", "min-replicas-to-write", 1)
+        async with (
+            fleet.signed_in(first) as alice,
+            httpx.AsyncClient(timeout=BROWSER_PATIENCE) as bob,
+        ):
+            master = watched.master
+            cut_off(watched.replica)
+            await asyncio.to_thread(until, lambda: has_no_replica(master), "a lonely master")
+            login = second.at("/auth/login?return_to=/me")
+            assert (await sign_in(bob, login, user="bob")).status_code == 503
+            assert (await alice.get(second.at("/me"))).status_code == 200
+
+
+def has_no_replica(server: Server) -> bool:
+    return bool(server.command("INFO", "replication")["connected_slaves"] == 0)
