@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -12,7 +13,7 @@ import httpx
 
 from examples.fleet.status import SESSION_PATH, SessionSeen
 from fastapi_oidc.testing import DevUser, sign_in
-from load.causes import NO_ANSWER, Span
+from load.leaving import WAYS, Way
 from load.rules import Rule
 from load.site import Answer, Site
 from load.visit import Visit
@@ -31,6 +32,7 @@ class Browser:
     chance: Random
     shortest: float
     longest: float
+    ways: Sequence[Way] = WAYS
 
     async def run(self, is_over: asyncio.Event) -> None:
         """One visit after the other, the last one to its end."""
@@ -38,6 +40,7 @@ class Browser:
             async with self.site.client() as http:
                 visit = await self.enter(http)
                 if visit is None:
+                    await asyncio.sleep(self.site.breath)
                     continue
                 await self._use(visit)
                 if visit.lives:
@@ -76,7 +79,7 @@ class Browser:
     async def leave(self, visit: Visit) -> None:
         """The session ends while requests are under way; then nobody is served with its cookie."""
         cookies = {_cookie_of(visit.http, self.site.url)}
-        leave = self.chance.choice((self._sign_out, self._back_channel))
+        leave = self.chance.choice(self.ways)
         visit.lives = False  # what is answered meanwhile may be either
         ended, *_ = await asyncio.gather(leave(visit), visit.look(), visit.look())
         cookies.add(_cookie_of(visit.http, self.site.url))
@@ -84,35 +87,6 @@ class Browser:
             for cookie in cookies - {""}:
                 for _ in range(COPIES):
                     await self._is_refused(cookie)
-
-    async def _sign_out(self, visit: Visit) -> bool:
-        """By the button, and over the provider's page; whether the session has surely ended."""
-        answer = await self.site.answer("sign-out", lambda: self._signed_out(visit.http))
-        return not (answer.failed or self.site.causes.lose_endings(answer.span))
-
-    async def _signed_out(self, http: httpx.AsyncClient) -> httpx.Response:
-        """Up to the page that would follow, which is for those who are signed in."""
-        answer = await http.post(f"{self.site.url}/auth/logout", follow_redirects=False)
-        while answer.is_redirect and answer.next_request is not None:
-            if not answer.next_request.url.path.startswith(("/auth/", "/end-session")):
-                break
-            answer = await http.send(answer.next_request, follow_redirects=False)
-        return answer
-
-    async def _back_channel(self, visit: Visit) -> bool:
-        """By the provider; the session has ended when the application took the logout token."""
-        began = time.monotonic()
-        await self.site.op.log_out(self.user.sub)
-        span = Span(began, time.monotonic())
-        self.site.latencies.note("back-channel logout", span.ended - began)
-        status = self.site.logouts.statuses.pop(visit.first.sid or "", NO_ANSWER)
-        if status == httpx.codes.OK:
-            return True
-        causes = self.site.causes
-        if not (causes.explain(status, span) or causes.lose_endings(span)):
-            what = f"back-channel logout of {self.user.sub}: {status}"
-            self.site.verdict.broken(Rule.NO_CAUSELESS_FAILURE, what)
-        return False
 
     async def _is_refused(self, cookie: str) -> None:
         """A copy of the cookie is worth nothing; a failure is no refusal, so it is tried again."""

@@ -132,9 +132,9 @@ async def _faults(
     if plan.fault_each is None:
         return
     chance = Random(plan.seed)
-    for fault in cycle(plan.faults):
+    for place, fault in enumerate(cycle(plan.faults)):
         with suppress(TimeoutError):
-            async with asyncio.timeout(plan.fault_each):
+            async with asyncio.timeout(plan.fault_each if place else plan.fault_each / 2):
                 await is_over.wait()
             return
         tell(f"{datetime.now():%H:%M:%S}  {fault.cause.name}")

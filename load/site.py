@@ -17,8 +17,6 @@ from load.rules import Rule, Verdict
 from load.tokens import LogoutTokens, TokenCalls
 
 SERVER_ERROR: Final = 500
-BREATH: Final = 0.5
-"""Seconds that somebody waits who was not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,8 @@ class Site:
     verdict: Verdict
     causes: Causes
     latencies: Latencies = field(default_factory=Latencies)
+    breath: float = 0.5
+    """Seconds that somebody waits who was not answered."""
     lost: int = 0
     """Sessions and logins that ended since an answer of the provider was lost."""
 
@@ -65,7 +65,7 @@ class Site:
         if answer.failed:
             if not self.causes.explain(status, answer.span):
                 self.verdict.broken(Rule.NO_CAUSELESS_FAILURE, f"{kind}: {why}")
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(self.breath)
         return answer
 
     def broken_unless_lost(self, what: str, span: Span) -> None:

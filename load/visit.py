@@ -36,14 +36,16 @@ class Visit:
         if self._is_served(answer) and answer.response is not None:
             self._judge(SessionSeen.model_validate(answer.response.json()), asked_at)
 
-    async def open_page(self) -> None:
-        """Opens the console's first page, which asks every monitor."""
+    async def open_page(self) -> str:
+        """The console's first page, which asks every monitor; empty when it is refused."""
         answer = await self.site.answer("page", lambda: self.http.get(self._at("/")))
-        if self._is_served(answer) and answer.response is not None:
-            named = set(PERSON.findall(answer.response.text))
-            if named != {self.name}:
-                what = f"the page of {self.name} names {sorted(named)}"
-                self.site.verdict.broken(Rule.OWN_SESSION, what)
+        if not self._is_served(answer) or answer.response is None:
+            return ""
+        named = set(PERSON.findall(answer.response.text))
+        if named != {self.name}:
+            what = f"the page of {self.name} names {sorted(named)}"
+            self.site.verdict.broken(Rule.OWN_SESSION, what)
+        return answer.response.text
 
     def _at(self, path: str) -> str:
         return self.site.url + path

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
 import httpx
 import pytest
 
-from load.browser import Browser
 from load.causes import Cause
 from load.figures import FLAT_MIB, SETTLED_AFTER, Memory
+from load.leaving import WAYS, Way, back_channel, sign_out, sign_out_everywhere
 from load.rules import EXAMPLES, Rule, Verdict
 from load.visit import Visit
-from tests.load.world import APP, CLIENT, PERSON, Lie, World
+from tests.load.world import APP, CLIENT, Lie, World
 
-BY_BUTTON, BY_PROVIDER = 1, 0
-"""Seeds of a visit that ends in the one way and in the other."""
+KINDS: dict[Way, str] = {
+    sign_out: "sign-out",
+    sign_out_everywhere: "sign-out everywhere",
+    back_channel: "back-channel logout",
+}
 LATER = Cause("a fault", frozenset({0, 500, 503}), aftermath=1, loses_answers=True)
-
-
-@pytest.fixture(autouse=True)
-def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("load.site.BREATH", 0)
 
 
 def told(**changes: object) -> Lie:
@@ -68,30 +65,32 @@ def forgetful() -> Lie:
 
 
 @asynccontextmanager
-async def visiting(world: World) -> AsyncIterator[tuple[Browser, Visit]]:
+async def visiting(world: World) -> AsyncIterator[Visit]:
     """A person who has just signed in."""
-    browser = Browser(world.site, PERSON, Random(BY_BUTTON), 0, 0)
     async with world.client() as http:
-        visit = await browser.enter(http)
+        visit = await world.browser().enter(http)
         assert visit is not None
-        yield browser, visit
+        yield visit
 
 
-@pytest.mark.parametrize("seed", [BY_BUTTON, BY_PROVIDER])
-async def test_an_application_that_is_right_breaks_no_rule(seed: int) -> None:
+def test_a_visit_ends_in_every_way() -> None:
+    assert set(KINDS) == set(WAYS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_application_that_is_right_breaks_no_rule(way: Way) -> None:
     world = World()
-    verdict = await world.visited(seed)
+    verdict = await world.visited(way)
     assert (verdict.holds, verdict.examples) == (True, [])
     kinds = {row.split("  ")[0] for row in world.site.latencies.rows(1)}
-    assert {"login", "session", "refused"} < kinds
-    assert ("sign-out" in kinds) is (seed == BY_BUTTON)
-    assert ("back-channel logout" in kinds) is (seed == BY_PROVIDER)
+    assert {"login", "session", "refused"} <= kinds
+    assert kinds & set(KINDS.values()) == {KINDS[way]}
 
 
 @pytest.mark.parametrize("changes", [{"sub": "mallory"}, {"id": "another"}, {"sid": "another"}])
 async def test_an_answer_under_another_identity_is_seen(changes: dict[str, object]) -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = told(**changes)
         await visit.look()
     assert world.site.verdict.breaches == {Rule.OWN_SESSION: 1}
@@ -105,7 +104,7 @@ async def test_a_login_as_somebody_else_is_seen() -> None:
 
 async def test_a_page_that_names_somebody_else_is_seen() -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         await visit.open_page()
         assert world.site.verdict.holds
         world.lie = lambda request, response: httpx.Response(200, text="Person 001, Person 002")
@@ -115,21 +114,21 @@ async def test_a_page_that_names_somebody_else_is_seen() -> None:
 
 async def test_an_access_token_that_is_over_is_seen() -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = told(access_token_expires_at=1)
         await visit.look()
     assert world.site.verdict.breaches == {Rule.FRESH_TOKEN: 1}
 
 
-@pytest.mark.parametrize("seed", [BY_BUTTON, BY_PROVIDER])
-async def test_a_session_that_outlives_its_end_is_seen(seed: int) -> None:
-    verdict = await World(lie=forgetful()).visited(seed)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_session_that_outlives_its_end_is_seen(way: Way) -> None:
+    verdict = await World(lie=forgetful()).visited(way)
     assert set(verdict.breaches) == {Rule.ENDED_IS_REFUSED}
 
 
 async def test_a_session_that_is_refused_while_it_lives_is_seen_once() -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = answered(401)
         await visit.look()
         await visit.look()
@@ -146,7 +145,7 @@ async def test_a_login_that_is_refused_is_seen() -> None:
 async def test_a_lost_answer_explains_a_refusal() -> None:
     world = World()
     with world.site.causes.under(LATER):
-        async with visiting(world) as (_, visit):
+        async with visiting(world) as visit:
             world.lie = answered(401)
             await visit.look()
     assert world.site.verdict.holds
@@ -156,7 +155,7 @@ async def test_a_lost_answer_explains_a_refusal() -> None:
 @pytest.mark.parametrize("status", [500, 502, 503])
 async def test_a_failure_without_a_cause_is_seen(status: int) -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = answered(status)
         await visit.look()
     assert world.site.verdict.breaches == {Rule.NO_CAUSELESS_FAILURE: 1}
@@ -168,7 +167,7 @@ async def test_no_answer_at_all_is_a_failure() -> None:
         raise httpx.ReadError("broken off", request=request)
 
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = breaks_off
         await visit.look()
     assert world.site.verdict.breaches == {Rule.NO_CAUSELESS_FAILURE: 1}
@@ -177,7 +176,7 @@ async def test_no_answer_at_all_is_a_failure() -> None:
 @pytest.mark.parametrize(("status", "broken"), [(500, 0), (502, 1)])
 async def test_a_cause_explains_the_failures_of_its_kind_alone(status: int, broken: int) -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         world.lie = answered(status)
         with world.site.causes.under(LATER):
             await visit.look()
@@ -186,13 +185,13 @@ async def test_a_cause_explains_the_failures_of_its_kind_alone(status: int, brok
 
 async def test_a_logout_token_that_is_not_taken_is_seen() -> None:
     world = World(logout_lie=lambda request, response: httpx.Response(400))
-    verdict = await world.visited(BY_PROVIDER)
+    verdict = await world.visited(back_channel)
     assert set(verdict.breaches) == {Rule.NO_CAUSELESS_FAILURE}
 
 
 async def test_a_refresh_that_is_not_due_is_seen() -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         await visit.http.get(f"{APP}/refresh")
         await visit.look()
         visit.judge_refreshes(visit.since)
@@ -204,7 +203,7 @@ async def test_a_refresh_that_is_not_due_is_seen() -> None:
 @pytest.mark.parametrize("generation", [1, -1])
 async def test_more_or_fewer_token_calls_than_refreshes_are_seen(generation: int) -> None:
     world = World()
-    async with visiting(world) as (_, visit):
+    async with visiting(world) as visit:
         visit.generation = generation
         visit.judge_refreshes(visit.since)
     assert world.site.verdict.breaches == {Rule.ONE_TOKEN_CALL: 1}

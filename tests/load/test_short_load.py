@@ -16,7 +16,7 @@ from tests.programs import require_program
 
 # A visit outlasts the access token, so that everybody is refreshed at least once.
 SHORT = Plan(seconds=2, browsers=3, shortest_visit=5, longest_visit=6)
-KILLED = replace(SHORT, fault_each=1.5, faults=FAULTS[:1])
+KILLED = replace(SHORT, fault_each=3, faults=FAULTS[:1])
 
 
 @pytest.fixture(scope="module")

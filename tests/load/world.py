@@ -10,8 +10,10 @@ from random import Random
 
 import httpx
 from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
 from pydantic import SecretStr
 
+from examples.console import account
 from examples.console.account import Signed
 from examples.console.identity import User, resolve_identity
 from examples.fleet import status
@@ -19,6 +21,7 @@ from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, Persis
 from fastapi_oidc.testing import DevClient, DevProvider
 from load.browser import Browser
 from load.causes import Causes
+from load.leaving import Way, sign_out
 from load.rules import Verdict
 from load.run import people
 from load.site import Site
@@ -82,6 +85,7 @@ class World:
             logouts=logouts,
             verdict=verdict,
             causes=causes,
+            breath=0,
         )
 
     def client(self) -> httpx.AsyncClient:
@@ -110,9 +114,14 @@ class World:
         app.include_router(oidc.router, prefix="/auth")
         app.include_router(status.routes("1", ""))
 
+        app.include_router(account.routes(oidc))
+
         @app.get("/")
-        async def page(session: Signed) -> str:
-            return session.identity.name
+        async def page(session: Signed) -> HTMLResponse:
+            token = oidc.csrf_token(session)
+            return HTMLResponse(
+                f'{session.identity.name} <input name="csrf_token" value="{token}">'
+            )
 
         @app.get("/refresh")
         async def refresh(request: Request) -> None:
@@ -124,11 +133,14 @@ class World:
         self.refresh_tokens.append(context.session.tokens.refresh_token or "")
         return context.session
 
-    async def visited(self, seed: int = 0) -> Verdict:
-        """The verdict after a visit of no length: a login, a look, a sign-out, and old cookies."""
+    def browser(self, way: Way = sign_out) -> Browser:
+        """Whose visits have no length and end in that way."""
+        return Browser(self.site, PERSON, Random(0), 0, 0, (way,))
+
+    async def visited(self, way: Way = sign_out) -> Verdict:
+        """The verdict after a visit: a login, a look, a sign-out, and old cookies."""
         is_over = asyncio.Event()
-        browser = Browser(self.site, PERSON, Random(seed), 0, 0)
-        visit = asyncio.create_task(browser.run(is_over))
+        visit = asyncio.create_task(self.browser(way).run(is_over))
         await asyncio.sleep(0)  # it has begun
         is_over.set()
         await visit

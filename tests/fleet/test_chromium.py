@@ -1,0 +1,57 @@
+"""The page of the fleet in Chromium: what it shows while parts are ended and started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from examples.fleet.fleet import Fleet
+from tests.programs import require_program
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+PATIENCE = 60_000
+"""Milliseconds: a busy computer is no fault of the page."""
+
+
+@pytest.fixture
+def page(fleet: Fleet) -> Iterator[Page]:
+    program = require_program("chromium", package="chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
+        page = browser.new_page(ignore_https_errors=True)
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{fleet.url}/fleet")
+        yield page
+        browser.close()
+        assert faults == []
+
+
+def told(page: Page, what: str) -> None:
+    expect(page.locator("#news")).to_contain_text(what, timeout=PATIENCE)
+
+
+def test_the_page_tells_what_happens(fleet: Fleet, page: Page) -> None:
+    told(page, "Nobody is signed in.")
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_role("button", name="Alice").click()
+    told(page, "session of alice, refreshed 0 times")
+    for worker in fleet.workers:
+        told(page, f"{worker.name} answers (process {worker.pid})")
+
+    worker = fleet.workers[0]
+    worker.restart()
+    told(page, f"{worker.name} was started again (process {worker.pid})")
+
+    fleet.redis.kill()
+    told(page, "Redis does not answer")
+    told(page, "No session can be read: 503, again after")
+    fleet.redis.start()
+    expect(page.locator("#workers")).not_to_contain_text("does not answer", timeout=PATIENCE)
+    expect(page.locator("#session")).to_contain_text("Alice Admin (alice)", timeout=PATIENCE)
