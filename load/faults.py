@@ -15,8 +15,8 @@ from load.causes import NO_ANSWER, Cause
 Happen: TypeAlias = Callable[[Fleet, Random], Awaitable[None]]
 
 REFUSED_TOKEN_CALLS: Final = 20
-SHORT, LONG = 2.0, 5.0
-"""Seconds that something is away."""
+SHORT, LONG, LONGEST = 2.0, 5.0, 15.0
+"""Seconds that something is away; the longest is more than a worker waits for Redis here."""
 
 LEASE: Final = 30.0
 """Seconds within which another worker goes on from one that was killed in a refresh: the lease of
@@ -43,6 +43,13 @@ async def _kill_a_worker(fleet: Fleet, chance: Random) -> None:
     await asyncio.to_thread(worker.start)
 
 
+async def _pause_a_worker(fleet: Fleet, chance: Random) -> None:
+    worker = chance.choice(fleet.workers)
+    worker.pause()
+    await asyncio.sleep(LONG)
+    worker.resume()
+
+
 async def _restart_a_worker(fleet: Fleet, chance: Random) -> None:
     await asyncio.to_thread(chance.choice(fleet.workers).restart)
 
@@ -65,7 +72,7 @@ async def _stop_redis(fleet: Fleet, _: Random) -> None:
 
 async def _mute_redis(fleet: Fleet, _: Random) -> None:
     fleet.redis.pause()
-    await asyncio.sleep(LONG)
+    await asyncio.sleep(LONGEST)
     fleet.redis.resume()
 
 
@@ -116,4 +123,5 @@ FAULTS: Final = (
     ),
     Fault(_mute_redis, _costs("Redis mute", 503, aftermath=POSTPONED, loses_endings=True)),
     Fault(_restart_a_worker, _costs("a worker restarted", 502, 503, aftermath=RECONNECTED)),
+    Fault(_pause_a_worker, _costs("a worker paused", 503, aftermath=RECONNECTED)),
 )

@@ -7,7 +7,9 @@ from typing import Final, Literal, Self
 
 from examples.console.identity import User
 from examples.console.settings import SettingsError
-from fastapi_oidc import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc import ConfigurationError, RefreshLock, RevocationStore, SessionStore
+
+REDIS_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +21,25 @@ class Stores:
     refresh_lock: RefreshLock | None = None
 
     @classmethod
-    def at(cls, redis_url: str | None) -> Self:
+    def at(cls, redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Self:
         """On the Redis at `redis_url`, for any number of processes; None: in this one.
 
-        Raises SettingsError.
+        A command there may take `timeout` seconds. Raises SettingsError.
         """
         if redis_url is None:
             return cls("memory", "memory")
         try:
-            return cls._on_redis(redis_url)
-        except (ValueError, ModuleNotFoundError) as error:
+            return cls._on_redis(redis_url, timeout)
+        except (ConfigurationError, ModuleNotFoundError) as error:
             raise SettingsError(f"CONSOLE_REDIS: {error}") from error
 
     @classmethod
-    def _on_redis(cls, url: str) -> Self:
+    def _on_redis(cls, url: str, timeout: float) -> Self:
         # A console of one process needs no Redis, and no client for it.
         from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
 
-        sessions = RedisSessionStore.from_url(url, User)
-        return cls(sessions, sessions, RedisRefreshLock.from_url(url))
+        sessions = RedisSessionStore.from_url(url, User, timeout=timeout)
+        return cls(sessions, sessions, RedisRefreshLock.from_url(url, timeout=timeout))
 
 
 IN_THIS_PROCESS: Final = Stores.at(None)

@@ -21,7 +21,7 @@ WORKER_HEADER = "X-Worker"
 def application() -> FastAPI:
     """All of it is told by the environment, as a deployment would. Raises ConfigurationError."""
     worker, console = os.environ["FLEET_WORKER"], ConsoleSettings.from_environment(os.environ)
-    stores = Stores.at(console.redis)
+    stores = Stores.at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
     monitors = Monitors(console.sockets)
     app = create_app(OIDCSettings(), monitors, stores, open_to_all=[status.PREFIX])
     app.include_router(status.routes(worker, console.redis or ""))

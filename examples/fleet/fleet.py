@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from examples.console.demo import IDLE_SECONDS, USERS
+from examples.console.stores import REDIS_SECONDS
 from examples.fleet.certificate import write_certificate
 from examples.fleet.monitors import FRESH, RUNNING, monitors, socket_of
 from examples.fleet.part import Part, Together
@@ -34,7 +35,7 @@ class Shape:
     """How large a fleet is and where it listens on 127.0.0.1; port 0 is any free one.
 
     Access tokens live `access_token` seconds and are refreshed `refresh_margin` seconds before
-    their end. A worker waits `redis_timeout` seconds for each step of a command.
+    their end. A command on Redis may take `redis_timeout` seconds.
     """
 
     port: int = 8443
@@ -44,7 +45,7 @@ class Shape:
     users: Sequence[DevUser] = USERS
     access_token: int = 60
     refresh_margin: int = 20
-    redis_timeout: float = 1
+    redis_timeout: float = REDIS_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _prepared(folder: Path, shape: Shape, stack: ExitStack) -> Fleet:
     provider = Provider(_op(shape, client, trust), shape.provider_port)
     stack.callback(provider.stop)
     provider.start()
-    redis = RedisServer(folder / "redis", shape.redis_timeout)
+    redis = RedisServer(folder / "redis")
     common = _common_environment()
     told = common | _told(provider.op, client, url, shape, redis, folder)
     machines = [_machine(number, folder, shape, told) for number in range(shape.machines)]
@@ -171,6 +172,7 @@ def _told(
         "OIDC_REFRESH_MARGIN": str(shape.refresh_margin),
         "OIDC_IDLE_TIMEOUT": str(IDLE_SECONDS),
         "CONSOLE_REDIS": redis.url,
+        "FLEET_REDIS_TIMEOUT": str(shape.redis_timeout),
         "VMM_SOCKETS": ",".join(sockets),
     }
 

@@ -18,13 +18,9 @@ BOUNDED: Final = ("--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
 
 
 class RedisServer(Program):
-    """A redis-server on a unix socket in `folder`, which keeps what it is told there.
+    """A redis-server on a unix socket in `folder`, which keeps what it is told there."""
 
-    `timeout` seconds is what its clients wait for each step of a command.
-    """
-
-    def __init__(self, folder: Path, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self, folder: Path) -> None:
         self._path = folder / "redis.sock"
         arguments = ["--port", "0", "--unixsocket", str(self._path), *KEPT, *BOUNDED]
         super().__init__(
@@ -38,7 +34,7 @@ class RedisServer(Program):
     @property
     def url(self) -> str:
         """For the workers."""
-        return f"unix://{self._path}?socket_timeout={self._timeout:g}"
+        return f"unix://{self._path}"
 
     def _answers(self) -> bool:
         """Whether it has read what it kept, which it does after it listens."""
