@@ -16,11 +16,10 @@ from fastapi_oidc.testing import DevUser, sign_in
 from load.leaving import WAYS, Way
 from load.rules import Rule
 from load.site import Answer, Site
-from load.visit import Visit
+from load.visit import TRIES, Visit
 
 COPIES: Final = 2
 """Requests with the cookie of an ended session, which any worker may get."""
-TRIES: Final = 20
 
 
 @dataclass(slots=True)
@@ -65,7 +64,7 @@ class Browser:
         return Visit(self.site, http, self.user.name, seen, answer.span.began)
 
     async def _use(self, visit: Visit) -> None:
-        """One or several requests at a time; the last look is alone."""
+        """One or several requests at a time."""
         until = time.monotonic() + self.chance.uniform(self.shortest, self.longest)
         while visit.lives and time.monotonic() < until:
             if self.chance.random() < 1 / 10:
@@ -74,7 +73,7 @@ class Browser:
                 at_once = self.chance.choice((1, 1, 1, 4))
                 await asyncio.gather(*(visit.look() for _ in range(at_once)))
         if visit.lives:
-            await visit.look()
+            await visit.last_look()
 
     async def leave(self, visit: Visit) -> None:
         """The session ends while requests are under way; then nobody is served with its cookie."""

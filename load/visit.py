@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from typing import Final
 
 import httpx
 
@@ -13,7 +14,8 @@ from load.causes import Span
 from load.rules import Rule
 from load.site import Answer, Site
 
-PERSON = re.compile(r"Person \d{3}")
+TRIES: Final = 20
+PERSON: Final = re.compile(r"Person \d{3}")
 """How the people of the load are called, on every page that names one."""
 
 
@@ -29,12 +31,19 @@ class Visit:
     generation: int = 0
     lives: bool = True
 
-    async def look(self) -> None:
-        """Asks who this is, as each page of an application does."""
+    async def look(self) -> bool:
+        """Asks who this is, as each page of an application does; whether there was an answer."""
         asked_at = int(time.time())
         answer = await self.site.answer("session", lambda: self.http.get(self._at(SESSION_PATH)))
         if self._is_served(answer) and answer.response is not None:
             self._judge(SessionSeen.model_validate(answer.response.json()), asked_at)
+        return not answer.failed
+
+    async def last_look(self) -> None:
+        """Alone, and until there is an answer: nothing is under way afterwards."""
+        for _ in range(TRIES):
+            if await self.look():
+                return
 
     async def open_page(self) -> str:
         """The console's first page, which asks every monitor; empty when it is refused."""
