@@ -1,0 +1,70 @@
+"""The console as a program: it reads its environment, says where it is, and serves."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
+
+import uvicorn
+
+from examples.console.app import create_app
+from examples.console.demo import Parts, parts
+from examples.console.settings import ConsoleSettings, SettingsError
+from examples.console.stores import Stores
+from fastapi_oidc import ConfigurationError
+
+
+def main() -> None:
+    """Serve until Ctrl-C or SIGTERM; what cannot work is one sentence and exit code 2."""
+    try:
+        # The server ends in order at a signal, and then passes it on.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            serve(ConsoleSettings.from_environment(os.environ))
+    except (SettingsError, ConfigurationError) as error:
+        print(f"The console cannot start: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def serve(settings: ConsoleSettings) -> None:
+    """Serve on 127.0.0.1 until interrupted; port 0 is any free one. Raises SettingsError."""
+    listener = _listener(settings.port)
+    settings = replace(settings, port=listener.getsockname()[1])
+    with listener, parts(settings) as console:
+        app = create_app(console.oidc, console.monitors, Stores.at(settings.redis))
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
+        print(_welcome(settings, console), flush=True)
+        gc.freeze()
+        gc.enable()
+        uvicorn.Server(config).run([listener])
+
+
+def _listener(port: int) -> socket.socket:
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+        # Inherited by what it accepts: else a body waits for the acknowledgement of its head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+    except OSError as error:
+        raise SettingsError(
+            f"port {port} of 127.0.0.1 cannot be used ({error.strerror}). "
+            "Choose another with CONSOLE_PORT."
+        ) from error
+
+
+def _welcome(settings: ConsoleSettings, console: Parts) -> str:
+    lines = [f"\n  microVM console   http://127.0.0.1:{settings.port}"]
+    if console.provider is not None:
+        lines += ["  Sign in as        alice (admin) or bob (viewer), no password"]
+        lines += [f"  OpenID Provider   {console.provider.issuer} (for this demo only)"]
+    lines += [f"  Monitor {name:9} {path}" for name, path in settings.sockets.items()]
+    if console.folder is not None:
+        kind = "real" if settings.firecracker else "simulated"
+        kept = "kept" if settings.folder else "until the console ends"
+        lines += [f"  Machines          {kind}, {kept}, in {console.folder}"]
+    return "\n".join([*lines, "  Stop with         Ctrl-C\n"])
