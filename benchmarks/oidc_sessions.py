@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import cycle
 from typing import Annotated, Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -40,22 +41,33 @@ BARE = "bare endpoint"
 BARE_DEPENDS = "bare endpoint with a Depends"
 OURS, OURS_DEPENDS = "fastapi_oidc, request.state", "fastapi_oidc, Depends(require_auth)"
 PEER, PEER_DEPENDS = "SessionMiddleware, request.session", "SessionMiddleware, a Depends"
+OURS_FIRST = "fastapi_oidc, each time another cookie"
+PEER_FIRST = "SessionMiddleware, as often another"
 
 
-def session_cases(session: OIDCSession[StandardIdentity], payload: bytes) -> dict[str, Batch]:
-    """The same answer by each way to know who asks, and by none."""
+def session_cases(
+    session: OIDCSession[StandardIdentity], payload: bytes, *, browsers: int
+) -> dict[str, Batch]:
+    """The same answer by each way to know who asks, and by none.
+
+    One browser asks again and again, as a page does that has been opened. Where each request has
+    another cookie, so many `browsers` take turns; none comes twice if there are enough.
+    """
     loop = asyncio.new_event_loop()
-    peer, theirs = peer_app, peer_cookie(payload)
     ours = {
-        name: our_app(session, endpoint)
-        for name, endpoint in ((OURS, our_state), (OURS_DEPENDS, our_endpoint))
+        OURS: our_app(session, our_state),
+        OURS_DEPENDS: our_app(session, our_endpoint),
+        OURS_FIRST: our_app(session, our_state, browsers),
+    }
+    peers = {
+        PEER: (peer_app(peer_endpoint), [peer_cookie(payload)]),
+        PEER_DEPENDS: (peer_app(peer_dependent), [peer_cookie(payload)]),
+        PEER_FIRST: (peer_app(peer_endpoint), peer_cookies(payload, browsers)),
     }
     return {
         BARE: requests(loop, an_app(bare_endpoint), ""),
         BARE_DEPENDS: requests(loop, an_app(bare_dependent), ""),
-        **{name: requests(loop, app, cookie) for name, (app, cookie) in ours.items()},
-        PEER: requests(loop, peer(peer_endpoint), theirs),
-        PEER_DEPENDS: requests(loop, peer(peer_dependent), theirs),
+        **{name: requests(loop, app, *cookies) for name, (app, cookies) in (ours | peers).items()},
     }
 
 
@@ -116,13 +128,18 @@ def an_app(endpoint: Endpoint) -> FastAPI:
     return app
 
 
-def our_app(session: OIDCSession[StandardIdentity], endpoint: Endpoint) -> tuple[FastAPI, str]:
-    """The app, and the cookie of a browser that is signed in."""
+def our_app(
+    session: OIDCSession[StandardIdentity], endpoint: Endpoint, browsers: int = 1
+) -> tuple[FastAPI, list[str]]:
+    """The app, and the cookies of browsers that are signed in."""
     oidc, app = an_instance(), an_app(endpoint)
     app.add_middleware(OIDCMiddleware, oidc=oidc)
-    keeper = oidc.site.party.keeper
-    (change,) = keeper.cookies(keeper.placed(session), session.created_at)
-    return app, f"{change.name}={change.value}"
+    keeper, cookies = oidc.site.party.keeper, []
+    for number in range(browsers):
+        kept = keeper.placed(session.model_copy(update={"id": f"session-{number:09}"}))
+        (change,) = keeper.cookies(kept, session.created_at)
+        cookies.append(f"{change.name}={change.value}")
+    return app, cookies
 
 
 def an_instance(**options: Any) -> OIDC[StandardIdentity]:
@@ -140,6 +157,14 @@ def peer_cookie(payload: bytes) -> str:
     return f"session={value}"
 
 
+def peer_cookies(payload: bytes, browsers: int) -> list[str]:
+    members = json.loads(payload)
+    return [
+        peer_cookie(json.dumps(members | {"id": f"session-{number:09}"}).encode())
+        for number in range(browsers)
+    ]
+
+
 def floor_of(payload: bytes) -> Callable[[], object]:
     """The least that any sealed cookie session does."""
     cipher, nonce = AESGCM(os.urandom(32)), os.urandom(12)
@@ -152,9 +177,10 @@ def floor_of(payload: bytes) -> Callable[[], object]:
     return floor
 
 
-def requests(loop: asyncio.AbstractEventLoop, app: ASGIApp, cookie: str) -> Batch:
-    """The batch that asks `app` for /me as a browser with this cookie; each answer must be 200."""
-    headers = [(b"host", b"app.example.com"), (b"cookie", cookie.encode())]
+def requests(loop: asyncio.AbstractEventLoop, app: ASGIApp, *cookies: str) -> Batch:
+    """The batch that asks `app` for /me, each time with the next cookie; answers must be 200."""
+    host = (b"host", b"app.example.com")
+    turns = cycle([[host, (b"cookie", cookie.encode())] for cookie in cookies])
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -165,7 +191,7 @@ def requests(loop: asyncio.AbstractEventLoop, app: ASGIApp, cookie: str) -> Batc
 
     async def ask(times: int) -> None:
         for _ in range(times):
-            await app(a_scope(headers), receive, send)
+            await app(a_scope(next(turns)), receive, send)
 
     return lambda times: loop.run_until_complete(ask(times))
 

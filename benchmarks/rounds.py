@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 
 Batch = Callable[[int], None]
 """Does the thing that many times."""
@@ -55,15 +56,18 @@ def costs(
     calls: int,
     before: Callable[[], object] = lambda: None,
 ) -> dict[str, Cost]:
-    """What each case costs; in every round each has a turn, and another one begins.
+    """What each case costs; in every round each has a turn, in another order.
 
-    `before` is called before each turn and not measured.
+    So none always comes after the same other one, whose code and data fill the caches. `before` is
+    called before each turn and not measured.
     """
+    order, names = Random(0), list(cases)
     measured = {name: Cost() for name in cases}
     for batch in cases.values():
         batch(1)
-    for round_number in range(rounds):
-        for name in _turned(list(cases), round_number):
+    for _ in range(rounds):
+        order.shuffle(names)
+        for name in names:
             before()
             measured[name].measure(cases[name], calls)
     return measured
@@ -84,9 +88,3 @@ def repeated(function: Callable[[], object]) -> Batch:
             function()
 
     return batch
-
-
-def _turned(names: list[str], by: int) -> Iterator[str]:
-    start = by % len(names)
-    yield from names[start:]
-    yield from names[:start]

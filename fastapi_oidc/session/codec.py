@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -23,8 +22,6 @@ from fastapi_oidc.session.origin import reading_back
 
 Model = TypeVar("Model", bound=BaseModel)
 
-Reader: TypeAlias = Callable[[], OIDCSession[Identity]]
-
 
 class SessionCodec(Generic[Identity]):
     """Writes and reads sessions whose identity is an `identity_type`: any type pydantic reads.
@@ -35,7 +32,8 @@ class SessionCodec(Generic[Identity]):
     def __init__(self, identity_type: type[Identity]) -> None:
         self.identity_type = identity_type
         self._read = _reader_for(identity_type)
-        self._shares_identity = is_immutable(identity_type)
+        self.shares_identity = is_immutable(identity_type)
+        """Whether sessions of several requests may have one identity, which nobody can change."""
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` is sure to read.
@@ -67,15 +65,31 @@ class SessionCodec(Generic[Identity]):
         except ValidationError as error:
             raise _malformed(error) from None
 
-    def reader(self, encoded: bytes) -> Reader[Identity]:
-        """Gives what `encode` wrote as often as it is called, each time as a session of its own.
 
-        They share what nobody can change, an identity of such a type too. Raises SessionError
-        (session.malformed), if not when it is called.
-        """
-        if self._shares_identity:
-            return partial(own_copy, self.decode(encoded))
-        return partial(self.decode, encoded)
+class SessionReader(Generic[Identity]):
+    """Gives the session that a codec wrote, each time as one of its caller's own.
+
+    They share what nobody can change, an identity of such a type too. What is read once alone is
+    not kept as a session, which takes three times the room.
+    """
+
+    __slots__ = ("_codec", "_encoded", "_session", "_was_read")
+
+    def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
+        self._codec, self._encoded = codec, encoded
+        self._was_read = False
+        self._session: OIDCSession[Identity] | None = None
+
+    def __call__(self) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.malformed)."""
+        if self._session is not None:
+            return own_copy(self._session)
+        session = self._codec.decode(self._encoded)
+        if not (self._was_read and self._codec.shares_identity):
+            self._was_read = True
+            return session
+        self._session = session
+        return own_copy(session)
 
 
 class TransactionCodec:

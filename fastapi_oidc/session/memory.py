@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.once import Expiring
-from fastapi_oidc.session.codec import Reader, SessionCodec
+from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.endings import (
     Ending,
     Key,
@@ -199,8 +199,8 @@ def _decoder(
 ) -> Callable[[bytes], OIDCSession[Identity]]:
     """Decodes as `codec`, a row that is read often once a minute."""
 
-    def reader(encoded: bytes) -> tuple[Reader[Identity], int]:
-        return codec.reader(encoded), 2 * len(encoded)
+    def reader(encoded: bytes) -> tuple[SessionReader[Identity], int]:
+        return SessionReader(codec, encoded), 2 * len(encoded)
 
     readers = Opener(reader, clock=clock)
     return lambda encoded: readers.open(encoded)()

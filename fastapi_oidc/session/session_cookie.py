@@ -9,7 +9,7 @@ from typing import Generic
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.codec import Reader, SessionCodec
+from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.opened_tokens import closed, opened
@@ -72,9 +72,9 @@ class SessionCookie(Generic[Identity]):
         """The session; raises SessionError (session.seal_broken, session.malformed)."""
         return self._readers.open(value)()
 
-    def _reader(self, value: str) -> tuple[Reader[Identity], int]:
+    def _reader(self, value: str) -> tuple[SessionReader[Identity], int]:
         plaintext = self._plaintext(value)
-        return self._codec.reader(plaintext), len(value) + len(plaintext)
+        return SessionReader(self._codec, plaintext), len(value) + len(plaintext)
 
     def _plaintext(self, value: str) -> bytes:
         """As the codec wrote it."""

@@ -6,7 +6,7 @@ from typing import Final, Generic
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.codec import Reader, SessionCodec
+from fastapi_oidc.session.codec import SessionCodec, SessionReader
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
@@ -57,11 +57,11 @@ class RowCodec(Generic[Identity]):
             return self._readers.open((self._sealer, id, row[_HEADER:]))()
         return self._codec.decode(_clear(row) if self._reads_clear_rows else b"")
 
-    def _reader(self, sealed: tuple[Sealer, str, bytes]) -> tuple[Reader[Identity], int]:
+    def _reader(self, sealed: tuple[Sealer, str, bytes]) -> tuple[SessionReader[Identity], int]:
         """Of what stands sealed in a row, and opens in its own place alone."""
         sealer, id, text = sealed
         plaintext = sealer.decrypt(text, name=_name(id))
-        return self._codec.reader(plaintext), len(text) + len(plaintext)
+        return SessionReader(self._codec, plaintext), len(text) + len(plaintext)
 
 
 def seen_text(moment: int) -> str:

@@ -139,12 +139,13 @@ def test_a_session_cookie_is_unsealed_once() -> None:
 def test_two_requests_share_nothing_that_one_can_change() -> None:
     cookie = a_cookie(a_sealer())
     value = cookie.seal(a_session())
-    one = cookie.open(value)
-    one.claims["sub"] = "mallory"
-    one.claims["amr"] = []
-    other = cookie.open(value)
-    assert other == a_session()
-    assert other.claims["age"] is not one.claims["age"]
+    for _ in range(4):
+        session = cookie.open(value)
+        assert session == a_session()
+        changed: Any = session.claims
+        changed["sub"] = "mallory"
+        changed["amr"].append("none")
+        changed["age"]["min"] = 0
 
 
 def test_an_identity_that_can_be_changed_belongs_to_one_request() -> None:
@@ -152,9 +153,10 @@ def test_an_identity_that_can_be_changed_belongs_to_one_request() -> None:
     cookie = SessionCookie(codec, a_sealer(), NAMES, clock=CLOCK)
     session: Any = a_session().model_copy(update={"identity": {"roles": ["reader"]}})
     value = cookie.seal(session)
-    one = cookie.open(value)
-    one.identity["roles"].append("admin")
-    assert cookie.open(value).identity == {"roles": ["reader"]}
+    for _ in range(4):
+        identity = cookie.open(value).identity
+        assert identity == {"roles": ["reader"]}
+        identity["roles"].append("admin")
 
 
 def test_a_deflated_session_is_inflated_once() -> None:
