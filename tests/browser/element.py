@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import Site
+
+PATIENCE: Final = 30.0
+"""Seconds: a busy computer is no fault of the element."""
 
 EVENTS = ["oidc-change", "oidc-expired", "oidc-idle", "oidc-revoked"]
 RECORD_EVENTS = f"""
@@ -28,7 +32,8 @@ def opened(page: Page, site: Site, attributes: str = "", *, status: str = "authe
 
 def expect_status(page: Page, status: str) -> None:
     """Waits until the element has `status`."""
-    expect(page.locator("oidc-context")).to_have_attribute("status", status)
+    element = page.locator("oidc-context")
+    expect(element).to_have_attribute("status", status, timeout=PATIENCE * 1000)
 
 
 def member(page: Page, name: str) -> object:
@@ -37,7 +42,7 @@ def member(page: Page, name: str) -> object:
     return value
 
 
-def eventually(page: Page, holds: Callable[[], bool], *, seconds: float = 8) -> None:
+def eventually(page: Page, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
     """Waits until `holds`; the page's strict policy forbids Playwright's own way to wait."""
     deadline = time.monotonic() + seconds
     while not holds():

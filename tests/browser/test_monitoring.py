@@ -113,7 +113,21 @@ def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, sit
     assert member(page, "isAuthenticated") is True
 
 
-def test_a_browser_that_blocks_the_providers_cookies_loses_one_session_at_most(
+def test_a_browser_that_blocks_the_providers_cookies_loses_no_session(
+    page: Page, site: Site
+) -> None:
+    site.silent = SilentPage("error", "authorization.refused")
+    site.monitoring = {
+        **site.monitoring,
+        "check_session_iframe": site.provider_origin + "/check?answer=changed",
+    }
+    opened(page, site)
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert site.asked(SILENT_LOGIN) == 0
+    assert member(page, "isAuthenticated") is True
+
+
+def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
     page: Page, site: Site
 ) -> None:
     site.silent = SilentPage("error", "authorization.refused")

@@ -19,7 +19,7 @@
  *   redirect_origin: string}} MonitorConfig
  */
 /** One login's idle deadline, shared by all tabs. @typedef {{login: string, deadline: number, endedAt: number}} IdleRecord */
-/** Silent logins since the OP iframe last said `unchanged`. @typedef {{checks: number, notBefore: number}} CheckRecord */
+/** Silent logins since the OP iframe last said `unchanged`; the limit before it ever has. @typedef {{checks: number, notBefore: number}} CheckRecord */
 /** @typedef {{outcome: string, code: string}} SilentAnswer */
 /** @typedef {{status: Status, expiresAt: number, idleAt: number, revalidateAt: number, visible: boolean}} Plan */
 
@@ -207,10 +207,14 @@ export function afterMessage(message, expectedOrigin) {
   return message.data === 'error' ? 'stop' : 'ignore'
 }
 
-/** @param {string | null} stored @returns {CheckRecord} */
+/**
+ * An iframe that never said `unchanged` in this browser may be one without its cookies, and is not believed.
+ * @param {string | null} stored
+ * @returns {CheckRecord}
+ */
 export function checkRecord(stored) {
   const { checks, notBefore } = parseObject(stored)
-  return { checks: Number(checks) || 0, notBefore: Number(notBefore) || 0 }
+  return { checks: typeof checks === 'number' ? checks : CHECK_LIMIT, notBefore: Number(notBefore) || 0 }
 }
 
 /**
@@ -225,8 +229,8 @@ export function checkAllowed(record, now) {
 }
 
 /**
- * The record after a silent login. One that ended a session is the last: a browser that blocks the OP's cookies costs at
- * most one session.
+ * The record after a silent login. One that ended a session is the last: a browser that begins to block the OP's cookies
+ * costs at most one session.
  * @param {CheckRecord} record
  * @param {'keep' | 'end' | 'retry'} verdict
  * @param {number} now

@@ -7,6 +7,7 @@ import {
 
 const PAGE = 'https://app.test'
 const OP = 'https://op.test'
+const HEARD = { checks: 0, notBefore: 0 }
 const CONFIG = {
   supported: true, client_id: 'app', check_session_iframe: `${OP}/check`, poll_interval: 3, redirect_origin: PAGE,
 }
@@ -43,7 +44,7 @@ test('an answer from any other origin is ignored', () => {
 
 test('a repeated `changed` is checked at once, after 30 s, after 120 s, and then never', () => {
   const checked = (record, now) => afterCheck(record, 'keep', now)
-  let record = checkRecord(null)
+  let record = HEARD
   assert.equal(checkAllowed(record, 0), 'now')
   record = checked(record, 0)
   assert.equal(checkAllowed(record, 29_999), 'later')
@@ -56,12 +57,16 @@ test('a repeated `changed` is checked at once, after 30 s, after 120 s, and then
 })
 
 test('after a check that ended a session, `changed` is not believed before `unchanged` was heard', () => {
-  assert.equal(checkAllowed(afterCheck(checkRecord(null), 'end', 0), 1e12), 'never')
+  assert.equal(checkAllowed(afterCheck(HEARD, 'end', 0), 1e12), 'never')
 })
 
-test('a damaged record is an empty one', () => {
+test('an iframe that never said `unchanged` is not believed', () => {
+  assert.equal(checkAllowed(checkRecord(null), 1e12), 'never')
+})
+
+test('a damaged record is one of an iframe that was never heard', () => {
   for (const text of ['', 'null', '[1]', '{"checks":"many"}']) {
-    assert.deepEqual(checkRecord(text), { checks: 0, notBefore: 0 })
+    assert.deepEqual(checkRecord(text), checkRecord(null))
   }
 })
 

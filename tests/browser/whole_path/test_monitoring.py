@@ -11,8 +11,12 @@ from fastapi_oidc.testing import SignedIn
 from tests.browser.element import events, eventually, expect_status, member
 from tests.browser.whole_path.world import World, running_world
 
-ALWAYS_CHANGED = """<!doctype html><title>Blocked cookies</title><script>
-addEventListener('message', ({ source, origin }) => source.postMessage('changed', origin))
+CHANGED_FROM_THEN_ON = """<!doctype html><title>Cookies that are blocked</title><script>
+let answer = 'unchanged'
+addEventListener('message', ({ source, origin }) => {
+  source.postMessage(answer, origin)
+  answer = 'changed'
+})
 </script>"""
 
 
@@ -102,7 +106,7 @@ def test_a_logout_at_the_provider_ends_the_local_session(page: Page, world: Worl
 def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, world: World) -> None:
     page.route(
         world.address("check_session_iframe"),
-        lambda route: route.fulfill(body=ALWAYS_CHANGED, content_type="text/html"),
+        lambda route: route.fulfill(body=CHANGED_FROM_THEN_ON, content_type="text/html"),
     )
     signed_in_and_watched(page, world)
     for _ in range(45):
