@@ -5,98 +5,37 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Route, expect
 
 from generated_vmm.testing import SimulatedMonitor
-from tests.console.running import RunningConsole, hosting_console, running_console
-from tests.programs import require_program
-
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+from tests.console.in_chromium.pages import (
+    PATIENCE,
+    Scheme,
+    Visit,
+    press,
+    set_up,
+    unfold,
+    unfold_all,
+    violations,
 )
-AXE = Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"
+from tests.console.running import RunningConsole, hosting_console, running_console
+
 REMEMBER_BUTTON = """addEventListener('submit', ({ submitter }) =>
   setTimeout(() => { sessionStorage.button = `${submitter.textContent} ${submitter.ariaBusy}` }))"""
 ELSEWHERE = re.compile(r"/signed-out\?why=elsewhere")
-PATIENCE = 30_000
-"""Milliseconds: a busy computer is no fault of the console."""
 TABS = (
     *("overview", "devices", "memory", "metadata", "snapshots"),
     *("monitor", "configuration", "calls"),
 )
 
-Scheme = Literal["light", "dark"]
-Visit = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = require_program("chromium", package="chromium")
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(chromium: Browser, console: RunningConsole) -> Iterator[Visit]:
-    """Signs a person in, in a profile of their own; pages that complain fail the test."""
-    complaints: list[str] = []
-    contexts = []
-
-    def sign_in(name: str = "alice", *, width: int = 1280, scheme: Scheme = "light") -> Page:
-        size = ViewportSize(width=width, height=900)
-        context = chromium.new_context(viewport=size, color_scheme=scheme, base_url=console.url)
-        contexts.append(context)
-        context.on("weberror", lambda error: complaints.append(str(error.error)))
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.goto("/")
-        page.click(f"button[value={name}]")
-        page.wait_for_url("**/machines/demo")
-        return page
-
-    yield sign_in
-    for context in contexts:
-        context.close()
-    # Chromium itself notes every answer of 400 and above; those of a refused form are wanted.
-    assert [text for text in complaints if "Failed to load resource" not in text] == []
-
 
 def go_on_late(route: Route) -> None:
     time.sleep(0.5)
     route.continue_()
-
-
-def press(page: Page, label: str) -> None:
-    page.get_by_role("button", name=label, exact=True).click()
-
-
-def unfold(page: Page, title: str) -> None:
-    page.locator("summary", has_text=title).first.click()
-
-
-def unfold_all(page: Page) -> None:
-    page.eval_on_selector_all("main details", "all => all.forEach(one => { one.open = true })")
-
-
-def set_up(page: Page) -> None:
-    press(page, "Save setup")
-    expect(page.get_by_role("status")).to_have_text("Setup saved.")
-
-
-def violations(page: Page) -> list[str]:
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run()")["violations"]
-    return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])

@@ -1,0 +1,52 @@
+"""Chromium, and people who sign in to the console with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from tests.console.in_chromium.pages import PATIENCE, Scheme, Visit
+from tests.console.running import RunningConsole
+from tests.programs import require_program
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = require_program("chromium", package="chromium")
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, console: RunningConsole) -> Iterator[Visit]:
+    """Signs a person in, in a profile of their own; pages that complain fail the test."""
+    complaints: list[str] = []
+    contexts = []
+
+    def sign_in(name: str = "alice", *, width: int = 1280, scheme: Scheme = "light") -> Page:
+        size = ViewportSize(width=width, height=900)
+        context = chromium.new_context(viewport=size, color_scheme=scheme, base_url=console.url)
+        contexts.append(context)
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto("/")
+        page.click(f"button[value={name}]")
+        page.wait_for_url("**/machines/demo")
+        return page
+
+    yield sign_in
+    for context in contexts:
+        context.close()
+    # Chromium itself notes every answer of 400 and above; those of a refused form are wanted.
+    assert [text for text in complaints if "Failed to load resource" not in text] == []

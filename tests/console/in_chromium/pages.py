@@ -1,0 +1,39 @@
+"""What tests do with a page, and what they ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from playwright.sync_api import Page, expect
+
+AXE = Path(__file__).parents[2] / "node_modules/axe-core/axe.min.js"
+PATIENCE = 30_000
+"""Milliseconds: a busy computer is no fault of the console."""
+
+Scheme: TypeAlias = Literal["light", "dark"]
+Visit: TypeAlias = Callable[..., Page]
+
+
+def press(page: Page, label: str) -> None:
+    page.get_by_role("button", name=label, exact=True).click()
+
+
+def unfold(page: Page, title: str) -> None:
+    page.locator("summary", has_text=title).first.click()
+
+
+def unfold_all(page: Page) -> None:
+    page.eval_on_selector_all("main details", "all => all.forEach(one => { one.open = true })")
+
+
+def set_up(page: Page) -> None:
+    press(page, "Save setup")
+    expect(page.get_by_role("status")).to_have_text("Setup saved.")
+
+
+def violations(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found]

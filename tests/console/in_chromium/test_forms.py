@@ -1,0 +1,156 @@
+"""The forms in Chromium: a machine is made, changed while it runs, written down, doubled, ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.in_chromium.pages import Visit, press, unfold, violations
+from tests.console.running import RunningConsole, hosting_console
+
+
+@pytest.fixture
+def desk(chromium: Browser) -> Iterator[Page]:
+    """Alice at a console that starts machines; one of them runs."""
+    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        page.on("dialog", lambda dialog: dialog.accept())
+        yield page
+
+
+def told(page: Page, sentence: str) -> None:
+    """The page says that it is done, and has nothing that keeps anybody out."""
+    expect(page.get_by_role("status")).to_have_text(sentence)
+    assert violations(page) == []
+
+
+def go_to(page: Page, tab: str) -> None:
+    page.get_by_role("link", name=tab, exact=True).click()
+    expect(page.get_by_role("link", name=tab, exact=True)).to_have_attribute("aria-current", "page")
+
+
+def test_from_creating_a_machine_over_its_clone_to_deleting_both(
+    desk: Page, tmp_path: Path
+) -> None:
+    disk = tmp_path / "data"
+    disk.write_bytes(bytes(1 << 20))
+    create(desk, "web")
+    plug_in(desk, disk)
+    limit(desk)
+    write_down(desk)
+    go_on_twice(desk)
+    for name in ("web-2", "web"):
+        desk.goto(f"/machines/{name}")
+        press(desk, "Stop")
+        expect(desk.locator("h1")).to_contain_text("Ended")
+        press(desk, "Delete")
+        told(desk, "The machine is deleted.")
+
+
+def create(page: Page, name: str) -> None:
+    page.get_by_role("link", name="New machine").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Track changed memory").check()
+    press(page, "Create machine")
+    expect(page.locator("h1")).to_contain_text(f"{name} Running")
+
+
+def plug_in(page: Page, disk: Path) -> None:
+    go_to(page, "Devices")
+    unfold(page, "Add a drive")
+    page.locator("#drive-drive_id").fill("data")
+    page.locator("#drive-path_on_host").fill(str(disk))
+    press(page, "Add drive")
+    told(page, "The drive is added.")
+    expect(page.get_by_role("listitem").filter(has_text="data")).to_contain_text(str(disk))
+
+
+def limit(page: Page) -> None:
+    device = page.get_by_role("listitem").filter(has_text="data")
+    device.locator("summary", has_text="Limits").click()
+    device.get_by_label("Bytes").fill("many")
+    press(page, "Save limits of data")
+    expect(device.get_by_label("Bytes")).to_be_focused()
+    expect(device.get_by_label("Bytes")).to_have_accessible_description(
+        re.compile("Enter a whole number.")
+    )
+    assert violations(page) == []
+    device.get_by_label("Bytes").fill("1048576")
+    press(page, "Save limits of data")
+    told(page, "The limits have changed.")
+    expect(device).to_contain_text("limited")
+    press(page, "Remove data")
+    told(page, "The drive is removed.")
+    expect(device).to_have_count(0)
+
+
+def write_down(page: Page) -> None:
+    press(page, "Pause")
+    go_to(page, "Snapshots")
+    press(page, "Create snapshot")
+    told(page, "Snapshot created.")
+    unfold(page, "Changes since the last snapshot")
+    press(page, "Write the changes")
+    told(page, "The snapshot has the changes.")
+    press(page, "Resume")
+    expect(page.locator("h1")).to_contain_text("Running")
+
+
+def go_on_twice(page: Page) -> None:
+    expect(page.get_by_label("Name of the clone")).to_have_value("web-2")
+    press(page, "Clone")
+    expect(page.locator("h1")).to_contain_text("web-2 Running")
+    told(page, "The clone is there.")
+    page.goto("/machines/web")
+    expect(page.locator("h1")).to_contain_text("web Running")
+
+
+def test_a_fault_opens_its_form_and_what_was_typed_is_there(visit: Visit) -> None:
+    page = visit()
+    page.goto("/machines/demo/monitor")
+    unfold(page, "One of your own")
+    page.locator("#cpu_config-contents").fill('{"cpus": 1}')
+    press(page, "Save template")
+    field = page.locator("#cpu_config-contents")
+    expect(field).to_be_focused()
+    expect(field).to_have_value('{"cpus": 1}')
+    expect(field).to_have_accessible_description(re.compile("cpus: There is no such member."))
+    assert violations(page) == []
+
+
+def test_a_form_is_opened_filled_in_and_sent_by_keyboard(
+    visit: Visit, console: RunningConsole
+) -> None:
+    page = visit()
+    page.goto("/machines/demo/devices")
+    page.locator("summary", has_text="Add a network interface").focus()
+    for keys in ("Enter", "Tab", "eth0", "Tab", "tap0", "Enter"):
+        page.keyboard.press(keys) if keys in ("Enter", "Tab") else page.keyboard.type(keys)
+    told(page, "The network interface is added.")
+    assert console.changes() == ["PUT /network-interfaces/eth0"]
+
+
+def test_forms_can_be_told_apart_in_forced_colours(chromium: Browser) -> None:
+    with (
+        hosting_console() as console,
+        chromium.new_context(base_url=console.url, forced_colors="active") as context,
+    ):
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        page.goto("/machines/fresh/devices")
+        unfold(page, "Add a drive")
+        page.locator("#drive-drive_id").fill("a b")
+        page.locator("#drive-path_on_host").fill("/none")
+        press(page, "Add drive")
+        expect(page.locator("#drive-drive_id")).to_be_focused()
+        border = page.locator("#drive-drive_id").evaluate("e => getComputedStyle(e).borderTopStyle")
+        assert border == "solid"
+        assert violations(page) == []
