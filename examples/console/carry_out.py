@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -33,7 +34,8 @@ ENDED_MEANWHILE: Final = Told("The monitor has ended while it was asked. Start t
 
 async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     """Send what the form says and write it down; None when the monitor did all of it."""
-    failure = await _carried_out(monitor, change, form)
+    async with nullcontext() if change.at_once else monitor.changing:
+        failure = await _carried_out(monitor, change, form)
     if failure and failure.status == NO_ANSWER and not change.hosted and await monitor.has_ended():
         failure = Failure(NO_ANSWER, at_button=ENDED_MEANWHILE)
     if failure is None:

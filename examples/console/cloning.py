@@ -79,8 +79,8 @@ async def clone(source: HostedMonitor, wish: Wish) -> None:
         await _restore(copy, machine, files, wish)
         await _keep(copy, source, machine, files)
     except BaseException:
-        await copy.delete()
         files.remove()
+        await copy.delete()
         raise
 
 

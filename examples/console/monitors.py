@@ -29,7 +29,8 @@ CHANGE_SECONDS: Final = 60.0
 class Monitor:
     """One monitor process: `watch` reads for the pages, `control` changes and is written down.
 
-    They are two connections, so that looking never waits for a long change. `suggestions` stand in
+    They are two connections, so that looking never waits for a long change; changes wait for each
+    other (`changing`). `suggestions` stand in
     empty forms, by `section.field`.
     """
 
@@ -43,6 +44,7 @@ class Monitor:
         self.uptime = Uptime(socket_path, own=self.is_hosted)
         self._sampling = asyncio.Lock()
         self._seen: Machine | None = None
+        self.changing = asyncio.Lock()
         self._refused_kernel: object = None
         self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
         self.control = AsyncVmmClient(

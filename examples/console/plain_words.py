@@ -54,6 +54,7 @@ _SENTENCES: Final = (
     ("resource busy", "Something else uses this device."),
     ("open tap device failed", "There is no such tap device that the monitor may open."),
     ("any existing network interface", "There is no such interface. Add it first."),
+    ("shorter than sun_len", "This path is too long for a socket."),
     ("no supported number system", "A number here begins with 0x or 0b."),
     ("unknown variant", "This host's processors do not have this one."),
     ("error binding to the host-side", "The socket cannot be made there. Is something there?"),

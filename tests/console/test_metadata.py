@@ -82,7 +82,8 @@ def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
     metadata.click("Start")
     metadata.open("/machines/demo/metadata")
     assert "No interface gives the guest access." in metadata.text
-    assert "Nothing was saved here yet." in metadata.text
+    assert "This machine has started without access to metadata." in metadata.text
+    assert not metadata.has_button("Save document")
 
 
 def test_a_part_of_the_document_is_changed(metadata: Browser) -> None:

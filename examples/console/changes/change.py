@@ -27,13 +27,13 @@ Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
 class Change:
     """One thing an admin can do to a machine, in the states in `when`.
 
-    The sections are sent in order, then `act` is done with what was typed, by section. `title`
-    stands on the folded form, `about` says what it does; `confirm` is asked before, `working`
-    stands on the button meanwhile, `done` is told afterwards. `verb` completes "Only an admin
-    may …". `unless` says why it cannot be done to this machine, though the state would do, `never`
-    why it can be in no state. With
-    `items` each device it names has a form of its own. A `hosted` change is one of machines whose
-    monitor this console starts. `leads_on` is the field with the machine to look at afterwards.
+    The sections are sent in order, then `act` is done with what was typed, by section; changes
+    wait for each other, unless one is done `at_once`. With `items` each device it names has a form
+    of its own. A `hosted` change is one of machines whose monitor this console starts.
+    `title` stands on the folded form, `about` says what it does; `confirm` is asked before,
+    `working` stands on the button meanwhile, `done` is told afterwards, on the page of the machine
+    that the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why it
+    cannot be done to this machine, though the state would do, `never` why it can be in no state.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Change:
     never: Callable[[Machine], str] = lambda machine: ""
     items: Callable[[Machine], Sequence[str]] | None = None
     hosted: bool = False
+    at_once: bool = False
     unfolded: bool = False
     leads_on: str = ""
 

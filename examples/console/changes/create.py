@@ -33,7 +33,7 @@ NAME = Field("name", "Name")
 HAS_PCI = Field("has_pci", "Devices come and go while it runs (PCI)", kind="flag")
 NEW = Section(
     key="new",
-    title="Name",
+    title="Name and start",
     model=NewMachine,
     fields=(NAME, Field("start", "Start it at once", kind="flag", initial="true"), HAS_PCI),
 )

@@ -52,6 +52,8 @@ def _no_access(machine: Machine) -> str:
 
 
 async def _present(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
+    if _no_access(machine):
+        return {}
     return {"Document": json.dumps(await vm.mmds.get(), indent=2, ensure_ascii=False)}
 
 

@@ -73,6 +73,7 @@ POWER_CHANGES = (
         confirm="Stop the machine? A guest that does not shut down in a few seconds is ended.",
         act=hosted(lambda monitor, parsed: monitor.end()),
         hosted=True,
+        at_once=True,
     ),
     Change(
         name="restart",
@@ -84,6 +85,7 @@ POWER_CHANGES = (
         when=frozenset({ENDED}),
         act=hosted(lambda monitor, parsed: monitor.begin()),
         hosted=True,
+        at_once=True,
     ),
     Change(
         name="delete",
@@ -96,5 +98,6 @@ POWER_CHANGES = (
         confirm="Delete the machine? Its disk images and snapshots stay where they are.",
         act=hosted(lambda monitor, parsed: monitor.delete()),
         hosted=True,
+        at_once=True,
     ),
 )

@@ -1,0 +1,55 @@
+"""Changes of one machine wait for each other, and those of its process for none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from examples.console.carry_out import carry_out
+from examples.console.changes import CHANGES, Change
+from examples.console.changes.change import Parsed
+from examples.console.monitors import Monitor
+
+
+@dataclass
+class Work:
+    """A change that goes on until it may end."""
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def act(self, monitor: Monitor, parsed: Parsed) -> None:
+        self.begun.set()
+        await self.may_end.wait()
+
+    def change(self, *, at_once: bool = False) -> Change:
+        return replace(CHANGES["pause"], act=self.act, at_once=at_once)
+
+
+async def second_of(first: Work, second: Work, monitor: Monitor, *, at_once: bool) -> bool:
+    """Whether the second change begins while the first is under way."""
+    tasks = [asyncio.ensure_future(carry_out(monitor, first.change(), {}))]
+    await first.begun.wait()
+    tasks.append(asyncio.ensure_future(carry_out(monitor, second.change(at_once=at_once), {})))
+    await asyncio.sleep(0)
+    began = second.begun.is_set()
+    first.may_end.set()
+    second.may_end.set()
+    assert await asyncio.gather(*tasks) == [None, None]
+    await monitor.close()
+    return began
+
+
+def test_a_change_waits_for_the_one_before(tmp_path: Path) -> None:
+    monitor = Monitor("demo", str(tmp_path / "none"), {})
+    assert not asyncio.run(second_of(Work(), Work(), monitor, at_once=False))
+    assert [event.what for event in monitor.events.latest(9)] == [CHANGES["pause"].done] * 2
+
+
+def test_a_machine_is_ended_whatever_is_under_way(tmp_path: Path) -> None:
+    monitor = Monitor("demo", str(tmp_path / "none"), {})
+    assert asyncio.run(second_of(Work(), Work(), monitor, at_once=True))
+    assert {name for name, change in CHANGES.items() if change.at_once} == {
+        *("stop", "restart", "delete")
+    }
