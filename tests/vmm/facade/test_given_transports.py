@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import gzip
 import json
 import ssl
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -27,10 +22,7 @@ from generated_vmm import (
     VmmProtocolError,
     VmmTimeoutError,
 )
-from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
-from generated_vmm.transport.httpx_transports import UnixTransport
-from tests.vmm.facade.conftest import Serve, result_of
-from tests.vmm.scripted import NO_CONTENT, Wire, answer
+from tests.vmm.facade.conftest import result_of
 
 ACTED, NOT_SENT = "the monitor may have carried the call out", "nothing was sent"
 VERSION = b'{"firecracker_version":"9"}'
@@ -208,207 +200,4 @@ def test_a_transport_that_fails_to_close_is_an_error_of_ours(
         result_of(lambda: vm.pause())
 
 
-def test_httpx_own_transport_keeps_its_connection(serve: Serve, socket_path: Path) -> None:
-    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-    with VmmClient(socket_path, transport=transport) as vm:
-        for _ in range(3):
-            assert vm.get_version().firecracker_version == "9"
-    assert (len(server.requests), len(server.connections)) == (3, 1)
-
-
-@pytest.mark.parametrize(
-    ("play", "kind"),
-    [
-        (lambda wire: wire.request(), VmmProtocolError),  # httpx: disconnected without a response
-        (lambda wire: wire.request() and wire.send(b"220 smtp\r\n"), VmmProtocolError),
-    ],
-)
-def test_httpx_own_transport_fails_as_ours(
-    serve: Serve, socket_path: Path, play: Any, kind: type[VmmError]
-) -> None:
-    serve(play)
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-    with VmmClient(socket_path, transport=transport) as vm, pytest.raises(kind, match=ACTED):
-        vm.get_version()
-
-
 # httpcore leaves a socket that did not connect to the garbage collector, which is run here.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_httpx_own_transport_without_a_socket(socket_path: Path) -> None:
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-
-    def text_of_failure() -> str:
-        with VmmClient(socket_path, transport=transport) as vm:
-            try:
-                vm.get_version()
-            except VmmConnectionError as error:
-                return str(error)
-        return ""
-
-    assert f"on {socket_path}: no connection: [Errno 2] No such file" in text_of_failure()
-    gc.collect()
-
-
-async def test_httpx_own_async_transport(serve: Serve, socket_path: Path) -> None:
-    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
-    transport = httpx.AsyncHTTPTransport(uds=str(socket_path), verify=False)
-    async with AsyncVmmClient(socket_path, transport=transport) as vm:
-        for _ in range(3):
-            assert (await vm.get_version()).firecracker_version == "9"
-    assert (len(server.requests), len(server.connections)) == (3, 1)
-
-
-async def asgi_proxy(scope: Any, receive: Any, send: Any) -> None:
-    """A monitor behind an application."""
-    assert scope["path"] == "/version"
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": VERSION[:5], "more_body": True})
-    await send({"type": "http.response.body", "body": VERSION[5:]})
-
-
-def wsgi_proxy(environ: Any, start_response: Any) -> list[bytes]:
-    """The same for the sync client."""
-    start_response("200 OK", [("Content-Type", "application/json")])
-    return [VERSION[:5], VERSION[5:]]
-
-
-def broken_wsgi_proxy(environ: Any, start_response: Any) -> list[bytes]:
-    raise ZeroDivisionError
-
-
-async def broken_asgi_proxy(scope: Any, receive: Any, send: Any) -> None:
-    raise ZeroDivisionError
-
-
-async def test_an_application_can_stand_between() -> None:
-    async with AsyncVmmClient("/vm", transport=httpx.ASGITransport(asgi_proxy)) as vm:
-        assert (await vm.get_version()).firecracker_version == "9"
-    with VmmClient("/vm", transport=httpx.WSGITransport(wsgi_proxy)) as sync:
-        assert sync.get_version().firecracker_version == "9"
-
-
-async def test_a_broken_application_is_an_error_of_ours() -> None:
-    async with AsyncVmmClient("/vm", transport=httpx.ASGITransport(broken_asgi_proxy)) as vm:
-        with pytest.raises(VmmProtocolError, match="ZeroDivisionError"):
-            await vm.get_version()
-    with (
-        VmmClient("/vm", transport=httpx.WSGITransport(broken_wsgi_proxy)) as sync,
-        pytest.raises(VmmProtocolError, match="ZeroDivisionError"),
-    ):
-        sync.get_version()
-
-
-class Stream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body that goes on and on, and knows whether it was closed."""
-
-    def __init__(self) -> None:
-        self.closed = threading.Event()
-
-    def __iter__(self) -> Iterator[bytes]:
-        while True:
-            time.sleep(0.01)
-            yield b" "
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            await asyncio.sleep(0.01)
-            yield b" "
-
-    def close(self) -> None:
-        self.closed.set()
-
-    async def aclose(self) -> None:
-        self.closed.set()
-
-
-@pytest.mark.parametrize("kind", [VmmClient, AsyncVmmClient])
-def test_an_answer_without_an_end_ends_with_the_time(kind: Any) -> None:
-    stream = Stream()
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
-    vm = kind("/vm", timeout=0.2, transport=transport)
-    began = time.monotonic()
-    with pytest.raises(VmmTimeoutError, match=r"did not come within 0.2 s"):
-        result_of(lambda: vm.get_version())
-    assert time.monotonic() - began < 2
-    assert stream.closed.is_set()
-
-
-async def test_a_transport_that_never_answers_ends_with_the_time() -> None:
-    async def never(request: httpx.Request) -> httpx.Response:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    vm = AsyncVmmClient("/vm", timeout=0.1, transport=httpx.MockTransport(never))
-    with pytest.raises(VmmTimeoutError, match=f"within 0.1 s; {ACTED}"):
-        await vm.get_version()
-
-
-def test_a_transport_may_wrap_ours(serve: Serve, socket_path: Path) -> None:
-    seen: list[int] = []
-
-    class Counted(UnixTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            response = super().handle_request(request)
-            seen.append(response.status_code)
-            return response
-
-    server = serve(lambda wire: wire.answer_all(NO_CONTENT))
-    with VmmClient(socket_path, transport=Counted(socket_path)) as vm:
-        vm.pause()
-        vm.resume()
-    assert seen == [204, 204]
-    assert len(server.connections) == 1
-
-
-class RefusingChannel(UnixChannel):
-    """Lets nothing through but what looks."""
-
-    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        if operation.method != "GET":
-            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
-        return super().exchange(operation, seconds)
-
-
-class AsyncRefusingChannel(AsyncUnixChannel):
-    """The same for the async client."""
-
-    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        if operation.method != "GET":
-            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
-        return await super().exchange(operation, seconds)
-
-
-@pytest.mark.parametrize(
-    ("kind", "channel"),
-    [(VmmClient, RefusingChannel), (AsyncVmmClient, AsyncRefusingChannel)],
-)
-def test_a_channel_may_be_given(kind: Any, channel: Any, serve: Serve, socket_path: Path) -> None:
-    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
-    vm = kind(socket_path, transport=channel(str(socket_path)))
-    assert result_of(lambda: vm.get_version()).firecracker_version == "9"
-    with pytest.raises(VmmConnectionError, match="no connection: it may only be looked at; noth"):
-        result_of(lambda: vm.pause())
-    result_of(lambda: vm.close())
-    assert len(server.requests) == 1
-
-
-def silent(wire: Wire) -> None:
-    while wire.request():
-        pass
-
-
-def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path) -> None:
-    serve(silent)
-    texts, causes = [], []
-    for transport in (None, UnixTransport(socket_path)):
-        with (
-            VmmClient(socket_path, timeout=0.1, transport=transport) as vm,
-            pytest.raises(VmmTimeoutError) as caught,
-        ):
-            vm.pause()
-        texts.append(str(caught.value))
-        causes.append(repr(caught.value.__cause__))
-    assert texts[0] == texts[1]
-    assert causes == ["None", "ReadTimeout('the answer did not come')"]

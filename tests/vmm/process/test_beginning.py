@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorStartError
+from generated_vmm.process import Monitor, MonitorError, MonitorStartError
 from tests.vmm.process.conftest import Do, Make
 
 MANY = 50
@@ -164,67 +162,6 @@ def test_what_was_written_to_a_log_of_ones_own_is_shown(
     with pytest.raises(MonitorStartError, match="onfiguration file"):
         do(make(log_path=log, config_file=folder / "missing.json").start())
     assert "Running Firecracker" in log.read_text()
-
-
-def test_a_socket_path_that_is_served_is_taken(make: Make, start: Make, do: Do) -> None:
-    first = start()
-    second = make(socket_path=first.socket_path)
-    with pytest.raises(MonitorStartError, match="somebody listens there"):
-        do(second.start())
-    assert do(first.client.get_instance_info()).state == "Not started"
-
-
-@pytest.mark.parametrize("content", ["socket", "file"])
-def test_a_path_at_which_something_is_left_is_not_touched(
-    make: Make, do: Do, folder: Path, content: str
-) -> None:
-    path = folder / "a.socket"
-    if content == "socket":
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-    else:
-        path.write_text("somebody's")
-    with pytest.raises(MonitorStartError, match="remove it if nobody needs it"):
-        do(make(socket_path=path).start())
-    assert path.exists()
-
-
-def test_a_folder_of_ones_own_may_have_a_dead_monitors_files(
-    start: Make, do: Do, folder: Path
-) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "api.socket"))
-    os.mkfifo(folder / "log")
-    assert do(start(directory=folder).client.get_instance_info()).state == "Not started"
-
-
-def test_a_folder_with_a_running_monitor_is_taken(
-    make: Make, start: Make, do: Do, folder: Path
-) -> None:
-    first = start(directory=folder)
-    with pytest.raises(MonitorStartError, match="somebody listens there"):
-        do(make(directory=folder).start())
-    assert do(first.client.get_instance_info()).state == "Not started"
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(make: Make, do: Do, folder: Path) -> None:
-    with pytest.raises(MonitorStartError, match="No such file") as failure:
-        do(make(directory=folder / "missing" / "folder").start())
-    assert isinstance(failure.value.__cause__, FileNotFoundError)
-
-
-def test_a_file_in_the_place_of_a_fifo_is_left(make: Make, do: Do, folder: Path) -> None:
-    (folder / "log").write_text("mine")
-    with pytest.raises(MonitorStartError, match="log cannot be made: File exists"):
-        do(make(directory=folder).start())
-    assert [path.name for path in folder.iterdir()] == ["log"]
-
-
-@pytest.mark.parametrize("kind", [Monitor, AsyncMonitor])
-def test_a_socket_path_that_no_socket_can_have_is_refused(kind: Any) -> None:
-    for options in ({"socket_path": "/tmp/" + "a" * 110}, {"directory": "/tmp/" + "a" * 100}):
-        with pytest.raises(ValueError, match="at most 107"):
-            kind(**options)
 
 
 def test_a_failed_start_leaves_nothing(make: Make, do: Do, folder: Path) -> None:

@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from generated_vmm import VmmClient, VmmConnectionError, VmmProtocolError, VmmTimeoutError
-from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited, asynchronous
+from generated_vmm import VmmClient, VmmProtocolError
+from generated_vmm.process import MonitorError, asynchronous
 from generated_vmm.process import monitor as blocking
 from generated_vmm.process.child import Child
 from generated_vmm.process.process import Process
@@ -157,104 +155,3 @@ def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(
     do(monitor.wait(PATIENCE))
     do(monitor.stop())
     assert not (folder / "v.sock").exists()
-
-
-def test_a_guest_that_is_done_ends_the_monitor(start: Make, do: Do, guest: dict[str, Any]) -> None:
-    monitor = start()
-    do(monitor.client.boot(**guest))
-    do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
-    do(monitor.client.action("SendCtrlAltDel"))
-    assert do(monitor.wait(PATIENCE)) == 0
-    assert do(monitor.stop()) == 0
-
-
-def test_a_monitor_that_has_ended_is_no_zombie(start: Make, do: Do) -> None:
-    monitor = start()
-    pid = monitor.pid
-    os.kill(pid, signal.SIGKILL)
-    assert not monitor.log.wait(10_000, PATIENCE)
-    with contextlib.suppress(ChildProcessError):
-        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT):
-            os.sched_yield()
-    assert not Path(f"/proc/{pid}").exists()
-    assert do(monitor.wait(float("inf"))) == -signal.SIGKILL
-
-
-def test_waiting_has_its_time(start: Make, do: Do) -> None:
-    monitor = start()
-    with pytest.raises(VmmTimeoutError, match=r"not ended within 0\.01 s"):
-        do(monitor.wait(0.01))
-    assert monitor.running
-
-
-def test_calls_say_that_the_monitor_has_ended(start: Make, do: Do) -> None:
-    monitor = start()
-    os.kill(monitor.pid, signal.SIGKILL)
-    with pytest.raises(MonitorExited, match="ended by signal SIGKILL") as failure:
-        do(monitor.client.get_version())
-    assert failure.value.returncode == -signal.SIGKILL
-    assert failure.value.log
-    assert failure.value.log[-1] in str(failure.value)
-    with pytest.raises(VmmConnectionError):
-        do(monitor.client.get_version())
-    with pytest.raises(MonitorExited):
-        monitor.usage()
-
-
-def run_killed(binary: list[str], error: BaseException | None = None) -> None:
-    """A block in which the monitor is killed, and an error raised if one is given."""
-    with Monitor(binary, timeout=PATIENCE) as monitor:
-        os.kill(monitor.pid, signal.SIGKILL)
-        monitor.wait(PATIENCE)
-        if error is not None:
-            raise error
-
-
-async def async_run_killed(binary: list[str], error: BaseException | None = None) -> None:
-    async with AsyncMonitor(binary, timeout=PATIENCE) as monitor:
-        os.kill(monitor.pid, signal.SIGKILL)
-        await monitor.wait(PATIENCE)
-        if error is not None:
-            raise error
-
-
-@pytest.mark.parametrize("run", [run_killed, async_run_killed])
-def test_leaving_the_block_says_that_the_monitor_has_ended(
-    binary: list[str], do: Do, run: Callable[..., Any]
-) -> None:
-    with pytest.raises(MonitorExited, match="by signal SIGKILL"):
-        do(run(binary))
-
-
-@pytest.mark.parametrize("run", [run_killed, async_run_killed])
-def test_an_error_on_its_way_is_told_that_the_monitor_has_ended(
-    binary: list[str], do: Do, run: Callable[..., Any]
-) -> None:
-    with pytest.raises(KeyError) as failure:
-        do(run(binary, KeyError("x")))
-    assert any("by signal SIGKILL" in note for note in failure.value.__notes__)
-
-
-def test_leaving_the_block_after_an_ending_in_it_is_silent(binary: list[str]) -> None:
-    with Monitor(binary, timeout=PATIENCE) as monitor:
-        monitor.kill()
-    assert monitor.returncode == -signal.SIGKILL
-
-
-def test_a_process_of_a_used_number_is_another(watch: Callable[[int], Child]) -> None:
-    with pytest.raises(ProcessLookupError):
-        Child(os.getpid(), start_time=1)
-    assert watch(os.getpid()).running
-
-
-def test_an_exit_status_that_somebody_else_collected_is_not_known(
-    start: Make, do: Do, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def collected(*_: object) -> None:
-        raise ChildProcessError
-
-    monitor = start()
-    monkeypatch.setattr(os, "waitid", collected)
-    assert do(monitor.stop()) is None
-    assert not monitor.running
-    assert "only its parent process was told" in repr(monitor)

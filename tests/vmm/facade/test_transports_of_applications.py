@@ -1,0 +1,108 @@
+"""An application, or a stream of its own, may stand between a client and the monitor."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from generated_vmm import (
+    AsyncVmmClient,
+    VmmClient,
+    VmmProtocolError,
+    VmmTimeoutError,
+)
+from tests.vmm.facade.conftest import result_of
+
+VERSION = b'{"firecracker_version":"9"}'
+
+
+async def asgi_proxy(scope: Any, receive: Any, send: Any) -> None:
+    """A monitor behind an application."""
+    assert scope["path"] == "/version"
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": VERSION[:5], "more_body": True})
+    await send({"type": "http.response.body", "body": VERSION[5:]})
+
+
+def wsgi_proxy(environ: Any, start_response: Any) -> list[bytes]:
+    """The same for the sync client."""
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [VERSION[:5], VERSION[5:]]
+
+
+def broken_wsgi_proxy(environ: Any, start_response: Any) -> list[bytes]:
+    raise ZeroDivisionError
+
+
+async def broken_asgi_proxy(scope: Any, receive: Any, send: Any) -> None:
+    raise ZeroDivisionError
+
+
+async def test_an_application_can_stand_between() -> None:
+    async with AsyncVmmClient("/vm", transport=httpx.ASGITransport(asgi_proxy)) as vm:
+        assert (await vm.get_version()).firecracker_version == "9"
+    with VmmClient("/vm", transport=httpx.WSGITransport(wsgi_proxy)) as sync:
+        assert sync.get_version().firecracker_version == "9"
+
+
+async def test_a_broken_application_is_an_error_of_ours() -> None:
+    async with AsyncVmmClient("/vm", transport=httpx.ASGITransport(broken_asgi_proxy)) as vm:
+        with pytest.raises(VmmProtocolError, match="ZeroDivisionError"):
+            await vm.get_version()
+    with (
+        VmmClient("/vm", transport=httpx.WSGITransport(broken_wsgi_proxy)) as sync,
+        pytest.raises(VmmProtocolError, match="ZeroDivisionError"),
+    ):
+        sync.get_version()
+
+
+class Stream(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body that goes on and on, and knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            time.sleep(0.01)
+            yield b" "
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield b" "
+
+    def close(self) -> None:
+        self.closed.set()
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+@pytest.mark.parametrize("kind", [VmmClient, AsyncVmmClient])
+def test_an_answer_without_an_end_ends_with_the_time(kind: Any) -> None:
+    stream = Stream()
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
+    vm = kind("/vm", timeout=0.2, transport=transport)
+    began = time.monotonic()
+    with pytest.raises(VmmTimeoutError, match=r"did not come within 0.2 s"):
+        result_of(lambda: vm.get_version())
+    assert time.monotonic() - began < 2
+    assert stream.closed.is_set()
+
+
+async def test_a_transport_that_never_answers_ends_with_the_time() -> None:
+    async def never(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    vm = AsyncVmmClient("/vm", timeout=0.1, transport=httpx.MockTransport(never))
+    with pytest.raises(VmmTimeoutError, match=r"within 0\.1 s; the monitor may have"):
+        await vm.get_version()

@@ -1,0 +1,92 @@
+"""Our own transport may be wrapped, and our own channel be replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from generated_vmm import (
+    AsyncVmmClient,
+    Operation,
+    VmmClient,
+    VmmConnectionError,
+    VmmTimeoutError,
+)
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
+from generated_vmm.transport.httpx_transports import UnixTransport
+from tests.vmm.facade.conftest import Serve, result_of
+from tests.vmm.scripted import NO_CONTENT, Wire, answer
+
+VERSION = b'{"firecracker_version":"9"}'
+
+
+def test_a_transport_may_wrap_ours(serve: Serve, socket_path: Path) -> None:
+    seen: list[int] = []
+
+    class Counted(UnixTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = super().handle_request(request)
+            seen.append(response.status_code)
+            return response
+
+    server = serve(lambda wire: wire.answer_all(NO_CONTENT))
+    with VmmClient(socket_path, transport=Counted(socket_path)) as vm:
+        vm.pause()
+        vm.resume()
+    assert seen == [204, 204]
+    assert len(server.connections) == 1
+
+
+class RefusingChannel(UnixChannel):
+    """Lets nothing through but what looks."""
+
+    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        if operation.method != "GET":
+            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
+        return super().exchange(operation, seconds)
+
+
+class AsyncRefusingChannel(AsyncUnixChannel):
+    """The same for the async client."""
+
+    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        if operation.method != "GET":
+            raise CallFailed(VmmConnectionError, "it may only be looked at", sent=False)
+        return await super().exchange(operation, seconds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "channel"),
+    [(VmmClient, RefusingChannel), (AsyncVmmClient, AsyncRefusingChannel)],
+)
+def test_a_channel_may_be_given(kind: Any, channel: Any, serve: Serve, socket_path: Path) -> None:
+    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
+    vm = kind(socket_path, transport=channel(str(socket_path)))
+    assert result_of(lambda: vm.get_version()).firecracker_version == "9"
+    with pytest.raises(VmmConnectionError, match="no connection: it may only be looked at; noth"):
+        result_of(lambda: vm.pause())
+    result_of(lambda: vm.close())
+    assert len(server.requests) == 1
+
+
+def silent(wire: Wire) -> None:
+    while wire.request():
+        pass
+
+
+def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path) -> None:
+    serve(silent)
+    texts, causes = [], []
+    for transport in (None, UnixTransport(socket_path)):
+        with (
+            VmmClient(socket_path, timeout=0.1, transport=transport) as vm,
+            pytest.raises(VmmTimeoutError) as caught,
+        ):
+            vm.pause()
+        texts.append(str(caught.value))
+        causes.append(repr(caught.value.__cause__))
+    assert texts[0] == texts[1]
+    assert causes == ["None", "ReadTimeout('the answer did not come')"]
