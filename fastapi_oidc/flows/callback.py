@@ -46,7 +46,7 @@ async def complete_login(
     silent = False
     try:
         state = response_state(callback.parameters)
-        used_up = (party.transactions.ended(state),)
+        used_up = party.transactions.ended(state, callback.cookies)
         transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
         if transaction is None or transaction.issuer != party.policy.issuer:
             return await _without_transaction(party, callback, used_up)

@@ -20,8 +20,8 @@ LIMIT: Final = 10_000
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
 """Seconds between two attempts while the store is down; doubled each time."""
 
-LAST_ATTEMPT: Final = 5.0
-"""Seconds that a process which ends waits for the store to take what is left."""
+LAST_ATTEMPTS, LAST_PAUSE = 5.0, 0.5
+"""Seconds that a process which ends tries to write what is left, and between two attempts."""
 
 
 class _Owed(NamedTuple):
@@ -81,13 +81,13 @@ class EndingWriter(Generic[Identity]):
             self._woken.set()
 
     async def aclose(self) -> None:
-        """One last attempt, of a few seconds at the most."""
+        """The last attempts, for a few seconds at the most."""
         if not self._owed:
             return
         self._is_closing = True
         self.wake()
         try:
-            await self._ended(LAST_ATTEMPT)
+            await self._ended(LAST_ATTEMPTS)
         finally:
             self._is_closing = False
 
@@ -110,15 +110,14 @@ class EndingWriter(Generic[Identity]):
         pause = FIRST_PAUSE
         while self._owed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(LAST_PAUSE if self._is_closing else pause):
                     await self._woken.wait()
             self._woken.clear()
-            if not await self._written() and self._is_closing:
-                return
+            await self._written()
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _written(self) -> bool:
-        """Whether the store took everything; one that it does not take goes to the end."""
+    async def _written(self) -> None:
+        """Until the store takes no more; one that it does not take goes to the end."""
         while self._owed:
             id, owed = next(iter(self._owed.items()))
             is_over = self._clock.now() >= owed.previous.expires_at
@@ -127,9 +126,8 @@ class EndingWriter(Generic[Identity]):
                     await self._keeper.end_previous(*owed)
             except SessionError:
                 self._owed[id] = self._owed.pop(id, owed)
-                return False
+                return
             self._owed.pop(id, None)
             if not is_over:
                 now = self._clock.now()
                 self._announcer(Event(EventName.SESSION_REMOVED, now, session_id=id))
-        return True

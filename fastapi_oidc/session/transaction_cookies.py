@@ -47,14 +47,21 @@ class TransactionCookies:
             return None
         return pending
 
-    def ended(self, state: str) -> CookieChange:
-        """Forgets the login with this `state`, whatever became of it."""
-        return self._change(self._names.transaction(state), None)
+    def ended(self, state: str, cookies: Mapping[str, str]) -> tuple[CookieChange, ...]:
+        """Forgets the login with this `state`, whatever became of it.
+
+        A cookie that cannot be read stays: another version of this library may have written it,
+        which a process that serves the next request can read.
+        """
+        name = self._names.transaction(state)
+        if name in cookies and self._opened(name, cookies[name]) is None:
+            return ()
+        return (self._change(name, None),)
 
     def _evictions(self, cookies: Mapping[str, str], room: int, *, now: int) -> list[CookieChange]:
-        """Every cookie that leaves so that the rest fits: broken and old ones, then the oldest."""
+        """Every cookie that leaves so that the rest fits: old ones, unreadable ones, the oldest."""
         names = [name for name in cookies if self._names.is_transaction(name)]
-        born = {name: self._created_at(name, cookies[name]) for name in names}
+        born = {name: self._created_at(name, cookies[name], now) for name in names}
         newest_first = sorted(names, key=lambda name: -born[name])
         alive = [name for name in newest_first if now < born[name] + LIFETIME]
         sizes = accumulate(len(name) + len(cookies[name]) for name in alive)
@@ -62,9 +69,10 @@ class TransactionCookies:
         kept = fitting[: MAXIMUM_PENDING - 1]
         return [self._change(name, None) for name in names if name not in kept]
 
-    def _created_at(self, name: str, value: str) -> int:
+    def _created_at(self, name: str, value: str, now: int) -> int:
+        """Of one that cannot be read, as long ago as a login lives."""
         pending = self._opened(name, value)
-        return pending.created_at if pending is not None else -LIFETIME
+        return pending.created_at if pending is not None else now - LIFETIME + 1
 
     def _opened(self, name: str, value: str) -> LoginTransaction | None:
         try:

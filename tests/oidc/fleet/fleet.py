@@ -20,7 +20,7 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ from tests.oidc.fleet.tls_provider import reserved_port, tls_in_front
 from tests.oidc.provider.certificates import Authority
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE = 20
+PATIENCE = 60
+"""Seconds for whatever takes its time on a machine that other programs use."""
+
 MODES = ["cookie", "store"]
 
 BEFORE_THE_END, LONG_AFTER = 280, 400
@@ -83,12 +85,12 @@ class Worker:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
 
     def terminate(self) -> None:
         """It ends as for a rolling restart: what is under way comes to its end."""
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
 
     def end(self) -> None:
         assert self._process.stdout is not None
@@ -124,20 +126,24 @@ class Fleet:
     def workers(self, *each: dict[str, Any]) -> list[Worker]:
         """Starts one worker for each of these differences, all at the same time.
 
-        `holds` holds refreshes, `ahead` is its clock's fault in seconds, the others are settings.
+        `holds` holds refreshes, `ahead` is its clock's fault in seconds, `next_version` seals as
+        this version of the library does not, the others are settings.
         """
         started = [self._started(**differences) for differences in each]
         for worker in started:
             worker.wait_until_listening()
         return started
 
-    def _started(self, *, holds: bool = False, ahead: int = 0, **settings: Any) -> Worker:
+    def _started(
+        self, *, holds: bool = False, ahead: int = 0, next_version: bool = False, **settings: Any
+    ) -> Worker:
         configuration = {
             "settings": self.settings | settings,
             "redis_url": self.redis_url or self.redis.url(**self.redis_options),
             "mode": self.mode,
             "clock_file": str(self.clock_file),
             "holds": holds,
+            "next_version": next_version,
         }
         worker = Worker(configuration, ahead)
         self.stack.callback(worker.end)
@@ -161,6 +167,12 @@ class Fleet:
     def clock_file(self) -> Path:
         """By how many seconds the time of the fleet is ahead of this machine's."""
         return self.folder / "clock"
+
+    def logs_out_through(self, worker: Worker) -> None:
+        """The provider tells this worker alone when a session ends."""
+        clients, uri = self.op._state.clients, worker.at("/auth/backchannel-logout")
+        client = replace(clients["app"], backchannel_logout_uri=uri)
+        self.op._state.clients = {**clients, "app": client}
 
     def provider_ends(self) -> None:
         """Nobody listens at the provider's address."""

@@ -13,6 +13,7 @@ import pytest
 
 from fastapi_oidc.testing import sign_in
 from tests.oidc.fleet.fleet import LONG_AFTER, MODES, ONE_PAUSE, PATIENCE, Fleet, Worker
+from tests.oidc.fleet.test_disconnecting_clients import Held, until_reached
 
 STREAMS = 2
 """Requests under way at each worker."""
@@ -135,6 +136,33 @@ async def test_a_redis_that_is_mute_at_a_refresh_loses_no_session(fleet: Fleet, 
         fleet.redis.unmute()
         fleet.pass_seconds(ONE_PAUSE)
         assert (await served(browser, worker)).json()["generation"] == 1
+    assert fleet.token_calls() == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_redis_that_is_mute_when_the_successor_is_to_be_saved_loses_no_session(
+    fleet: Fleet, mode: str
+) -> None:
+    """The provider has answered the refresh: its refresh token is used up."""
+    fleet.mode = mode
+    fleet.redis_options = {"socket_timeout": SECONDS_FOR_ONE_ANSWER}
+    first, second = fleet.workers({}, {})
+    async with fleet.signed_in(first) as browser:
+        fleet.op.faults.put("userinfo", held := Held())
+        fleet.pass_seconds(LONG_AFTER)
+        request = asyncio.create_task(browser.get(first.at("/me")))
+        await until_reached(held)
+        assert fleet.token_calls() == 1
+        fleet.redis.mute()
+        held.opened.set()
+        answer = await request
+        assert (answer.status_code, "set-cookie" in answer.headers) == (503, False)
+        assert int(answer.headers["retry-after"]) > 0
+        fleet.redis.unmute()
+        fleet.pass_seconds(ONE_PAUSE)
+        for worker in (second, first):
+            answer = await served(browser, worker)
+            assert answer.json() == {"sub": "alice", "generation": 1}
     assert fleet.token_calls() == 1
 
 

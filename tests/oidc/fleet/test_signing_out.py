@@ -40,3 +40,17 @@ async def test_another_users_session_does_not_end(pair: Pair) -> None:
         await alice.post(first.at("/auth/logout"), data={"local": "1"})
         assert await is_signed_in(bob, first)
         assert await is_signed_in(bob, second)
+
+
+async def test_a_logout_that_the_provider_tells_one_worker_is_refused_by_the_others(
+    pair: Pair,
+) -> None:
+    first, second = pair.first, pair.second
+    async with pair.fleet.signed_in(second) as alice, pair.fleet.signed_in(second, "bob") as bob:
+        pair.fleet.logs_out_through(first)
+        await pair.fleet.op.log_out("alice")
+        assert not await is_signed_in(alice, second)
+        assert not await is_signed_in(alice, first)
+        assert await is_signed_in(bob, second)
+    async with pair.fleet.signed_in(second) as alice:
+        assert await is_signed_in(alice, first)

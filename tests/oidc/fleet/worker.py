@@ -26,10 +26,12 @@ from fastapi_oidc import (
     OIDCSession,
     OIDCSettings,
     PersistContext,
+    SessionError,
     StandardIdentity,
     require_auth,
 )
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.sealing import Sealer
 
 LEASE = 1.0
 """Seconds after which another process takes the refresh of one that died."""
@@ -38,9 +40,16 @@ Session = OIDCSession[StandardIdentity]
 
 
 def application(
-    settings: dict[str, Any], redis_url: str, mode: str, clock_file: str, holds: bool
+    settings: dict[str, Any],
+    redis_url: str,
+    mode: str,
+    clock_file: str,
+    holds: bool,
+    next_version: bool,
 ) -> FastAPI:
     stored = mode == "store"
+    if next_version:
+        seal_as_the_next_version()
     oidc = OIDC(
         OIDCSettings(**settings),
         identity_type=StandardIdentity,
@@ -66,6 +75,24 @@ async def held_refresh(context: PersistContext[StandardIdentity]) -> Session:
         print("held", flush=True)
         await asyncio.Event().wait()
     return context.session
+
+
+def seal_as_the_next_version() -> None:
+    """From here on everything is sealed in a form that this version does not know; what this
+    version has sealed is opened too."""
+    encrypt, decrypt = Sealer.encrypt, Sealer.decrypt
+
+    def encrypt_next(sealer: Sealer, plaintext: bytes, *, name: str) -> bytes:
+        return encrypt(sealer, plaintext, name=f"next version of {name}")
+
+    def decrypt_either(sealer: Sealer, raw: bytes, *, name: str) -> bytes:
+        try:
+            return decrypt(sealer, raw, name=f"next version of {name}")
+        except SessionError:
+            return decrypt(sealer, raw, name=name)
+
+    Sealer.encrypt = encrypt_next  # type: ignore[method-assign, assignment]
+    Sealer.decrypt = decrypt_either  # type: ignore[method-assign, assignment]
 
 
 def reading(clock_file: Path) -> Callable[[], float]:

@@ -152,17 +152,23 @@ async def test_it_is_tried_again_after_a_pause(
     assert {event.session_id for event in bench.events} == {"a"}
 
 
-async def test_the_end_of_the_process_waits_for_one_attempt(bench: Bench) -> None:
+async def test_a_process_that_ends_tries_until_the_store_takes_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending_writer, "LAST_PAUSE", 0)
     bench.keeper.refused = {"a"}
     await bench.end("a")
-    await bench.writer.aclose()
-    assert (bench.keeper.attempts, len(bench.writer)) == (2, 1)
+    closing = asyncio.create_task(bench.writer.aclose())
+    await bench.until_attempts(4)
+    bench.keeper.refused.clear()
+    await closing
+    assert bench.keeper.ended == ["a"]
 
 
 async def test_a_store_that_is_mute_does_not_hold_the_end_of_the_process_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending_writer, "LAST_ATTEMPT", 0)
+    monkeypatch.setattr(ending_writer, "LAST_ATTEMPTS", 0)
     bench.keeper.refused = {"a"}
     await bench.end("a")
     bench.keeper.gate = Gate()

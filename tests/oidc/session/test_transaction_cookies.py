@@ -74,15 +74,22 @@ def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -
         TransactionCookies(sealer, NAMES),
         TransactionCookies(sealer, NAMES, same_site="none"),
     )
-    assert ordinary.ended("one").same_site == "lax"
-    assert posted.ended("one").same_site == "none"
+    assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
+    assert [change.same_site for change in posted.ended("one", {})] == ["none"]
 
 
 def test_a_login_that_ended_is_forgotten() -> None:
     browser = Browser()
     browser.begin("one")
-    browser.apply(TRANSACTIONS.ended("one"))
+    for change in TRANSACTIONS.ended("one", browser):
+        browser.apply(change)
     assert TRANSACTIONS.find("one", browser, now=NOW) is None
+
+
+def test_what_cannot_be_read_is_not_forgotten() -> None:
+    """It may be of another version, and be read by the process that serves the next request."""
+    name = NAMES.transaction("one")
+    assert TRANSACTIONS.ended("one", {name: "of the next version"}) == ()
 
 
 def test_the_oldest_of_eight_makes_room() -> None:
@@ -124,12 +131,17 @@ def test_a_login_that_0_1_0_began_is_found() -> None:
     assert TRANSACTIONS.find("state-1", {name: value}, now=NOW) == a_transaction()
 
 
-def test_broken_and_old_ones_leave_first() -> None:
+def test_old_ones_leave_and_what_cannot_be_read_when_there_is_no_room() -> None:
     browser = Browser(unrelated="kept")
-    browser[NAMES.transaction("broken")] = "garbage"
+    browser[NAMES.transaction("unreadable")] = "of the next version"
     browser.begin("old", created_at=NOW - LIFETIME)
     browser.begin("new")
-    assert set(browser) == {"unrelated", NAMES.transaction("new")}
+    names = [NAMES.transaction(state) for state in ("unreadable", "new")]
+    assert set(browser) == {"unrelated", *names}
+    for number in range(MAXIMUM_PENDING - 1):
+        browser.begin(str(number), created_at=NOW - number)
+    assert NAMES.transaction("unreadable") not in browser
+    assert NAMES.transaction("new") in browser
 
 
 def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
