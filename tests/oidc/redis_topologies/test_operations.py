@@ -1,0 +1,175 @@
+"""How often Redis is asked for each kind of request: no more than docs/scaling.md says."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI
+from redis.asyncio import Redis
+
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    StandardIdentity,
+    require_auth,
+)
+from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in
+from tests.oidc.redis_topologies.servers import Server, program_of, running
+
+BASE_URL: Final = "https://app.test"
+DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "scaling.md"
+SHAPES: Final = ["session store", "cookie"]
+OF_A_CONNECTION: Final = ("HELLO", "CLIENT", "SELECT", "AUTH")
+
+
+@dataclass(slots=True)
+class Visit:
+    """A browser, and the time as the application and the provider have it."""
+
+    browser: httpx.AsyncClient
+    provider: DevProvider
+    ahead: float = 0.0
+
+    async def login(self) -> None:
+        page = await sign_in(self.browser, "/auth/login?return_to=/me", user="alice")
+        assert page.json() == {"sub": "alice", "generation": 0}
+
+    async def request(self) -> None:
+        assert (await self.browser.get("/me")).status_code == 200
+
+    async def refresh(self) -> None:
+        self.ahead += 400
+        assert (await self.browser.get("/me")).json()["generation"] == 1
+
+    async def sign_out(self) -> None:
+        await self.browser.post("/auth/logout", data={"local": "1"})
+
+    async def back_channel_logout(self) -> None:
+        await self.provider.log_out("alice")
+
+    async def refused(self) -> None:
+        assert (await self.browser.get("/me")).status_code == 401
+
+
+DEEDS: Final[list[tuple[str, Callable[[Visit], Awaitable[None]], list[str]]]] = [
+    ("a login, with the page that follows", Visit.login, []),
+    ("a request with a session", Visit.request, ["login"]),
+    ("a request that refreshes", Visit.refresh, ["login"]),
+    ("a sign-out", Visit.sign_out, ["login"]),
+    ("a back-channel logout", Visit.back_channel_logout, ["login"]),
+    ("the request that is refused after it", Visit.refused, ["login", "back_channel_logout"]),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(program_of("redis-server"), tmp_path_factory.mktemp("operations") / "server")
+    with running(server):
+        yield server
+
+
+def stores(shape: str, url: str) -> dict[str, Any]:
+    if shape == "cookie":
+        return {"back_channel_logout_store": RedisRevocationStore.from_url(url)}
+    return {"session_store": RedisSessionStore.from_url(url, StandardIdentity)}
+
+
+@asynccontextmanager
+async def visiting(server: Server, shape: str) -> AsyncIterator[Visit]:
+    client = DevClient(
+        client_id="app",
+        client_secret=secrets.token_urlsafe(32),
+        redirect_uris=[f"{BASE_URL}/auth/callback"],
+        backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
+    )
+    clock = Clock(read=lambda: time.time() + visit.ahead)
+    provider = DevProvider(users=[DevUser("alice")], clients=[client], clock=clock)
+    settings = OIDCSettings(
+        issuer=provider.issuer,
+        client_id="app",
+        client_secret=client.client_secret,
+        cookie_secret=secrets.token_urlsafe(32),
+        base_url=BASE_URL,
+        scope=["openid", "offline_access"],
+    )
+    url = f"redis://127.0.0.1:{server.port}"
+    oidc = OIDC(
+        settings,
+        identity_type=StandardIdentity,
+        refresh_lock=RedisRefreshLock.from_url(url),
+        transport=httpx.ASGITransport(provider.app),
+        clock=clock,
+        **stores(shape, url),
+    )
+    app = application(oidc)
+    provider.back_channel_transport = httpx.ASGITransport(app)
+    async with provider.browser(app, base_url=BASE_URL) as browser:
+        visit = Visit(browser, provider)
+        yield visit
+    await oidc.aclose()
+
+
+def application(oidc: OIDC[StandardIdentity]) -> FastAPI:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/me")
+    async def me(
+        session: Annotated[OIDCSession[StandardIdentity], Depends(require_auth)],
+    ) -> object:
+        return {"sub": session.sub, "generation": session.generation}
+
+    return app
+
+
+async def asked(server: Server, deed: Awaitable[None]) -> int:
+    """How many commands Redis was given meanwhile; a script is one, and a new connection none."""
+    commands = []
+    async with Redis(port=server.port) as client, client.monitor() as monitor:
+        await deed
+        server.command("ECHO", "the end")
+        while not (said := await monitor.next_command())["command"].startswith("ECHO"):
+            if said["client_type"] != "lua":
+                commands.append(said["command"].split()[0].upper())
+    return sum(command not in OF_A_CONNECTION for command in commands)
+
+
+def documented(deed: str, shape: str) -> int:
+    """What the table of docs/scaling.md says."""
+    [row] = re.findall(rf"^\| {re.escape(deed)} \| (\d+) \| (\d+) \|$", DOCUMENT.read_text(), re.M)
+    return int(row[SHAPES.index(shape)])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("name", "deed", "before"), DEEDS, ids=[deed[0] for deed in DEEDS])
+async def test_redis_is_asked_no_more_often_than_the_documents_say(
+    server: Server,
+    shape: str,
+    name: str,
+    deed: Callable[[Visit], Awaitable[None]],
+    before: list[str],
+) -> None:
+    server.command("SCRIPT FLUSH")
+    async with visiting(server, shape) as known:  # scripts are sent in full once
+        for everything in (Visit.login, Visit.refresh, Visit.sign_out):
+            await everything(known)
+        await known.login()
+        await known.back_channel_logout()
+    async with visiting(server, shape) as visit:
+        for earlier in before:
+            await getattr(visit, earlier)()
+        assert 0 < await asked(server, deed(visit)) <= documented(name, shape)
