@@ -9,14 +9,16 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import Signed
-from examples.console.carry_out import carry_out, sentence
+from examples.console.carry_out import NO_FAILURE, Failure, carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
 from examples.console.first_run import example, needs
 from examples.console.host import Host
 from examples.console.identity import User
+from examples.console.meanwhile import changed_meanwhile
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
+from examples.console.plain_words import Told
 from examples.console.shown import Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
 from fastapi_oidc import OIDC, require_auth
@@ -126,6 +128,18 @@ def parts() -> APIRouter:
     return router
 
 
+async def _tried(
+    monitor: Monitor, change: Change, typed: dict[str, str], seen: str
+) -> Failure | None:
+    """Carries the change out, unless somebody has changed what its form showed."""
+    item = Attempt(change, typed, NO_FAILURE).item
+    meanwhile = await changed_meanwhile(monitor, change, item, seen) if seen else ""
+    if not meanwhile:
+        return await carry_out(monitor, change, typed)
+    monitor.events.add(f"Tried to {change.verb}.", meanwhile)
+    return Failure(409, at_button=Told(meanwhile))
+
+
 def changes(oidc: OIDC[User]) -> APIRouter:
     """What an admin may do; anybody else is refused before a form is read."""
     require_admin = oidc.require(lambda user: user.is_admin)
@@ -140,7 +154,7 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         tab = typed.pop("tab", "")
         tab = tab if tab in TABS else change.tab
         with on_behalf_of(session.identity.person):
-            failure = await carry_out(monitor, change, typed)
+            failure = await _tried(monitor, change, typed, typed.pop("seen", ""))
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
         if failure is None:

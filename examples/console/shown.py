@@ -9,6 +9,7 @@ from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.machine import Machine
+from examples.console.meanwhile import fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
 
@@ -32,7 +33,8 @@ class Attempt:
 class Form:
     """A change as its form shows it; `values` has a text for each `section.field`.
 
-    `not_now` says why there is no form at the moment. `item` is the device that it is about.
+    `not_now` says why there is no form at the moment. `item` is the device that it is about, and
+    `seen` tells whether somebody has changed it when the form comes back.
     """
 
     change: Change
@@ -40,6 +42,7 @@ class Form:
     not_now: str
     failure: Failure = NO_FAILURE
     item: str = ""
+    seen: str = ""
 
     @property
     def id(self) -> str:
@@ -81,11 +84,13 @@ class Desk:
         attempt, values = self.attempt, dict[str, str]()
         for section in change.sections:
             values |= section.values(self.machine, self.monitor.suggestions, item)
-        not_now = self._not_now(change)
+        not_now, seen = self._not_now(change), ""
+        if self.machine is not None and change.has_inputs:
+            seen = fingerprint(change, self.machine, item)
         if attempt is None or attempt.change is not change or attempt.item != item:
-            return Form(change, values, not_now, item=item)
+            return Form(change, values, not_now, item=item, seen=seen)
         typed = {name: attempt.typed.get(name, "") for name in values}
-        return Form(change, typed, not_now, attempt.failure, item)
+        return Form(change, typed, not_now, attempt.failure, item, seen)
 
     async def shown(self, panel: Panel) -> Shown:
         """The panel with what there is, what can be done to it, and what cannot be."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +18,7 @@ from examples.console.console_text import ConsoleText
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.machine import Machine
+from examples.console.meanwhile import with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
@@ -110,9 +110,8 @@ async def _read_for_tab(
     if visit.tab == "overview":
         await monitor.sample()
         charts = monitor.charts()
-    if machine and visit.tab == "metadata":
-        with suppress(VmmError):  # the panel says so
-            machine = replace(machine, metadata=await monitor.metadata())
+    if machine:
+        machine = await with_metadata(monitor, machine, visit.tab)
     serial = monitor.serial if isinstance(monitor, HostedMonitor) else None
     written = serial.read() if serial and visit.tab == "console" else Piece(0, b"")
     desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
