@@ -112,8 +112,9 @@ async def test_the_documented_user_is_let_in(guarded: Server) -> None:
     await assert_it_works(f"redis://app:{PASSWORD}@127.0.0.1:{guarded.port}/0")
 
 
-@pytest.mark.parametrize("user", ["", "app:wrong@", f"nobody:{PASSWORD}@", f":{PASSWORD}@"])
+@pytest.mark.parametrize("user", ["", "app:wrong@", "nobody:PASSWORD@", ":PASSWORD@"])
 async def test_others_are_not(guarded: Server, user: str) -> None:
+    user = user.replace("PASSWORD", PASSWORD)
     await assert_unavailable(f"redis://{user}127.0.0.1:{guarded.port}/0")
 
 
