@@ -1,0 +1,114 @@
+"""What is looked at rather than read: charts, sparklines, colours, also in forced colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.in_chromium.pages import Visit, press, violations
+from tests.console.running import RunningConsole, hosting_console
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningConsole]:
+    with hosting_console() as console:
+        yield console
+
+
+@pytest.fixture(params=["light", "dark", "forced"])
+def page(chromium: Browser, host: RunningConsole, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The list of machines, one of which runs, in each scheme of colours."""
+    forced = request.param == "forced"
+    context = chromium.new_context(
+        base_url=host.url,
+        forced_colors="active" if forced else "none",
+        color_scheme="light" if forced else request.param,
+    )
+    page = context.new_page()
+    page.goto("/")
+    page.click("button[value=alice]")
+    expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+    yield page
+    context.close()
+
+
+def test_the_list_tells_uptime_and_use(page: Page) -> None:
+    machine = page.get_by_role("listitem").filter(has_text="demo")
+    expect(machine.locator("time")).to_have_text(re.compile(r"up \d+ (s|min)"))
+    expect(machine.locator("time")).to_have_attribute("title", re.compile("since .*20"))
+    for title in ("Processor", "Memory", "Disk", "Network"):
+        expect(machine.get_by_role("img", name=re.compile(f"{title} over"))).to_be_visible()
+    assert violations(page) == []
+
+
+def test_charts_are_alive_and_their_lines_can_be_seen(page: Page) -> None:
+    page.goto("/machines/demo")
+    chart = page.get_by_role("img", name=re.compile("Network over"))
+    first = chart.get_attribute("aria-label")
+    expect(chart).not_to_have_attribute("aria-label", first or "")
+    assert violations(page) == []
+    ground = page.locator(".use").evaluate("card => getComputedStyle(card).backgroundColor")
+    lines = page.locator(".line")
+    strokes = lines.evaluate_all("all => all.map(line => getComputedStyle(line).stroke)")
+    assert re.match(r"rgb\(", ground)
+    assert len(strokes) == 8
+    assert all(re.match(r"rgb\(", stroke) and stroke != ground for stroke in strokes)
+
+
+def test_the_guests_colours_are_shown(page: Page) -> None:
+    page.goto("/machines/demo/console")
+    screen = page.locator(".console")
+    expect(screen.locator(".c2.bold").first).to_have_text("OK")
+    expect(screen.locator(".c3").first).to_have_text("WARN")
+    assert violations(page) == []
+    text = screen.inner_text()
+    page.fill("#line", "a")
+    page.keyboard.press("Enter")
+    expect(screen).to_contain_text("guest hears a")
+    assert screen.inner_text().startswith(text)
+
+
+def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
+    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem")).to_have_count(2)
+        page.on("dialog", lambda dialog: dialog.accept())
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        for name, buttons in (("demo", ("Stop", "Delete")), ("fresh", ("Delete",))):
+            page.goto(f"/machines/{name}")
+            for button in buttons:
+                press(page, button)
+            expect(page.get_by_role("status")).to_have_text("The machine is deleted.")
+        expect(page.get_by_role("img", name=re.compile("Processor over"))).to_be_visible()
+        assert violations(page) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("link", name="Create a machine").click()
+        page.get_by_label("Name", exact=True).fill("first")
+        press(page, "Create machine")
+        expect(page.locator("h1")).to_contain_text("first Running")
+
+
+def test_of_two_who_edit_the_second_gets_a_word_and_keeps_the_text(visit: Visit) -> None:
+    first, second, viewer = visit(), visit(), visit("bob")
+    size = "#machine_config-mem_size_mib"
+    second.fill(size, "512")
+    first.fill(size, "256")
+    press(first, "Save setup")
+    expect(first.get_by_role("status")).to_have_text("Setup saved.")
+    press(second, "Save setup")
+    expect(second.get_by_role("alert")).to_contain_text("You have changed this elsewhere meanwhile")
+    expect(second.locator(size)).to_have_value("512")
+    assert violations(second) == []
+    viewer.reload()
+    expect(viewer.locator(".facts").filter(has_text="Memory in MiB")).to_contain_text("256")
+    press(second, "Save setup")
+    expect(second.get_by_role("status")).to_have_text("Setup saved.")
+    press(second, "Start")
+    expect(viewer.locator("h1")).to_contain_text("Running")
+    expect(viewer.locator(".facts").filter(has_text="Memory in MiB")).to_contain_text("512")
