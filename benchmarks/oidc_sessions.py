@@ -41,6 +41,7 @@ BARE = "bare endpoint"
 BARE_DEPENDS = "bare endpoint with a Depends"
 OURS, OURS_DEPENDS = "fastapi_oidc, request.state", "fastapi_oidc, Depends(require_auth)"
 PEER, PEER_DEPENDS = "SessionMiddleware, request.session", "SessionMiddleware, a Depends"
+OURS_MEMORY = "fastapi_oidc, memory store"
 OURS_FIRST = "fastapi_oidc, each time another cookie"
 PEER_FIRST = "SessionMiddleware, as often another"
 
@@ -55,9 +56,10 @@ def session_cases(
     """
     loop = asyncio.new_event_loop()
     ours = {
-        OURS: our_app(session, our_state),
-        OURS_DEPENDS: our_app(session, our_endpoint),
-        OURS_FIRST: our_app(session, our_state, browsers),
+        OURS: our_app(loop, session, our_state),
+        OURS_DEPENDS: our_app(loop, session, our_endpoint),
+        OURS_MEMORY: our_app(loop, session, our_state, session_store="memory"),
+        OURS_FIRST: our_app(loop, session, our_state, browsers),
     }
     peers = {
         PEER: (peer_app(peer_endpoint), [peer_cookie(payload)]),
@@ -129,14 +131,19 @@ def an_app(endpoint: Endpoint) -> FastAPI:
 
 
 def our_app(
-    session: OIDCSession[StandardIdentity], endpoint: Endpoint, browsers: int = 1
+    loop: asyncio.AbstractEventLoop,
+    session: OIDCSession[StandardIdentity],
+    endpoint: Endpoint,
+    browsers: int = 1,
+    **options: Any,
 ) -> tuple[FastAPI, list[str]]:
     """The app, and the cookies of browsers that are signed in."""
-    oidc, app = an_instance(), an_app(endpoint)
+    oidc, app = an_instance(**options), an_app(endpoint)
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     keeper, cookies = oidc.site.party.keeper, []
     for number in range(browsers):
         kept = keeper.placed(session.model_copy(update={"id": f"session-{number:09}"}))
+        loop.run_until_complete(keeper.save(kept))
         (change,) = keeper.cookies(kept, session.created_at)
         cookies.append(f"{change.name}={change.value}")
     return app, cookies

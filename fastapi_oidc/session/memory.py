@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
@@ -29,6 +29,7 @@ _CHECKED_PER_LOGIN: Final = 4
 """How many of a user's oldest sessions a login looks at; those that are gone leave the list."""
 
 Entry = TypeVar("Entry", bound=Hashable)
+Readers: TypeAlias = Opener[bytes, SessionReader[Identity]]
 
 
 class MemoryRevocationStore:
@@ -64,19 +65,12 @@ class MemoryRevocationStore:
 
 @dataclass(slots=True)
 class _Row(Generic[Identity]):
-    """A session as it is kept, and how it is read from that."""
+    """A session as it is kept: encoded, for `readers`, or without them a copy of its own."""
 
     content: Any
-    read: Callable[[Any], OIDCSession[Identity]]
+    readers: Readers[Identity] | None
     user: tuple[str, str, str]
     last_seen_at: int | None = None
-
-    def session(self) -> OIDCSession[Identity]:
-        """A session that nobody else holds."""
-        session = self.read(self.content)
-        if self.last_seen_at is None:
-            return session
-        return session.model_copy(update={"last_seen_at": self.last_seen_at})
 
 
 class MemorySessionStore(Generic[Identity]):
@@ -100,7 +94,7 @@ class MemorySessionStore(Generic[Identity]):
         self._endings = MemoryRevocationStore(clock=self._clock, max_records=max_sessions)
         self._max_sessions = max_sessions
         self._codec: SessionCodec[Identity] | None = None
-        self._read: Callable[[Any], OIDCSession[Identity]] = _copied
+        self._readers: Readers[Identity] | None = None
         self._is_shared = False
         if identity_type is not None:
             self._write_with(SessionCodec(identity_type))
@@ -183,27 +177,29 @@ class MemorySessionStore(Generic[Identity]):
 
     def _session(self, id: str) -> OIDCSession[Identity] | None:
         row = self._rows.get(id)
-        return None if row is None else row.session()
+        if row is None:
+            return None
+        readers, content = row.readers, row.content
+        session: OIDCSession[Identity]
+        session = _copied(content) if readers is None else readers.open(content)()
+        if row.last_seen_at is None:
+            return session
+        return session.model_copy(update={"last_seen_at": row.last_seen_at})
 
     def _write_with(self, codec: SessionCodec[Identity] | None) -> None:
         self._codec = codec
-        self._read = _copied if codec is None else _decoder(codec, self._clock)
+        self._readers = None if codec is None else _readers_of(codec, self._clock)
 
     def _row(self, session: OIDCSession[Identity], user: tuple[str, str, str]) -> _Row[Identity]:
         content = _copied(session) if self._codec is None else self._codec.encode(session)
-        return _Row(content, self._read, user)
+        return _Row(content, self._readers, user)
 
 
-def _decoder(
-    codec: SessionCodec[Identity], clock: Clock
-) -> Callable[[bytes], OIDCSession[Identity]]:
-    """Decodes as `codec`, a row that is read often once a minute."""
-
+def _readers_of(codec: SessionCodec[Identity], clock: Clock) -> Readers[Identity]:
     def reader(encoded: bytes) -> tuple[SessionReader[Identity], int]:
         return SessionReader(codec, encoded), 2 * len(encoded)
 
-    readers = Opener(reader, clock=clock)
-    return lambda encoded: readers.open(encoded)()
+    return Opener(reader, clock=clock)
 
 
 def _copied(session: OIDCSession[Identity]) -> OIDCSession[Identity]:

@@ -51,7 +51,9 @@ class StoreKeeper(Generic[Identity]):
     async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
         """The session that the store has under the cookie's reference."""
         reference = self._opened(cookies)
-        return None if reference is None else await self._found(reference)
+        if reference is None:
+            return None
+        return _found(reference, *await self._rows.find(reference))
 
     def told(
         self, cookies: Mapping[str, str], issuer: str, client_id: str
@@ -71,7 +73,8 @@ class StoreKeeper(Generic[Identity]):
 
     async def reread(self, kept: Kept[Identity]) -> Found[Identity] | None:
         """What the store has now."""
-        return await self._found(_reference(kept))
+        reference = _reference(kept)
+        return _found(reference, *await self._rows.find(reference))
 
     def placed(self, session: OIDCSession[Identity]) -> Kept[Identity]:
         """A new random reference."""
@@ -144,9 +147,11 @@ class StoreKeeper(Generic[Identity]):
         except SessionError:
             return None
 
-    async def _found(self, reference: SessionReference) -> Found[Identity] | None:
-        session, ended = await self._rows.find(reference)
-        return None if session is None else Found(Kept(session, reference), ended)
+
+def _found(
+    reference: SessionReference, session: OIDCSession[Identity] | None, ended: EndReason | None
+) -> Found[Identity] | None:
+    return None if session is None else Found(Kept(session, reference), ended)
 
 
 def _reference(kept: Kept[Identity]) -> SessionReference:
