@@ -38,8 +38,9 @@ async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | 
         failure = await _carried_out(monitor, change, form)
     if failure and failure.status == NO_ANSWER and not change.hosted and await monitor.has_ended():
         failure = Failure(NO_ANSWER, at_button=ENDED_MEANWHILE)
+    item = change.item_of(form)
     if failure is None:
-        monitor.events.add(change.done)
+        monitor.events.add(f"{change.done.removesuffix('.')}: {item}." if item else change.done)
     else:
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
         monitor.events.add(f"Tried to {change.verb}.", why[0].sentence)

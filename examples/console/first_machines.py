@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Final
 
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
@@ -11,10 +13,22 @@ from examples.console.fields import Texts
 from examples.console.host import Host
 
 RUNNING, FRESH = "demo", "fresh"
+BEFORE_THE_START: Final[Mapping[str, Texts]] = {
+    "balloon": {
+        "balloon.amount_mib": "0",
+        "balloon.deflate_on_oom": "true",
+        "balloon.stats_polling_interval_s": "1",
+        "balloon.free_page_hinting": "true",
+    },
+    "memory_hotplug": {"memory_hotplug.total_size_mib": "512"},
+    "access": {"access.network_interfaces": "eth0", "access.version": "V2"},
+    "metadata": {"document.contents": '{"hostname": "demo"}'},
+}
+"""What nobody could try on a machine that has started without it, by change."""
 
 
 async def first_machines(host: Host) -> None:
-    """Create both at once; the running one has a balloon, which tells how it uses its memory."""
+    """Create both at once; the running one has what can only be set up before the start."""
     await asyncio.gather(_running(host), host.create(FRESH, has_pci=True))
 
 
@@ -22,6 +36,8 @@ async def _running(host: Host) -> None:
     machine = await host.create(RUNNING, has_pci=True)
     with on_behalf_of(Person("", "The console")):
         await carry_out(machine, CREATE, form_of(host, RUNNING))
+        for name, texts in BEFORE_THE_START.items():
+            await carry_out(machine, CHANGES[name], texts)
         await carry_out(machine, CHANGES["start"], {})
 
 
@@ -32,5 +48,9 @@ def form_of(host: Host, name: str) -> Texts:
         for section in CREATE.sections
         for key, value in section.values(None, host.suggestions).items()
     }
-    size = {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"}
+    size = {
+        "machine_config.vcpu_count": "2",
+        "machine_config.mem_size_mib": "512",
+        "machine_config.track_dirty_pages": "true",
+    }
     return {**texts, **size, "new.name": name, "new_network.host_dev_name": "tap0"}

@@ -12,6 +12,7 @@ from examples.console.figures import of_metrics, of_usage
 from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
 from examples.console.machine import Machine
+from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
@@ -125,7 +126,15 @@ class HostedMonitor(Monitor):
         with suppress(TimeoutError):  # what is late counts the next time
             await process.metrics.async_wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
+        if (copy := self.kept.metrics_copy) is not None and copy.path is not None:
+            append(copy.path, lines)
         return lines
+
+    def copy_metrics_to(self, copy: MetricsCopy) -> None:
+        """Write what is read of the metrics to a file as well; ValueError when it cannot be."""
+        if copy.path is not None:
+            require_writable(copy.path)
+        self.kept.metrics_copy = copy
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""

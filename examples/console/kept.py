@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from examples.console.metrics_copy import MetricsCopy
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
@@ -33,12 +34,18 @@ class Kept(BaseModel):
     logger: Logger | None = None
     serial: SerialDevice | None = None
     cpu_config: CpuConfig | None = None
+    metrics_copy: MetricsCopy | None = None
     last_snapshot: SnapshotFiles | None = None
 
     @property
     def told(self) -> Mapping[str, ApiModel]:
         """What no monitor shows, by the key of its form's section."""
-        told = {"logger": self.logger, "serial": self.serial, "cpu_config": self.cpu_config}
+        told: dict[str, ApiModel | None] = {
+            "logger": self.logger,
+            "serial": self.serial,
+            "cpu_config": self.cpu_config,
+            "metrics_copy": self.metrics_copy,
+        }
         return {key: model for key, model in told.items() if model is not None}
 
     def note(self, key: str, fields: Mapping[str, object]) -> None:

@@ -25,8 +25,7 @@ class Attempt:
     @property
     def item(self) -> str:
         """The device that was to be changed; empty when it was the machine."""
-        fields = (section.item_field for section in self.change.sections)
-        return next((self.typed.get(name, "") for name in fields if name), "")
+        return self.change.item_of(self.typed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class Desk:
         attempt = self.attempt
         if attempt is None or self._has_place(attempt, tab):
             return ""
-        faults = [attempt.failure.at_button, *attempt.failure.at_fields.values()]
+        faults = [*attempt.failure.at_fields.values(), attempt.failure.at_button]
         return next(fault.sentence for fault in faults if fault)
 
     def _has_place(self, attempt: Attempt, tab: str) -> bool:

@@ -24,3 +24,11 @@ def do(browser: Browser, name: str, tab: str, button: str, typed: dict[str, str]
     """Press a button on a tab of the machine."""
     browser.open(f"/machines/{name}/{tab}")
     browser.click(button, typed)
+
+
+def start(browser: Browser, tab: str) -> None:
+    """Set the machine `demo` up, start it, and go on to a tab."""
+    browser.open("/machines/demo/overview")
+    browser.click("Save setup")
+    browser.click("Start")
+    browser.open(f"/machines/demo/{tab}")

@@ -8,6 +8,7 @@ import pytest
 
 from generated_vmm import VmmClient
 from tests.console.browser import Browser
+from tests.console.machines import start
 from tests.console.running import RunningConsole
 
 
@@ -15,13 +16,6 @@ from tests.console.running import RunningConsole
 def devices(alice: Browser) -> Browser:
     alice.open("/machines/demo/devices")
     return alice
-
-
-def start(browser: Browser) -> None:
-    browser.open("/machines/demo/overview")
-    browser.click("Save setup")
-    browser.click("Start")
-    browser.open("/machines/demo/devices")
 
 
 def disk(console: RunningConsole) -> str:
@@ -77,7 +71,7 @@ def test_a_limit_without_a_time_is_one_per_second(
 def test_a_limit_is_changed_while_the_machine_runs_and_taken_away_with_0(
     devices: Browser, console: RunningConsole
 ) -> None:
-    start(devices)
+    start(devices, "devices")
     field = "drive_limits.rate_limiter.ops"
     devices.click("Save limits of rootfs", {f"{field}.size": "10", f"{field}.refill_time": "500"})
     assert devices.field(f"{field}.size") == "10"
@@ -85,6 +79,8 @@ def test_a_limit_is_changed_while_the_machine_runs_and_taken_away_with_0(
     devices.click("Save limits of rootfs", {f"{field}.size": "0"})
     assert devices.field(f"{field}.size") == ""
     assert "limited" not in devices.text
+    devices.open("/machines/demo/overview")
+    assert "The limits have changed: rootfs." in devices.text
 
 
 def test_a_limit_that_is_no_number_is_told_at_its_device(
@@ -92,7 +88,7 @@ def test_a_limit_that_is_no_number_is_told_at_its_device(
 ) -> None:
     with VmmClient(console.monitor.socket_path) as vm:
         vm.drive("data").set(path_on_host=disk(console), is_root_device=False)
-    start(devices)
+    start(devices, "devices")
     devices.click("Save limits of data", {"drive_limits.rate_limiter.ops.size": "many"})
     assert devices.status == 422
     shown = [form.fields for form in devices.page.forms if form.action.endswith("/drive_limits")]
@@ -105,13 +101,13 @@ def test_a_limit_that_is_no_number_is_told_at_its_device(
 def test_the_root_drive_stays(devices: Browser, console: RunningConsole) -> None:
     with VmmClient(console.monitor.socket_path) as vm:
         vm.drive("data").set(path_on_host=disk(console), is_root_device=False)
-    start(devices)
+    start(devices, "devices")
     assert devices.has_button("Remove data")
     assert not devices.has_button("Remove rootfs")
 
 
 def test_a_device_that_went_meanwhile_is_told(devices: Browser, console: RunningConsole) -> None:
-    start(devices)
+    start(devices, "devices")
     devices.click("Add drive", {"drive.drive_id": "data", "drive.path_on_host": disk(console)})
     assert "The drive is added." in devices.text
     with VmmClient(console.monitor.socket_path) as vm:
@@ -139,7 +135,7 @@ def test_a_hardware_address_twice_is_told_at_its_field(devices: Browser) -> None
 
 def test_what_cannot_be_done_says_why(devices: Browser) -> None:
     assert "Set it up" in devices.text
-    start(devices)
+    start(devices, "devices")
     assert "Set it up Only possible before the start." in devices.text
     assert not devices.has_button("Save vsock")
 

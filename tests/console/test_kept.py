@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_metadata_and_devices_are_there_again(alice: Browser, tmp_path: Path) ->
     assert "vsock.socket" in alice.text
     assert "without limits" in alice.text
     delete(alice, "full")
+
+
+def test_metrics_that_are_read_here_are_copied_to_a_file(alice: Browser, tmp_path: Path) -> None:
+    create(alice, "counted")
+    copy = tmp_path / "metrics"
+    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": "/nowhere/metrics"})
+    assert alice.status == 422
+    assert "File The metrics cannot be written there: No such file or directory." in alice.text
+    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": str(copy)})
+    assert alice.field("metrics_copy.path") == str(copy)
+    start_again(alice, "counted")
+    copy.unlink(missing_ok=True)
+    alice.open_until("Memory", "/machines/counted/charts")
+    while not copy.exists():
+        alice.open("/machines/counted/charts")
+    line = json.loads(copy.read_text().splitlines()[0])
+    assert line["api_server"]
+    delete(alice, "counted")
 
 
 def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:

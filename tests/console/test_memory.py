@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.console.browser import Browser
+from tests.console.machines import start
 from tests.console.running import running_console, signed_in
 
 
@@ -12,13 +13,6 @@ from tests.console.running import running_console, signed_in
 def memory(alice: Browser) -> Browser:
     alice.open("/machines/demo/memory")
     return alice
-
-
-def start(browser: Browser) -> None:
-    browser.open("/machines/demo/overview")
-    browser.click("Save setup")
-    browser.click("Start")
-    browser.open("/machines/demo/memory")
 
 
 def test_a_balloon_larger_than_the_memory_is_told_at_its_field(memory: Browser) -> None:
@@ -31,21 +25,21 @@ def test_a_balloon_larger_than_the_memory_is_told_at_its_field(memory: Browser) 
 
 def test_the_balloon_is_resized_after_the_start(memory: Browser) -> None:
     memory.click("Save balloon", {"balloon.amount_mib": "16"})
-    start(memory)
+    start(memory, "memory")
     assert memory.field("balloon_size.amount_mib") == "16"
     memory.click("Resize balloon", {"balloon_size.amount_mib": "32"})
     assert "Asked for 32 MiB Given up 32 MiB" in memory.text
 
 
 def test_a_machine_without_a_balloon_says_so(memory: Browser) -> None:
-    start(memory)
+    start(memory, "memory")
     assert "This machine has started without a balloon." in memory.text
     assert not memory.has_button("Resize balloon")
 
 
 def test_hints_are_asked_for_and_stopped(memory: Browser) -> None:
     memory.click("Save balloon", {"balloon.free_page_hinting": "true"})
-    start(memory)
+    start(memory, "memory")
     assert "Hints command 0, the guest is at none yet" in memory.text
     memory.click("Ask for hints", {"hints.acknowledge_on_stop": ""})
     assert "Hints command 2, the guest is at 0" in memory.text
@@ -55,21 +49,21 @@ def test_hints_are_asked_for_and_stopped(memory: Browser) -> None:
 
 def test_hints_that_were_not_allowed_are_not_offered(memory: Browser) -> None:
     memory.click("Save balloon")
-    start(memory)
+    start(memory, "memory")
     assert "Hints were not allowed before the start." in memory.text
     assert not memory.has_button("Ask for hints")
 
 
 def test_memory_is_given_and_taken_back(memory: Browser) -> None:
     memory.click("Save limit", {"memory_hotplug.total_size_mib": "256"})
-    start(memory)
+    start(memory, "memory")
     for size in ("128", "0"):
         memory.click("Ask for this size", {"memory_size.requested_size_mib": size})
         assert f"Asked for {size} MiB Taken by the guest {size} MiB" in memory.text
 
 
 def test_memory_on_top_that_was_not_set_up_is_not_offered(memory: Browser) -> None:
-    start(memory)
+    start(memory, "memory")
     assert "Memory on top was not set up before the start." in memory.text
     assert not memory.has_button("Ask for this size")
 
@@ -82,13 +76,13 @@ def test_sizes_that_do_not_fit_are_told_at_their_field(memory: Browser) -> None:
 
 def test_the_guests_figures_are_told(memory: Browser) -> None:
     memory.click("Save balloon")
-    start(memory)
+    start(memory, "memory")
     assert "The guest's memory 128 MiB" in memory.text
 
 
 def test_the_guests_memory_is_drawn(memory: Browser) -> None:
     memory.click("Save balloon", {"balloon.amount_mib": "16"})
-    start(memory)
+    start(memory, "memory")
     memory.open_until("In the balloon 16 MiB", "/machines/demo/overview")
     assert "128 MiB" in memory.text
     memory.open("/machines/demo/charts")
@@ -97,7 +91,7 @@ def test_the_guests_memory_is_drawn(memory: Browser) -> None:
 
 def test_without_statistics_there_is_nothing_to_draw() -> None:
     with running_console() as console, signed_in(console) as alice:
-        start(alice)
+        start(alice, "memory")
         alice.open("/machines/demo/overview")
         assert "In use" not in alice.page.headings
         alice.open("/machines/demo/charts")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from examples.console.fields import Fields
+from examples.console.fields import Fields, Texts
 from examples.console.forms import Section
 from examples.console.hosted import ENDED, STARTING
 from examples.console.machine import Machine
@@ -60,6 +60,11 @@ class Change:
     def has_inputs(self) -> bool:
         """Whether there is anything to fill in."""
         return any(field.kind != "item" for section in self.sections for field in section.fields)
+
+    def item_of(self, form: Texts) -> str:
+        """The device that a form is about; empty when it is the machine."""
+        fields = (section.item_field for section in self.sections)
+        return next((form.get(name, "") for name in fields if name), "")
 
     def why_not(self, machine: Machine) -> str:
         """Why this cannot be done to the machine as it is; empty when it can."""

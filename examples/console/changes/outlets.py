@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
+from examples.console.changes.change import (
+    AFTER_START,
+    ANY_TIME,
+    BEFORE_START,
+    Change,
+    Panel,
+    Parsed,
+)
+from examples.console.changes.power import hosted
 from examples.console.fields import Field, bucket
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
+from examples.console.metrics_copy import MetricsCopy
 from generated_vmm import AsyncVmmClient, Logger, Metrics, SerialDevice
 
 TAB: Final = "monitor"
@@ -17,6 +27,10 @@ LEVELS: Final = ("Info", "Error", "Warning", "Debug", "Trace", "Off")
 
 def _read_here(machine: Machine) -> str:
     return "This console reads the metrics itself and draws them." if machine.is_hosted else ""
+
+
+async def _copy(monitor: HostedMonitor, parsed: Parsed) -> None:
+    monitor.copy_metrics_to(MetricsCopy.model_validate(parsed[COPY.key]))
 
 
 async def _of_log(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
@@ -57,6 +71,14 @@ METRICS = Section(
     fields=(Field("metrics_path", "File"),),
     send=lambda vm, fields: vm.metrics.set(fields),
     about={"": "metrics_path"},
+)
+COPY = Section(
+    key="metrics_copy",
+    title="Metrics",
+    model=MetricsCopy,
+    fields=(Field("path", "File"),),
+    current=lambda machine, item: machine.told.get("metrics_copy"),
+    about={"": "path"},
 )
 SERIAL = Section(
     key="serial",
@@ -104,6 +126,20 @@ ALL_METRICS = Panel(
             when=BEFORE_START,
             never=_read_here,
             sections=(METRICS,),
+        ),
+        Change(
+            name="metrics_copy",
+            tab=TAB,
+            title="A copy in a file",
+            about="At any time. Each line that this console reads, every two seconds, is written "
+            "there as well.",
+            button="Save copy",
+            done="The copy of the metrics is changed.",
+            verb="change the metrics",
+            when=ANY_TIME,
+            sections=(COPY,),
+            act=hosted(_copy),
+            hosted=True,
         ),
         Change(
             name="flush",
