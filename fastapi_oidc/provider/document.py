@@ -120,6 +120,8 @@ class Document(Generic[T]):
 
     def _keep_failure(self, error: ProviderError) -> None:
         now = self._clock.now()
+        # A caller that has stopped waiting cannot take its miss back.
+        self._misses = Expiring(self._clock)
         self._failures.set(_FETCH, error, ends=now + FAILURE_LIFETIME)
         self._failures.set(_STALE, error, ends=now + STALE_PAUSE)
         age = now + STALE_LIFETIME - self._kept.ends(_LAST_KNOWN)

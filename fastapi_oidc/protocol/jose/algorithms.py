@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from jose.backends.base import Key
 from jose.backends.cryptography_backend import (
@@ -16,6 +17,9 @@ from jose.exceptions import JWKError
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.jose.key_classes import EdDSAKey, PSSKey
+
+_NAME: Final = re.compile(r"[A-Za-z0-9+-]{1,12}")
+_MAX_SHOWN: Final = 5
 
 KeyType: TypeAlias = Literal["RSA", "EC", "OKP", "oct"]
 HashName: TypeAlias = Literal["sha256", "sha384", "sha512"]
@@ -108,8 +112,10 @@ def _known(names: object) -> list[Algorithm]:
         )
     unknown = [name for name in map(str, names) if name not in ALGORITHMS]
     if unknown:
+        # What looks like no name may be a secret that was written in the wrong place.
+        shown = [name if _NAME.fullmatch(name) else "(no name)" for name in unknown[:_MAX_SHOWN]]
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            f"unknown signing algorithm {', '.join(unknown)}; known are {', '.join(ALGORITHMS)}",
+            f"unknown signing algorithm {', '.join(shown)}; known are {', '.join(ALGORITHMS)}",
         )
     return [ALGORITHMS[name] for name in map(str, names)]

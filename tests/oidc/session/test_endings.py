@@ -65,6 +65,13 @@ def test_endings_of_both_makers_stand_side_by_side() -> None:
     assert both.joined(Ending(NOW - 1, NOW - 1, "revoked")) == both
 
 
+def test_of_two_endings_in_one_second_the_one_that_is_added_says_why() -> None:
+    signed_out = Ending(application=NOW, reason="signed_out")
+    revoked = Ending(application=NOW, reason="revoked")
+    assert signed_out.joined(revoked).reason == "signed_out"
+    assert revoked.joined(signed_out).reason == "revoked"
+
+
 def test_a_cookie_remembers_where_the_end_of_its_session_would_be() -> None:
     digests = digests_of(a_session())
     assert are_current(digests, a_session())

@@ -12,6 +12,18 @@ def test_the_last_source_that_has_a_claim_wins() -> None:
     assert identity == StandardIdentity(sub="alice", name="Alice", email="a@example.com")
 
 
+def test_each_profile_claim_has_its_place() -> None:
+    profile = {
+        "name": "Alice",
+        "email": "a@example.com",
+        "email_verified": True,
+        "preferred_username": "al",
+        "picture": "https://example.com/a.png",
+    }
+    identity = StandardIdentity.from_claims("alice", {**profile, "nickname": "A"})
+    assert identity.model_dump() == {"sub": "alice", **profile}
+
+
 def test_the_subject_is_the_one_that_was_validated() -> None:
     assert StandardIdentity.from_claims("alice", {"sub": "mallory"}).sub == "alice"
 

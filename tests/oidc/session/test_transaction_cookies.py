@@ -76,6 +76,9 @@ def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -
     )
     assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
     assert [change.same_site for change in posted.ended("one", {})] == ["none"]
+    plain = TransactionCookies(sealer, CookieNames("oidc", secure=False))
+    assert [change.secure for change in ordinary.ended("one", {})] == [True]
+    assert [change.secure for change in plain.ended("one", {})] == [False]
 
 
 def test_a_login_that_ended_is_forgotten() -> None:

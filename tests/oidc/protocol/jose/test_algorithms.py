@@ -61,3 +61,19 @@ def test_a_secret_is_as_long_as_the_hash(name: str, octets: int) -> None:
     for secret in ("s" * (octets - 1), "", None, "-----BEGIN PUBLIC KEY-----" + "s" * octets):
         with refused(Code.CONFIGURATION_SECRET_TOO_SHORT, ConfigurationError):
             require_algorithms([name], secret)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["RS265"], "RS265"),
+        (["RS265", "none"], "RS265, none"),
+        (["a-secret-that-was-written-here"], "(no name)"),
+        (["RS256\n"], "(no name)"),
+        (["x"] * 9, "x, x, x, x, x"),
+    ],
+)
+def test_a_name_that_is_unknown_is_told_if_it_is_one(names: list[str], shown: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        require_algorithms(names, SECRET)
+    assert caught.value.explanation.startswith(f"unknown signing algorithm {shown}; known are RS")
