@@ -33,31 +33,38 @@ _ATOMS: Final = frozenset(
 )
 
 
-def is_immutable(kind: Any, within: tuple[Any, ...] = ()) -> bool:
+def is_immutable(kind: Any) -> bool:
     """Whether no value of this type, as pydantic reads it, can be changed.
 
     Frozen models and dataclasses of such values are among them, unless they compute something once
-    and keep it. What is not known here can be changed. `within` are types that are being asked.
+    and keep it. Of what is not known here, or cannot be told, it can.
     """
-    if kind in within or kind is None or kind in _ATOMS:
-        return True
+    try:
+        return _is_immutable(kind, ())
+    except Exception:
+        return False  # annotations are anybody's code: names that are nowhere, odd metaclasses
+
+
+def _is_immutable(kind: Any, within: tuple[type, ...]) -> bool:
+    """`within` are the types that are being asked, of which `kind` is a part."""
     origin, args = get_origin(kind), get_args(kind)
-    if origin is Literal:
+    if kind is None or origin is Literal:
         return True
     if origin is Annotated:
-        return is_immutable(args[0], within)
+        return _is_immutable(args[0], within)
     if origin in (Union, UnionType, tuple, frozenset):
         return _are_immutable((each for each in args if each is not Ellipsis), within)
     if not isinstance(kind, type) or origin is not None:
         return False
-    return issubclass(kind, Enum) or _is_frozen(kind, (*within, kind))
+    is_known = kind in _ATOMS or kind in within or issubclass(kind, Enum)
+    return is_known or _is_frozen(kind, (*within, kind))
 
 
-def _are_immutable(kinds: Iterable[Any], within: tuple[Any, ...]) -> bool:
-    return all(is_immutable(kind, within) for kind in kinds)
+def _are_immutable(kinds: Iterable[Any], within: tuple[type, ...]) -> bool:
+    return all(_is_immutable(kind, within) for kind in kinds)
 
 
-def _is_frozen(kind: type, within: tuple[Any, ...]) -> bool:
+def _is_frozen(kind: type, within: tuple[type, ...]) -> bool:
     members = [member for base in kind.__mro__ for member in vars(base).values()]
     if any(isinstance(member, cached_property) for member in members):
         return False

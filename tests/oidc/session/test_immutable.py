@@ -75,6 +75,23 @@ class DataOfList:
     roles: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Unresolvable:
+    of: Nowhere  # type: ignore[name-defined]  # noqa: F821 - that is the point
+
+
+class Refusing(type):
+    def __subclasscheck__(cls, other: type) -> bool:
+        raise RuntimeError("no type that anybody has seen")
+
+    def __hash__(cls) -> int:
+        raise RuntimeError("nor in a set")
+
+
+class Odd(metaclass=Refusing):
+    pass
+
+
 class Pair(NamedTuple):
     names: list[str]
 
@@ -119,3 +136,16 @@ def test_what_nobody_can_change_is_known(kind: Any) -> None:
 )
 def test_all_else_counts_as_changeable(kind: Any) -> None:
     assert not is_immutable(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [dict[str, Annotated[str, {"unhashable": 1}]], Unresolvable, tuple[Unresolvable], Odd, "User"],
+    ids=str,
+)
+def test_what_cannot_be_told_counts_as_changeable_and_is_no_error(kind: Any) -> None:
+    assert not is_immutable(kind)
+
+
+def test_metadata_of_an_annotation_may_be_anything() -> None:
+    assert is_immutable(Annotated[str, {"unhashable": 1}])

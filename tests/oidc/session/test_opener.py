@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from pydantic import JsonValue, ValidationError
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
@@ -138,14 +140,32 @@ def test_a_session_cookie_is_unsealed_once() -> None:
 
 def test_two_requests_share_nothing_that_one_can_change() -> None:
     cookie = a_cookie(a_sealer())
-    value = cookie.seal(a_session())
+    address: dict[str, JsonValue] = {"lines": [{"street": {"number": 1}}, []]}
+    sealed = a_session(claims={"sub": "alice", "amr": ["pwd"], "address": address})
+    value = cookie.seal(sealed)
     for _ in range(4):
         session = cookie.open(value)
-        assert session == a_session()
+        assert session == sealed
         changed: Any = session.claims
         changed["sub"] = "mallory"
         changed["amr"].append("none")
-        changed["age"]["min"] = 0
+        changed["address"]["lines"][0]["street"]["number"] = 2
+        changed["address"]["lines"][1].append("second")
+
+
+def test_what_requests_share_is_frozen() -> None:
+    cookie = a_cookie(a_sealer())
+    value = cookie.seal(a_session())
+    *_, one, other = [cookie.open(value) for _ in range(4)]
+    assert one is not other
+    changed: Any = one
+    for frozen, name in ((changed, "sub"), (changed.tokens, "access_token")):
+        with pytest.raises(ValidationError):
+            setattr(frozen, name, "mallory")
+    with pytest.raises(FrozenInstanceError):
+        changed.identity.name = "Mallory"
+    assert isinstance(one.tokens.scope, tuple)
+    assert other == a_session()
 
 
 def test_an_identity_that_can_be_changed_belongs_to_one_request() -> None:
