@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mutation.differences import Difference, differences
 
@@ -25,23 +25,19 @@ _STATES: Final[Mapping[int | None, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one change of one function may go unnoticed."""
+    """Why changes of one function may go unnoticed: each of `added` in place of `removed`."""
 
     module: str
     function: str
-    removed: tuple[str, ...]
+    removed: str
     added: tuple[str, ...]
     reason: str
 
     def speaks_of(self, difference: Difference) -> bool:
-        """Whether this change is the one that was explained."""
-        mine = (self.module, self.function, self.removed, self.added)
-        return mine == (
-            difference.module,
-            difference.function,
-            difference.removed,
-            difference.added,
-        )
+        """Whether this change is one of those that were explained."""
+        place = (difference.module, difference.function, "\n".join(difference.removed))
+        is_here = place == (self.module, self.function, self.removed)
+        return is_here and "\n".join(difference.added) in self.added
 
 
 @dataclass(slots=True)
@@ -54,17 +50,8 @@ class Results:
 
 def explanations(path: Path = EXPLAINED) -> list[Explanation]:
     """The committed list."""
-    return [_explanation(entry) for entry in tomllib.loads(path.read_text())["survivor"]]
-
-
-def _explanation(entry: Mapping[str, Any]) -> Explanation:
-    return Explanation(
-        module=entry["module"],
-        function=entry["function"],
-        removed=tuple(entry["removed"].splitlines()),
-        added=tuple(entry["added"].splitlines()),
-        reason=entry["reason"],
-    )
+    entries = tomllib.loads(path.read_text())["survivor"]
+    return [Explanation(**{**entry, "added": tuple(entry["added"])}) for entry in entries]
 
 
 def results(workplace: Path, chosen: list[str], known: list[Explanation]) -> Results:
