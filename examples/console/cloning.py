@@ -70,11 +70,11 @@ async def clone(source: HostedMonitor, wish: Wish) -> None:
     copy = await source.house.create(wish.name, has_pci=source.kept.has_pci)
     try:
         async with _paused(source, machine):
+            # What changes from here on is laid over no earlier snapshot.
+            source.kept.last_snapshot = None
             await source.control.snapshot.create(
                 snapshot_path=files.state, mem_file_path=files.memory
             )
-            # What changes from here on is laid over no earlier snapshot.
-            source.kept.last_snapshot = None
             await _copy_disks(machine.configuration, files.disks)
         await _restore(copy, machine, files, wish)
         await _keep(copy, source, machine, files)

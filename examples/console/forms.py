@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -92,10 +91,10 @@ class Section:
         return next((name for word, name in self.about.items() if word in fault), None)
 
     def with_labels(self, sentence: str) -> str:
-        """A sentence that names the form's labels in place of the model's members."""
-        for one in self.fields:
-            sentence = re.sub(rf"\b{re.escape(one.name)}\b", one.label, sentence)
-        return sentence
+        """A sentence that begins with the form's label in place of the model's member."""
+        labels = {one.name: one.label for one in self.fields}
+        member, space, rest = sentence.partition(" ")
+        return f"{labels.get(member, member)}{space}{rest}"
 
     def values(self, machine: Machine | None, suggestions: Texts, item: str = "") -> Texts:
         """A text for each `key.field`: the monitor's present values, else what is suggested."""
