@@ -51,21 +51,33 @@ def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
     usual: Options = {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)}
     try:
         client = _made(url, usual)
+        if isinstance(client, Redis):
+            _require_known_options(client.connection_pool)
     except (ValueError, TypeError, RedisClusterException) as error:
         # Its text may have a part of a password that was not percent-encoded.
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=type(error)) from None
+        raised = type(error).__name__
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
     _ours.add(pool_of(client))
     return client
 
 
 def pool_of(client: Client) -> Pool:
-    """What has the client's connections; other clients may have the same."""
+    """What has its connections; other clients may have the same."""
     return client if isinstance(client, RedisCluster) else client.connection_pool
 
 
 def is_ours(pool: Pool) -> bool:
     """Whether `client_of` made it, so that nobody else uses or closes its connections."""
     return pool in _ours
+
+
+def reads_replicas(client: Client) -> bool:
+    """Whether it asks servers that know of a write some time after the master."""
+    if isinstance(client, RedisCluster):
+        balances = getattr(client, "load_balancing_strategy", None) is not None
+        return balances or client.read_from_replicas
+    pool = client.connection_pool
+    return isinstance(pool, SentinelConnectionPool) and not pool.is_master
 
 
 def place_of(client: Client) -> tuple[object, ...] | None:
@@ -97,6 +109,11 @@ def _made(url: str, usual: Options) -> Client:
         return _cluster(address, usual)
     checks = {"ssl_check_hostname": True} if url.lower().startswith("rediss:") else {}
     return Redis.from_url(url, **usual, **checks)
+
+
+def _require_known_options(pool: ConnectionPool) -> None:
+    """Raises TypeError, as every request would."""
+    pool.connection_class(**pool.connection_kwargs)
 
 
 def _place(pool: ConnectionPool) -> tuple[object, ...] | None:

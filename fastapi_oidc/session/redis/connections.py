@@ -22,6 +22,7 @@ from fastapi_oidc.session.redis.clients import (
     is_ours,
     place_of,
     pool_of,
+    reads_replicas,
 )
 from fastapi_oidc.session.redis.scripts import Script
 
@@ -47,11 +48,8 @@ class Connections:
     """
 
     def __init__(self, client: Client, timeout: float) -> None:
+        _require_usable(client)
         pool = pool_of(client)
-        if pool.connection_kwargs.get("decode_responses"):
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID, "make the Redis client without decode_responses"
-            )
         self.client, self._timeout = client, timeout
         self.is_cluster = isinstance(client, RedisCluster)
         self._turns = _turns.setdefault(pool, asyncio.Semaphore(_share_of(pool)))
@@ -100,6 +98,16 @@ class Connections:
         """Closes the connections, if the pool is ours; a later command opens new ones."""
         if is_ours(pool_of(self.client)):
             await close(self.client)
+
+
+def _require_usable(client: Client) -> None:
+    if pool_of(client).connection_kwargs.get("decode_responses"):
+        fault = "make the Redis client without decode_responses"
+    elif reads_replicas(client):
+        fault = "make a Redis client of the master: a replica may not know yet who signed out"
+    else:
+        return
+    raise ConfigurationError(Code.CONFIGURATION_INVALID, fault)
 
 
 def _share_of(pool: Pool) -> int:

@@ -13,18 +13,22 @@ import pytest
 
 from tests.oidc.redis_topologies.cluster import Cluster, running_cluster
 from tests.oidc.redis_topologies.servers import PROGRAMS, Server, program_of, running
-from tests.oidc.redis_topologies.watched import Watched, running_watched
+from tests.oidc.redis_topologies.watched import running_watched
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "sessions.md"
 PASSWORD: Final = secrets.token_urlsafe(16)
 FOR_A_BUSY_MACHINE: Final = "?socket_timeout=5&socket_connect_timeout=5"
 
 
-def allow_the_documented_user(*servers: Server) -> None:
-    """As the line of docs/sessions.md says, with a password of this run."""
+def words_of_the_documented_user() -> str:
+    """The line of docs/sessions.md, with a password of this run."""
     [words] = re.findall(r"^ACL SETUSER (.+)$", DOCUMENT.read_text(), re.MULTILINE)
+    return str(words).replace("PASSWORD", PASSWORD)
+
+
+def allow_the_documented_user(*servers: Server) -> None:
     for server in servers:
-        server.command("ACL SETUSER", *words.replace("PASSWORD", PASSWORD).split())
+        server.command("ACL SETUSER", *words_of_the_documented_user().split())
 
 
 @contextmanager
@@ -85,9 +89,3 @@ def cluster(cluster_of_module: Cluster) -> Cluster:
     for node in cluster_of_module.nodes:
         node.command("FLUSHALL")
     return cluster_of_module
-
-
-@pytest.fixture
-def watched(program: str, tmp_path: Path) -> Iterator[Watched]:
-    with running_watched(program, tmp_path, patience=1000) as watched:
-        yield watched

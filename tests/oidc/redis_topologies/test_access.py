@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,14 +11,20 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
+import fastapi_oidc.session.redis as redis_package
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisSessionStore
 from tests.oidc.provider.certificates import Authority
-from tests.oidc.redis_topologies.conftest import PASSWORD, allow_the_documented_user
+from tests.oidc.redis_topologies.conftest import (
+    PASSWORD,
+    allow_the_documented_user,
+    words_of_the_documented_user,
+)
 from tests.oidc.redis_topologies.servers import Server, program_of, running
 from tests.oidc.session.examples import User, a_session
 
 ID = "a" * 43
+SOURCES = Path(redis_package.__file__).parent
 
 
 @asynccontextmanager
@@ -110,6 +117,13 @@ def guarded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 async def test_the_documented_user_is_let_in(guarded: Server) -> None:
     await assert_it_works(f"redis://app:{PASSWORD}@127.0.0.1:{guarded.port}/0")
+
+
+def test_the_documented_user_has_every_command_of_our_scripts() -> None:
+    allowed = set(re.findall(r"\+(\w+)", words_of_the_documented_user()))
+    sources = (file.read_text() for file in SOURCES.glob("*.py"))
+    used = {name for text in sources for name in re.findall(r"redis\.call\('(\w+)'", text)}
+    assert {"SET", "ZADD"} <= used <= {name.upper() for name in allowed}
 
 
 @pytest.mark.parametrize("user", ["", "app:wrong@", "nobody:PASSWORD@", ":PASSWORD@"])

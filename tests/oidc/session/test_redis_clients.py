@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
@@ -91,6 +92,8 @@ def test_a_cluster_with_tls() -> None:
         "http://redis.example.com",
         "redis://app:secret/word@redis.example.com",
         "redis://redis.example.com/0?socket_timeout=secret",
+        "redis://redis.example.com/0?socket_timout=5",
+        "redis+sentinel://one/mymaster?sentinel_socket_timeout=1",
         "redis+sentinel://one,two",
         "redis+sentinel://one,,two/mymaster",
         "redis+sentinel:///mymaster",
@@ -110,6 +113,33 @@ def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(
     assert caught.value.code is Code.CONFIGURATION_INVALID
     assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.account}"
     assert caught.value.__cause__ is None
+
+
+def a_cluster_with_replicas() -> RedisCluster:
+    client = RedisCluster("10.0.0.1")
+    client.read_from_replicas = True
+    return client
+
+
+def a_replica() -> Redis:
+    sentinel = Sentinel([("one", 26379)])  # type: ignore[no-untyped-call]
+    return cast("Redis", sentinel.slave_for("mymaster"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Redis(decode_responses=True),
+        lambda: RedisCluster("10.0.0.1", decode_responses=True),
+        a_cluster_with_replicas,
+        a_replica,
+    ],
+    ids=["decodes", "a cluster that decodes", "a cluster with replicas", "a replica"],
+)
+def test_a_client_that_would_mislead_is_refused(make: Callable[[], Redis | RedisCluster]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        RedisSessionStore(make(), User)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
 
 
 @pytest.mark.parametrize(
