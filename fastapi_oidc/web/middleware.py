@@ -42,12 +42,7 @@ class OIDCMiddleware:
     def __init__(
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
-        if isinstance(exclude, str):
-            raise ConfigurationError(
-                Code.CONFIGURATION_INVALID, "exclude is a list of path prefixes, not a text"
-            )
-        excluded = tuple(prefix.rstrip("/") + "/" for prefix in exclude)
-        self._table = Table([Served(oidc.site, excluded)])
+        self._table = Table([Served(oidc.site, _excluded(exclude))])
         self._app = app
         if isinstance(app, OIDCMiddleware):
             self._table, self._app = self._table.joined(app._table), app._app
@@ -105,6 +100,18 @@ class OIDCMiddleware:
     def _look(self, scope: Scope) -> None:
         for name in self._table.by_name:
             report_missing_routes(name, scope)
+
+
+def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
+    """The prefixes with a slash at their end; ConfigurationError for what no path begins with."""
+    # Of a text the prefixes would be its characters.
+    given = () if isinstance(prefixes, str) else tuple(prefixes)
+    if isinstance(prefixes, str) or not all(prefix.startswith("/") for prefix in given):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            'exclude is a list of path prefixes that begin with a slash, as in ["/static"]',
+        )
+    return tuple(prefix.rstrip("/") + "/" for prefix in given)
 
 
 class _Answer:

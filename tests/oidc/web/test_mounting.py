@@ -142,6 +142,12 @@ async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
         await begin(OIDCMiddleware(FastAPI(), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
 
 
+@pytest.mark.parametrize("exclude", [["static"], [""], ["/static", "media/"]])
+def test_a_prefix_that_no_path_begins_with_is_refused(exclude: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="begin with a slash"):
+        OIDCMiddleware(FastAPI(), make_world().oidc, exclude=exclude)
+
+
 def test_a_text_is_no_list_of_excluded_prefixes() -> None:
     with pytest.raises(ConfigurationError, match="list of path prefixes"):
         OIDCMiddleware(FastAPI(), make_world().oidc, exclude="/static")
