@@ -22,7 +22,7 @@ from fastapi_oidc.flows.redemptions import Redemptions
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.register import Register
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.shared import Shared
+from fastapi_oidc.flows.shared import REMEMBERED, Shared
 from fastapi_oidc.once import Flights
 from fastapi_oidc.provider import HTTPOptions, Provider, Registration
 from fastapi_oidc.session.abilities import Bindable
@@ -201,7 +201,9 @@ def _shared(
 ) -> Shared[Identity] | None:
     if parts.refresh_lock is None:
         return None
-    return Shared(parts.refresh_lock, codec, keys.sealer("refresh"))
+    # A use that another process has seen is worth knowing for as long as it counts.
+    remembered = max(REMEMBERED, parts.settings.idle_timeout or 0)
+    return Shared(parts.refresh_lock, codec, keys.sealer("refresh"), remembered=remembered)
 
 
 def _revocations(parts: Parts[Identity]) -> RevocationStore | None:

@@ -67,4 +67,4 @@ class Decided(Generic[Identity]):
         self._pauses.set(name, postponed, ends=now + pause + 2 * LONGEST_PAUSE)
         event = refused(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
-        return postponed
+        return replace(postponed, is_announced=True)

@@ -28,11 +28,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Nothing was decided; `pause` seconds lie before the next attempt, at `retry_at`."""
+    """Nothing was decided; `pause` seconds lie before the next attempt, at `retry_at`.
+
+    `is_announced`: an event tells of the attempt that this request waited for.
+    """
 
     pause: int
     retry_at: int
     because: str = ""
+    is_announced: bool = False
 
 
 class Unmade(Exception):

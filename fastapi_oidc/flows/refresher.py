@@ -30,10 +30,12 @@ from fastapi_oidc.flows.refresh_outcomes import (
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import PATIENCE, revoked_at_provider
 from fastapi_oidc.flows.standing import newest_anywhere
-from fastapi_oidc.flows.turns import Turns
-from fastapi_oidc.once import Flights
+from fastapi_oidc.once import Flights, Turns
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
+
+IN_FLIGHT: Final = 32
+"""Refreshes that one process has under way at the most; more wait for their turn, unsent."""
 
 LONGEST_WAIT: Final = 30.0
 """Seconds that a request waits for the turn of its refresh; the refresh itself goes on."""
@@ -51,7 +53,7 @@ class Refresher(Generic[Identity]):
 
     def __init__(self, party: RelyingParty[Identity]) -> None:
         self._party, self._clock = party, party.clock
-        self._turns = Turns()
+        self._turns = Turns(IN_FLIGHT)
         self._flights: Flights[str, Outcome[Identity]] = Flights()
         self._begun: dict[str, asyncio.Event] = {}
         self._is_closing = False

@@ -29,6 +29,7 @@ class Register(Generic[Identity]):
         self._clock = clock
         self._newest: Expiring[str, Kept[Identity]] = Expiring(clock, max_entries=LIMIT)
         self._ended: Expiring[str, EndReason] = Expiring(clock, max_entries=LIMIT)
+        self._told: Expiring[str, None] = Expiring(clock, max_entries=LIMIT)
 
     def keep(self, kept: Kept[Identity]) -> None:
         """`kept` is what the session goes on as, unless something newer is known."""
@@ -38,7 +39,7 @@ class Register(Generic[Identity]):
     def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
         """The newest state known of the session of `kept`; `kept` itself when that is it."""
         known = self._newest.get(kept.session.id)
-        return known if known is not None and _rank(known) > _rank(kept) else kept
+        return kept if known is None else newer_of(kept, known)
 
     def seen(self, kept: Kept[Identity]) -> Kept[Identity]:
         """As `newest`, for a request that came with `kept`: what the browser has need not be
@@ -67,9 +68,21 @@ class Register(Generic[Identity]):
         self._ended.set(session_id, reason, ends=max(ends, latest))
         self._newest.pop(session_id)
 
+    def is_news(self, session_id: str) -> bool:
+        """Whether this is the first time in a while that somebody wants to tell of its end."""
+        if session_id in self._told:
+            return False
+        self._told.set(session_id, None, ends=self._clock.now() + LATE_ANSWER)
+        return True
+
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why the session ended in this process, if it did."""
         return self._ended.get(session.id)
+
+
+def newer_of(kept: Kept[Identity], other: Kept[Identity]) -> Kept[Identity]:
+    """The later state of one session; `kept` where they are alike."""
+    return other if _rank(other) > _rank(kept) else kept
 
 
 def _rank(kept: Kept[Identity]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from fastapi_oidc.flows.outcomes import Resumed
 from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
-from fastapi_oidc.flows.standing import Goes, Over
+from fastapi_oidc.flows.standing import Goes, Over, newest_anywhere
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 
@@ -95,6 +95,9 @@ async def resume(
         return await _ended(party, found.kept, _CODES[reason], reason)
     kept = party.register.seen(found.kept)
     decision = decide(kept.session, party.policy, now=party.clock.now())
+    if decision is Decision.END and _may_be_used_elsewhere(party, kept.session):
+        kept = await newest_anywhere(party, kept)
+        decision = decide(kept.session, party.policy, now=party.clock.now())
     if decision is Decision.END:
         return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
     if decision is Decision.RENEW:
@@ -136,7 +139,17 @@ async def living(
     if found.ended or party.register.ended(found.kept.session):
         return None
     session = party.register.newest(found.kept).session
+    if party.clock.now() < end_of(session, party.policy):
+        return found.kept
+    if _may_be_used_elsewhere(party, session):
+        session = (await newest_anywhere(party, found.kept)).session
     return None if party.clock.now() >= end_of(session, party.policy) else found.kept
+
+
+def _may_be_used_elsewhere(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """Whether the session is over for idleness alone: another process may have seen a use."""
+    absolute = replace(party.policy, idle_timeout=None)
+    return party.clock.now() < end_of(session, absolute)
 
 
 def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
@@ -153,6 +166,8 @@ async def _used(
         return kept
     used = await party.keeper.touch(kept, party.clock.now())
     party.register.keep(used)
+    if party.shared is not None:
+        await party.shared.leave(used)
     return used
 
 
@@ -199,11 +214,13 @@ def _reason(code: Code) -> EndReason:
 
 def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
     retry_after = max(1, outcome.retry_at - party.clock.now())
-    return SessionError(
+    error = SessionError(
         Code.SESSION_REFRESH_POSTPONED,
         f"the access token has expired and cannot be refreshed right now: {outcome.because}",
         retry_after=retry_after,
     )
+    error.is_announced = outcome.is_announced
+    return error
 
 
 async def _ended(
@@ -215,8 +232,9 @@ async def _ended(
 ) -> Resumed[Identity]:
     """No session any more."""
     session, now = kept.session, party.clock.now()
-    event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
-    party.announcer(replace(event, sub=session.sub, session_id=session.id))
+    if party.register.is_news(session.id):
+        event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
+        party.announcer(replace(event, sub=session.sub, session_id=session.id))
     # Of a session that the application ended no other process knows.
     if reason == "revoked" and code is not Code.SESSION_REVOKED:
         await party.endings.record(party.keeper.previous(kept), reason)

@@ -41,8 +41,16 @@ class Shared(Generic[Identity]):
     memory (`KeepsAnswers`) still makes each refresh happen once.
     """
 
-    def __init__(self, lock: RefreshLock, codec: SessionCodec[Identity], sealer: Sealer) -> None:
+    def __init__(
+        self,
+        lock: RefreshLock,
+        codec: SessionCodec[Identity],
+        sealer: Sealer,
+        *,
+        remembered: int = REMEMBERED,
+    ) -> None:
         self._lock, self._codec, self._sealer = lock, codec, sealer
+        self._remembered = remembered
         self._memory = lock if isinstance(lock, KeepsAnswers) else None
         is_wrapped = bypasses(lock, "run_in_turn", "run_exclusive")
         self._yielding = lock if isinstance(lock, YieldsTurns) and not is_wrapped else None
@@ -98,9 +106,13 @@ class Shared(Generic[Identity]):
 
     async def done(self, name: str, kept: Kept[Identity]) -> None:
         """The refresh `name` is done, and `kept` is what became of it."""
+        await self.leave(kept)
+        await self.forget(name)
+
+    async def leave(self, kept: Kept[Identity]) -> None:
+        """`kept` is the newest state of its session, for other processes to find (`newest`)."""
         if kept.reference is None:  # what is in a store can be read there
             await self._keep(f"newest.{kept.session.id}", self._codec.encode(kept.session))
-        await self.forget(name)
 
     async def forget(self, name: str) -> None:
         """Nothing came of the refresh token that was presented here, or it is of no more use."""
@@ -109,7 +121,7 @@ class Shared(Generic[Identity]):
             await _tried(lambda: memory.forget(f"answer.{name}"))
 
     async def newest(self, session_id: str) -> OIDCSession[Identity] | None:
-        """The newest successor that any process left lately."""
+        """The newest state that any process left lately."""
         encoded = await self._kept(f"newest.{session_id}")
         return None if encoded is None else self._read(encoded).session
 
@@ -127,7 +139,7 @@ class Shared(Generic[Identity]):
     async def _keep(self, name: str, content: bytes) -> None:
         if self._memory is not None:
             memory, sealed = self._memory, self._sealed(name, content)
-            await _tried(lambda: memory.keep(name, sealed, REMEMBERED))
+            await _tried(lambda: memory.keep(name, sealed, self._remembered))
 
     async def _kept(self, name: str) -> bytes | None:
         if self._memory is None:

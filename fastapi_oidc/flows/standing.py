@@ -12,6 +12,7 @@ from typing import Generic, TypeAlias
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.flows.register import newer_of
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.keeper import Found, Kept
@@ -122,6 +123,6 @@ async def newest_anywhere(party: RelyingParty[Identity], kept: Kept[Identity]) -
     """The newest state of `kept` that this process knows or, in cookies, another one left."""
     if party.shared is not None and kept.reference is None:
         session = await party.shared.newest(kept.session.id)
-        if session is not None and session.generation > kept.session.generation:
-            kept = Kept(session)
+        if session is not None:
+            kept = newer_of(kept, Kept(session))
     return party.register.newest(kept)

@@ -2,5 +2,6 @@
 
 from fastapi_oidc.once.expiring import Expiring
 from fastapi_oidc.once.flights import Flights
+from fastapi_oidc.once.turns import Turns
 
-__all__ = ["Expiring", "Flights"]
+__all__ = ["Expiring", "Flights", "Turns"]

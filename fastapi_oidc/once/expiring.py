@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from heapq import heappop, heappush
+from threading import RLock
 from typing import Final, Generic, TypeVar, overload
 
 from fastapi_oidc.clock import Clock
@@ -20,7 +21,8 @@ class Expiring(Generic[Key, Value]):
     """Keeps each value until the second it was given, by `clock`.
 
     With `max_entries` the entry that would end first makes room for a new one; without, there is no
-    limit. Reading costs as much as a dictionary, writing as much as a heap.
+    limit. Reading costs as much as a dictionary, writing as much as a heap. Threads may share it:
+    an endpoint that is no coroutine runs in one of its own.
     """
 
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
@@ -29,6 +31,7 @@ class Expiring(Generic[Key, Value]):
         # The keys that end in each second, and these seconds; a second without keys waits its turn.
         self._keys: dict[int, dict[Key, None]] = {}
         self._seconds: list[int] = []
+        self._writing = RLock()
 
     def __len__(self) -> int:
         """How many entries there are, with those that ended and were not removed yet."""
@@ -55,28 +58,31 @@ class Expiring(Generic[Key, Value]):
 
     def set(self, key: Key, value: Value, *, ends: int) -> None:
         """Keeps `value` until the second `ends`, in place of what was there."""
-        if self.ends(key) != ends:
-            self._leave(key)
-            self._enter(key, ends)
-        self._entries[key] = (ends, value)
-        self.prune(_PER_WRITE)
-        if self._max_entries is not None and len(self._entries) > self._max_entries:
-            self._remove_first()
+        with self._writing:
+            if self.ends(key) != ends:
+                self._leave(key)
+                self._enter(key, ends)
+            self._entries[key] = (ends, value)
+            self.prune(_PER_WRITE)
+            if self._max_entries is not None and len(self._entries) > self._max_entries:
+                self._remove_first()
 
     def pop(self, key: Key) -> Value | None:
         """Forgets the entry; its value, unless it has ended."""
-        value = self.get(key)
-        self._leave(key)
-        self._entries.pop(key, None)
-        return value
+        with self._writing:
+            value = self.get(key)
+            self._leave(key)
+            self._entries.pop(key, None)
+            return value
 
     def prune(self, at_most: int) -> None:
         """Removes entries that have ended; `at_most`."""
         now = self._clock.now()
-        for _ in range(at_most):
-            if not self._seconds or now < self._seconds[0]:
-                return
-            self._drop_first()
+        with self._writing:
+            for _ in range(at_most):
+                if not self._seconds or now < self._seconds[0]:
+                    return
+                self._drop_first()
 
     def _enter(self, key: Key, ends: int) -> None:
         if ends not in self._keys:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Generic
+from typing import Final, Generic
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.abilities import (
@@ -24,6 +25,9 @@ from fastapi_oidc.session.stores import (
     unavailable,
     unavailable_as,
 )
+
+_AT_A_TIME: Final = 32
+"""Sessions whose ends are asked for together."""
 
 
 class Rows(Generic[Identity]):
@@ -110,7 +114,12 @@ class Rows(Generic[Identity]):
             raise _unable("sessions_of")
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             sessions = await settled(self._listing.sessions_of(issuer, client_id, sub))
-        return [session for session in sessions if await self.endings.reason(session) is None]
+        living: list[OIDCSession[Identity]] = []
+        for first in range(0, len(sessions), _AT_A_TIME):
+            some = sessions[first : first + _AT_A_TIME]
+            reasons = await asyncio.gather(*map(self.endings.reason, some))
+            living += [each for each, reason in zip(some, reasons, strict=True) if reason is None]
+        return living
 
     async def aclose(self) -> None:
         """Closes the connections that the stores made for themselves."""

@@ -9,7 +9,7 @@ from typing import Generic
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.endings import end, end_here
 from fastapi_oidc.flows.outcomes import Resumed, SignedIn
 from fastapi_oidc.flows.resume import living, refresh_now, resume
@@ -126,12 +126,16 @@ class Exchange(Generic[Identity, RequestData]):
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """As `locals`, with new tokens; raises SessionError when they cannot be had."""
         with self.owning():
+            if self._ends_when_sent:
+                raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             party, refresher = self.site.party, self.site.refresher
             return await self._resumed(await refresh_now(party, refresher, self.cookies))
 
     async def is_still_signed_in(self) -> bool:
         """Whether the session that the request came with goes on, as far as is known now."""
         with self.owning():
+            if self._ends_when_sent:
+                return False
             kept = await living(self.site.party, self.cookies)
             return kept is not None and not self.site.refresher.refused(kept)
 

@@ -13,6 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.once import Turns
 from fastapi_oidc.session.redis.circuit import Circuit
 from fastapi_oidc.session.redis.clients import (
     DEFAULT_CONNECTIONS,
@@ -32,7 +33,7 @@ DEFAULT_TIMEOUT: Final = 5.0
 LONG_FAILURE: Final = 0.25
 """Seconds after which a connection that failed has made somebody wait."""
 
-_turns: WeakKeyDictionary[Pool, asyncio.Semaphore] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[Pool, Turns] = WeakKeyDictionary()
 _circuits: WeakKeyDictionary[Pool, Circuit] = WeakKeyDictionary()
 
 
@@ -52,14 +53,14 @@ class Connections:
         pool = pool_of(client)
         self.client, self._timeout = client, timeout
         self.is_cluster = isinstance(client, RedisCluster)
-        self._turns = _turns.setdefault(pool, asyncio.Semaphore(_share_of(pool)))
+        self._turns = _turns.setdefault(pool, Turns(_share_of(pool)))
         self._circuit = _circuits.setdefault(pool, Circuit())
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of `command`, when it has its turn; texts are bytes."""
         seconds, began = self._circuit.patience(self._timeout), time.monotonic()
         try:
-            async with asyncio.timeout(seconds), self._turns:
+            async with asyncio.timeout(seconds), self._turns.taken():
                 answer = await command(self.client)
         except (TimeoutError, RedisTimeoutError):
             self._circuit.open()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
 from fastapi_oidc.testing import OAuthError, sign_in
+from tests.oidc.flows.test_endings import copy_of
+from tests.oidc.flows.test_refresh import generation
 from tests.oidc.world import LOGIN_URL, make_world
 
 
@@ -64,13 +68,25 @@ async def test_a_request_that_needs_a_refresh_is_refused_with_the_cause(
         await sign_in(browser, LOGIN_URL, user="alice")
         world.time.now += 400
         world.op.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
-        with caplog.at_level(logging.WARNING, logger="fastapi_oidc.request"):
+        with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
             assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
-    told = [message for message in caplog.messages if message.startswith("request.refused")]
-    assert len(told) == 2
-    assert set(told) == {
+    attempted, waited = caplog.messages
+    assert attempted.startswith("session.refresh_postponed sub='alice'")
+    assert waited == (
         "request.refused code='session.refresh_postponed' because='the access token has expired"
         " and cannot be refreshed right now: the provider answered invalid_client"
         " (refused on demand) (url=https://op.test/token, status=401, setting=client_id,"
         " client_auth_method and what belongs to it) (retry_after=5)'"
-    }
+    )
+
+
+@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
+async def test_the_end_of_a_session_is_told_once_however_many_ask(store: Any) -> None:
+    world = make_world(session_store=store)
+    browser = await world.signed_in()
+    world.time.now += 400
+    world.op.faults.put("token", OAuthError("invalid_grant"), times=9)
+    tabs = [copy_of(browser, world) for _ in range(5)]
+    assert await asyncio.gather(*map(generation, tabs)) == [None] * 5
+    assert await generation(tabs[0]) is None
+    assert world.event_names().count("session.ended") == 1

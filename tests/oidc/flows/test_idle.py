@@ -8,11 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, ConfigurationError, MemorySessionStore, OIDCSession
+from fastapi_oidc import (
+    Clock,
+    ConfigurationError,
+    MemoryRefreshLock,
+    MemorySessionStore,
+    OIDCSession,
+)
 from fastapi_oidc.flows.resume import living
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.test_refresh import generation
-from tests.oidc.interleaving import Held
+from tests.oidc.interleaving import Held, another_process, same_browser
 from tests.oidc.session.plain_stores import PlainSessionStore
 from tests.oidc.world import Time, World, make_world
 
@@ -143,3 +149,48 @@ async def test_a_session_that_was_idle_for_too_long_is_listed_no_more() -> None:
     assert len(await world.oidc.sessions_of("alice")) == 1
     world.time.advance(IDLE)
     assert await world.oidc.sessions_of("alice") == []
+
+
+def two_processes() -> tuple[World, World]:
+    """Of an application with sessions in cookies and a shared lock."""
+    time = Time()
+    shared: dict[str, Any] = {"refresh_lock": MemoryRefreshLock(clock=Clock(read=time))}
+    lifetimes = Lifetimes(access_token=100 * IDLE)
+    world = make_world(settings={"idle_timeout": IDLE}, time=time, lifetimes=lifetimes, **shared)
+    return world, another_process(world, **shared)
+
+
+async def test_a_long_lived_connection_goes_on_while_another_process_is_used() -> None:
+    here, there = two_processes()
+    browser = await here.signed_in()
+    of_the_connection = dict(browser.cookies)
+    for _ in range(3):
+        here.time.advance(IDLE - 1)
+        assert await generation(same_browser(browser, there)) == 0
+    assert await living(here.oidc.site.party, of_the_connection) is not None
+    here.time.advance(IDLE)
+    assert await living(here.oidc.site.party, of_the_connection) is None
+
+
+async def test_a_cookie_that_was_lost_on_its_way_does_not_make_a_session_idle() -> None:
+    here, there = two_processes()
+    browser = await here.signed_in()
+    before = dict(browser.cookies)
+    here.time.advance(IDLE - 1)
+    assert await generation(same_browser(browser, there)) == 0
+    here.time.advance(IDLE - 1)
+    browser.cookies.update(before)
+    assert await generation(browser) == 0
+
+
+async def test_a_session_whose_time_is_over_is_over_whatever_another_process_saw() -> None:
+    here, there = two_processes()
+    browser = await here.signed_in()
+    found = await living(here.oidc.site.party, dict(browser.cookies))
+    assert found is not None
+    lifetime = found.session.expires_at - int(here.time.now)
+    for _ in range(lifetime // (IDLE - 1)):
+        here.time.advance(IDLE - 1)
+        assert await generation(same_browser(browser, there)) == 0
+    here.time.advance(lifetime % (IDLE - 1))
+    assert await generation(browser) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.flows.turns import Turns
+from fastapi_oidc.once import Turns
 from tests.oidc.flows.test_cancelled_requests import to_callback
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import Held, begun

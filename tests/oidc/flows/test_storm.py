@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import Response
 
 from fastapi_oidc import Clock, MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.flows.turns import IN_FLIGHT
+from fastapi_oidc.flows.refresher import IN_FLIGHT
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import another_process, same_browser
 from tests.oidc.world import Time, make_world

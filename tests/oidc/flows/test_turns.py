@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi_oidc.flows.turns import Turns
+from fastapi_oidc.once import Turns
 from tests.oidc.flows.test_other_processes import two_processes
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import Held, begun, same_browser

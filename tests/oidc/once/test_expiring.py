@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from threading import Thread
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.once import Expiring
+
+LONG_ENOUGH_TO_DO_HARM = 0.1
+"""Seconds that one thread waits for another, which waits for the first when all is well."""
 
 
 class Time:
@@ -109,3 +115,39 @@ def test_it_is_a_dictionary_of_what_has_not_ended(operations: list[tuple[int, in
             time.now += 3
         expected = {name: value for name, (end, value) in plain.items() if time.now < end}
         assert {name: kept.get(name) for name in range(6) if name in kept} == expected
+
+
+class Interrupted:
+    """A key that lets something happen when it is looked for the time `at`."""
+
+    def __init__(self, at: int, meanwhile: Callable[[], None]) -> None:
+        self._at, self._meanwhile, self._times = at, meanwhile, 0
+
+    def __hash__(self) -> int:
+        self._times += 1
+        if self._times == self._at:
+            self._meanwhile()
+        return 1
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_two_threads_may_write_at_once(at: int) -> None:
+    """The one's entry is to end in a second that the other one finds over, and empty."""
+    time = Time()
+    kept: Expiring[object, int] = Expiring(time.clock())
+    kept.set("first", 1, ends=1001)
+    kept.pop("first")
+    time.now = 1002
+    other = Thread(target=kept.set, args=("two", 2), kwargs={"ends": 1010})
+
+    def meanwhile() -> None:
+        other.start()
+        other.join(LONG_ENOUGH_TO_DO_HARM)
+
+    one = Interrupted(at, meanwhile)
+    kept.set(one, 1, ends=1001)
+    other.join()
+    assert kept.get("two") == 2
+    kept.pop(one)
+    kept.prune(9)
+    assert len(kept) == 1

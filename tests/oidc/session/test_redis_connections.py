@@ -64,7 +64,7 @@ async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> 
         shared = Connections(client, DEFAULT_TIMEOUT)
         await asyncio.gather(*(shared.run(commands) for _ in range(30)))
         assert commands.ended == 30
-        assert shared._turns._value == 7
+        assert shared._turns.limit == 7
 
 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
@@ -123,3 +123,16 @@ async def test_a_connection_that_redis_dropped_is_replaced() -> None:
         await other.client_kill_filter(_type="normal", skipme=True)
         assert await store.get(ID) == a_session()
         await asyncio.gather(store.aclose(), other.aclose())
+
+
+def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str) -> None:
+    """As when an application is started twice in one process, by its tests."""
+    store = RedisRevocationStore(client_of(redis_url, max_connections=2))
+
+    async def used_and_closed() -> None:
+        questions = (store.ended_by(a_session()) for _ in range(20))
+        assert set(await asyncio.gather(*questions)) == {None}
+        await store.aclose()
+
+    for _ in range(2):
+        asyncio.run(used_and_closed())

@@ -231,3 +231,22 @@ async def test_an_outage_does_not_look_like_a_sign_out_to_the_page() -> None:
     world.op.faults.put("token", ServerError(), times=1)
     answer = await browser.get("/auth/session")
     assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+
+
+async def test_a_request_that_cleared_its_session_does_not_get_it_back_by_a_refresh() -> None:
+    """On a path where nothing was loaded before."""
+
+    def clearing(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.post("/static/leave")
+        async def leave(request: Request) -> int:
+            oidc.clear_session(request)
+            assert not await oidc.is_still_signed_in(request)
+            return (await oidc.refresh(request)).generation
+
+    world = make_world(mount=clearing, middleware={"exclude": ["/static"]})
+    browser = await world.signed_in()
+    answer = await browser.post("/static/leave")
+    assert answer.status_code == 401
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert (await browser.get("/me")).status_code == 401
+    assert world.op.record.calls["token"] == 1
