@@ -97,15 +97,26 @@ def nested(values: Mapping[str, object]) -> dict[str, object]:
     return made
 
 
-_ABOUT_ABSENCE: Final = re.compile(r" (False when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
+_SINCE: Final = re.compile(r" (False when absent|True when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
+_ABSENCE: Final[Mapping[str, str]] = {
+    " (also when absent)": "",
+    ", also when absent": "",
+    "also when absent, and ": "",
+    ", and when absent": "",
+    "When absent": "If empty,",
+    "when absent": "if empty",
+    "`": "",
+}
+"""Words of the models on what is absent, and what a form has in their place."""
 
 
 def described(model: type[ApiModel], field: Field) -> str:
-    """What a field is for, in its own words or the model's; absence is no matter of a form."""
+    """What a field is for, in its own words or the model's, which are not made for a form."""
     member = model.model_fields.get(field.name)
-    words = (member.description if member else None) or ""
-    words = _ABOUT_ABSENCE.sub("", words).replace("When absent", "If empty,")
-    return field.hint or words.replace("when absent", "if empty").replace("`", "")
+    words = _SINCE.sub("", (member.description if member else None) or "")
+    for absence, emptiness in _ABSENCE.items():
+        words = words.replace(absence, emptiness)
+    return field.hint or words
 
 
 def _pair(word: str) -> dict[str, str]:

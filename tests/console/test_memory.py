@@ -40,11 +40,11 @@ def test_a_machine_without_a_balloon_says_so(memory: Browser) -> None:
 def test_hints_are_asked_for_and_stopped(memory: Browser) -> None:
     memory.click("Save balloon", {"balloon.free_page_hinting": "true"})
     start(memory, "memory")
-    assert "Hints command 0, the guest is at none yet" in memory.text
+    assert "Hints last command of the host 0, of the guest none" in memory.text
     memory.click("Ask for hints", {"hints.acknowledge_on_stop": ""})
-    assert "Hints command 2, the guest is at 0" in memory.text
+    assert "Hints last command of the host 2, of the guest 0" in memory.text
     memory.click("Stop the hints")
-    assert "Hints command 1, the guest is at 0" in memory.text
+    assert "Hints last command of the host 1, of the guest 0" in memory.text
 
 
 def test_hints_that_were_not_allowed_are_not_offered(memory: Browser) -> None:

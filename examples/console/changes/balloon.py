@@ -66,12 +66,9 @@ async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
         facts |= _statistics(await vm.balloon.stats.get())
     if machine.is_started and balloon.free_page_hinting:
         status = await vm.balloon.hinting.status()
-        facts["Hints"] = f"command {status.host_cmd}, the guest is at {_guest(status.guest_cmd)}"
+        guest = "none" if status.guest_cmd is None else status.guest_cmd
+        facts["Hints"] = f"last command of the host {status.host_cmd}, of the guest {guest}"
     return facts
-
-
-def _guest(command: int | None) -> str:
-    return "none yet" if command is None else str(command)
 
 
 def _statistics(stats: BalloonStats) -> Mapping[str, str]:
@@ -89,9 +86,21 @@ BALLOON = Section(
     title="Balloon",
     model=Balloon,
     fields=(
-        Field("amount_mib", "Size in MiB", kind="number", initial="0"),
+        Field(
+            "amount_mib",
+            "Size in MiB",
+            kind="number",
+            initial="0",
+            hint="What the guest is asked to give up: 0 up to the memory of the machine.",
+        ),
         Field("deflate_on_oom", "Give memory back when the guest runs out", kind="flag"),
-        Field("stats_polling_interval_s", "Statistics every … seconds", "number", initial="1"),
+        Field(
+            "stats_polling_interval_s",
+            "Statistics every … seconds",
+            "number",
+            initial="1",
+            hint="0 to 65535. 0 leaves statistics off until the machine is gone.",
+        ),
         Field("free_page_reporting", "The guest reports pages that it frees", kind="flag"),
         Field("free_page_hinting", "Ask for hints about free pages", kind="flag"),
     ),

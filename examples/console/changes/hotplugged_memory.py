@@ -34,11 +34,27 @@ SIZES = Section(
     title="Memory on top",
     model=MemoryHotplugConfig,
     fields=(
-        Field("total_size_mib", "At most, in MiB", "number", initial="1024"),
+        Field(
+            "total_size_mib",
+            "At most, in MiB",
+            "number",
+            initial="1024",
+            hint="A multiple of the pieces of the host, which are 128 MiB unless told otherwise.",
+        ),
         *rare(
             (
-                Field("slot_size_mib", "Pieces of the host, in MiB", "number"),
-                Field("block_size_mib", "Pieces of the guest, in MiB", "number"),
+                Field(
+                    "slot_size_mib",
+                    "Pieces of the host, in MiB",
+                    "number",
+                    hint="In which the host gives memory: 128 or more; 128 if empty.",
+                ),
+                Field(
+                    "block_size_mib",
+                    "Pieces of the guest, in MiB",
+                    "number",
+                    hint="In which the guest takes memory: a power of two; 2 if empty.",
+                ),
             )
         ),
     ),
@@ -54,7 +70,14 @@ REQUEST = Section(
     key="memory_size",
     title="Memory on top",
     model=MemoryHotplugSizeUpdate,
-    fields=(Field("requested_size_mib", "Memory on top, in MiB", "number"),),
+    fields=(
+        Field(
+            "requested_size_mib",
+            "Memory on top, in MiB",
+            "number",
+            hint="Not more than there may be, and a multiple of the pieces of the guest.",
+        ),
+    ),
     send=lambda vm, fields: vm.hotplug_memory.update(fields),
     about={"size": "requested_size_mib"},
 )

@@ -53,7 +53,13 @@ LOG = Section(
     title="Log",
     model=Logger,
     fields=(
-        Field("level", "Level", "choice", choices=LEVELS),
+        Field(
+            "level",
+            "Level",
+            "choice",
+            choices=LEVELS,
+            hint="The least important kind of line to write.",
+        ),
         Field("log_path", "File", hint="A file or named pipe of this host; empty: as before."),
         Field("module", "Only of this module", hint="The begin of a module's path."),
         Field("show_level", "Say how important a line is", kind="flag"),

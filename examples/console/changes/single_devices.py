@@ -69,7 +69,6 @@ VSOCKS = Panel(
 )
 RANDOM_NUMBERS = Panel(
     key="random",
-    aside=True,
     title="Random numbers",
     about="Gives the guest random numbers of this host (virtio-rng), so that it need not wait for "
     "its own.",

@@ -52,6 +52,8 @@ document.addEventListener('submit', (event) => {
   button.textContent = button.dataset.working
 })
 
+document.querySelector('.tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+
 const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
 
 document.addEventListener('keydown', (event) => {
