@@ -88,7 +88,7 @@ class SessionReader(Generic[Identity]):
         if not (self._was_read and self._codec.shares_identity):
             self._was_read = True
             return session
-        self._session = session
+        self._session, self._encoded = session, b""
         return own_copy(session)
 
 

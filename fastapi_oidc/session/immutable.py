@@ -32,12 +32,16 @@ _ATOMS: Final = frozenset(
     }
 )
 
+_CONTAINERS: Final = (dict, list, set, bytearray)
+_OWN_CODE: Final = ("__post_init__", "model_post_init", "__get_pydantic_core_schema__")
+
 
 def is_immutable(kind: Any) -> bool:
     """Whether no value of this type, as pydantic reads it, can be changed.
 
     Frozen models and dataclasses of such values are among them, unless they compute something once
-    and keep it. Of what is not known here, or cannot be told, it can.
+    and keep it, or code of their own has a say in what they hold. Of what is not known here, or
+    cannot be told, it can.
     """
     try:
         return _is_immutable(kind, ())
@@ -51,7 +55,7 @@ def _is_immutable(kind: Any, within: tuple[type, ...]) -> bool:
     if kind is None or origin is Literal:
         return True
     if origin is Annotated:
-        return _is_immutable(args[0], within)
+        return _is_plain(args[1:]) and _is_immutable(args[0], within)
     if origin in (Union, UnionType, tuple, frozenset):
         return _are_immutable((each for each in args if each is not Ellipsis), within)
     if not isinstance(kind, type) or origin is not None:
@@ -65,15 +69,32 @@ def _are_immutable(kinds: Iterable[Any], within: tuple[type, ...]) -> bool:
 
 
 def _is_frozen(kind: type, within: tuple[type, ...]) -> bool:
-    members = [member for base in kind.__mro__ for member in vars(base).values()]
-    if any(isinstance(member, cached_property) for member in members):
+    bases = [base for base in kind.__mro__ if base not in (BaseModel, object)]
+    if any(isinstance(each, cached_property) for base in bases for each in vars(base).values()):
+        return False
+    has_own_code = any(name in vars(base) for base in bases for name in _OWN_CODE)
+    if has_own_code or issubclass(kind, _CONTAINERS):
         return False
     if issubclass(kind, BaseModel):
-        config, fields = kind.model_config, kind.model_fields.values()
-        is_closed = config.get("extra") != "allow" and not kind.__private_attributes__
-        is_frozen = is_closed and bool(config.get("frozen"))
-        return is_frozen and _are_immutable((field.annotation for field in fields), within)
+        return _is_frozen_model(kind, within)
     parameters = getattr(kind, "__dataclass_params__", None)
     if not dataclasses.is_dataclass(kind) or not getattr(parameters, "frozen", False):
         return False
-    return _are_immutable(get_type_hints(kind).values(), within)
+    return _are_immutable(get_type_hints(kind, include_extras=True).values(), within)
+
+
+def _is_frozen_model(kind: type[BaseModel], within: tuple[type, ...]) -> bool:
+    config, fields = kind.model_config, kind.model_fields.values()
+    if not config.get("frozen") or config.get("extra") == "allow" or kind.__private_attributes__:
+        return False
+    made = kind.__pydantic_decorators__
+    if made.field_validators or made.model_validators or made.validators or made.root_validators:
+        return False
+    if not all(_is_plain(field.metadata) for field in fields):
+        return False
+    return _are_immutable((field.annotation for field in fields), within)
+
+
+def _is_plain(metadata: Iterable[Any]) -> bool:
+    """Whether none of it tells pydantic to read a value in a way of its own."""
+    return not any(hasattr(each, "__get_pydantic_core_schema__") for each in metadata)

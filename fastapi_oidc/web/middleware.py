@@ -142,7 +142,7 @@ class _Answer:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif caching is Caching.PERSONAL and _CACHE_CONTROL not in map(bytes.lower, dict(headers)):
+        elif caching is Caching.PERSONAL and _CACHE_CONTROL not in [n.lower() for n, _ in headers]:
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 

@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    SkipValidation,
+    field_validator,
+)
 
 from fastapi_oidc import StandardIdentity
 from fastapi_oidc.session.immutable import is_immutable
@@ -58,6 +66,41 @@ class Computes(Frozen):
     @cached_property
     def rows(self) -> list[str]:
         return []
+
+
+class Validates(Frozen):
+    @field_validator("name", mode="plain")
+    @classmethod
+    def listed(cls, value: Any) -> Any:
+        return [value]
+
+
+class SetsUp(Frozen):
+    def model_post_init(self, context: Any, /) -> None:
+        object.__setattr__(self, "name", ["a list"])
+
+
+class Unread(Frozen):
+    groups: Annotated[tuple[str, ...], SkipValidation] = ()
+
+
+class ReadOtherwise(Frozen):
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any:
+        return handler(source)
+
+
+@dataclass(frozen=True)
+class DataThatSetsUp:
+    roles: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roles", list(self.roles))
+
+
+@dataclass(frozen=True)
+class FrozenDict(dict[str, str]):
+    name: str
 
 
 @dataclass
@@ -130,6 +173,8 @@ def test_what_nobody_can_change_is_known(kind: Any) -> None:
         *(dict, list, set, tuple, object, Any, bytearray, type, Pair),
         *(list[str], dict[str, str], Mapping[str, str], tuple[list[str], ...], str | list[str]),
         *(Open, HasList, HasAnything, TakesMore, HasPrivate, Computes),
+        *(Validates, SetsUp, Unread, ReadOtherwise, DataThatSetsUp, FrozenDict),
+        *(Annotated[str, SkipValidation], Annotated[str, PlainValidator(list)]),
         *(OpenData, DataOfOpen, DataOfList, tuple[Open, ...], Open | None),
     ],
     ids=str,
