@@ -42,8 +42,9 @@ class Browser:
                     await asyncio.sleep(self.site.breath)
                     continue
                 await self._use(visit)
-                if visit.lives:
+                if await visit.last_look() and visit.lives:
                     visit.judge_refreshes(time.monotonic())
+                if visit.lives:
                     await self.leave(visit)
                 self.site.tokens.forget(visit.first.sid or "")
 
@@ -72,8 +73,6 @@ class Browser:
             else:
                 at_once = self.chance.choice((1, 1, 1, 4))
                 await asyncio.gather(*(visit.look() for _ in range(at_once)))
-        if visit.lives:
-            await visit.last_look()
 
     async def leave(self, visit: Visit) -> None:
         """The session ends while requests are under way; then nobody is served with its cookie."""

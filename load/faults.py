@@ -119,7 +119,7 @@ FAULTS: Final = (
     Fault(_reload_nginx, _costs("nginx reloaded", NO_ANSWER, aftermath=RECONNECTED)),
     Fault(
         _refuse_token_calls,
-        _costs("the provider answers 500", 502, 503, aftermath=POSTPONED, loses_answers=True),
+        _costs("the provider answers 500", 502, 503, aftermath=POSTPONED),
     ),
     Fault(_mute_redis, _costs("Redis mute", 503, aftermath=POSTPONED, loses_endings=True)),
     Fault(_restart_a_worker, _costs("a worker restarted", 502, 503, aftermath=RECONNECTED)),

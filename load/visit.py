@@ -14,14 +14,15 @@ from load.causes import Span
 from load.rules import Rule
 from load.site import Answer, Site
 
-TRIES: Final = 20
+TRIES: Final = 60
+"""How often somebody asks who is not answered; with their pauses, for longer than any fault."""
 PERSON: Final = re.compile(r"Person \d{3}")
 """How the people of the load are called, on every page that names one."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """Somebody who is signed in; `seen` is the newest that was told about the session."""
+    """Somebody who is signed in `since` a moment; `first` is what the login told of the session."""
 
     site: Site
     http: httpx.AsyncClient
@@ -39,11 +40,12 @@ class Visit:
             self._judge(SessionSeen.model_validate(answer.response.json()), asked_at)
         return not answer.failed
 
-    async def last_look(self) -> None:
+    async def last_look(self) -> bool:
         """Alone, and until there is an answer: nothing is under way afterwards."""
         for _ in range(TRIES):
             if await self.look():
-                return
+                return True
+        return False
 
     async def open_page(self) -> str:
         """The console's first page, which asks every monitor; empty when it is refused."""
