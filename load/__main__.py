@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from functools import partial
 
 from benchmarks.machine import machine
 from examples.fleet.fleet import running_fleet
+from examples.fleet.interrupts import interrupt_once
 from examples.fleet.part import StartError
 from load.report import lines
 from load.run import Outcome, Plan, loaded, shape_for
@@ -17,7 +17,7 @@ from load.run import Outcome, Plan, loaded, shape_for
 
 def main() -> int:
     """0 when every rule held, 1 when one was broken, 2 when there is no fleet; never for a time."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_once()
     plan = _plan()
     try:
         outcome = _measured(plan)

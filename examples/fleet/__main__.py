@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Mapping
@@ -12,23 +11,19 @@ from contextlib import suppress
 from examples.console.settings import SettingsError
 from examples.fleet.commands import HELP, carried_out, status
 from examples.fleet.fleet import Fleet, Shape, running_fleet
+from examples.fleet.interrupts import ignore_interrupts, interrupt_once
 from examples.fleet.part import StartError
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
     """Serves until quit, Ctrl-C or SIGTERM (0); what cannot work is one sentence (2)."""
-    for number in SIGNALS:
-        signal.signal(number, signal.default_int_handler)
+    interrupt_once()
     try:
         with suppress(KeyboardInterrupt), running_fleet(_shape(os.environ)) as fleet:
             try:
                 _serve(fleet)
             finally:
-                # A second Ctrl-C must not leave half of the fleet behind.
-                for number in SIGNALS:
-                    signal.signal(number, signal.SIG_IGN)
+                ignore_interrupts()
                 print("\nStopping the fleet", flush=True)
     except (StartError, SettingsError) as error:
         print(f"The fleet cannot start: {error}", file=sys.stderr)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +19,15 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 20.0
 """More than a worker takes to answer what it has begun."""
 _LAST_WORDS: Final = 2000
+_LOOKED_EACH: Final = 0.02
 
 
 class Program:
     """One process; what it prints is in the file NAME.log of its folder.
 
-    It is no child of the terminal's group, so that Ctrl-C is for the fleet to act on. `address` is
-    its unix socket, which is removed before it starts, as one that was killed leaves it behind.
+    It leads a group of its own, so that Ctrl-C is for the fleet to act on, and what it started ends
+    with it. `address` is its unix socket, which is removed before it starts, as one that was killed
+    leaves it behind.
     """
 
     def __init__(
@@ -47,14 +51,14 @@ class Program:
     @property
     def pid(self) -> int | None:
         """The process id, while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        return self._process.pid if self._process and self._status() is None else None
 
     @property
     def state(self) -> str:
         """Whether it runs, and how it ended."""
         if self._process is None:
             return "not started"
-        status = self._process.poll()
+        status = self._status()
         if status is None:
             return f"pid {self._process.pid}" + (", paused" if self._held else "")
         return f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended ({status})"
@@ -97,7 +101,7 @@ class Program:
                 said = self._log.read_bytes()[-_LAST_WORDS:].decode(errors="replace").strip()
                 self.kill()
                 raise StartError(f"{self.name} did not start: {said or 'it said nothing'}")
-            time.sleep(0.02)
+            time.sleep(_LOOKED_EACH)
 
     def start(self) -> None:
         """It answers, as before or again. Raises StartError."""
@@ -107,13 +111,11 @@ class Program:
     def stop(self) -> None:
         """It has ended, in order if it can."""
         self.resume()
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        self.send(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.pid is not None and time.monotonic() < deadline:
+            time.sleep(_LOOKED_EACH)
+        self.kill()
 
     def restart(self) -> None:
         """It has ended in order and answers again. Raises StartError."""
@@ -122,25 +124,43 @@ class Program:
 
     def kill(self) -> None:
         """It is gone in the middle of whatever it does (SIGKILL)."""
-        if self._process is not None:
-            self._process.kill()
+        if self.pid is not None and self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._held = False
+        self._held = False
 
     def pause(self) -> None:
         """It takes connections and answers nothing (SIGSTOP)."""
-        self.send(signal.SIGSTOP)
+        self._send_all(signal.SIGSTOP)
         self._held = self.pid is not None
 
     def resume(self) -> None:
         """It goes on after a pause."""
-        self.send(signal.SIGCONT)
+        self._send_all(signal.SIGCONT)
         self._held = False
 
     def send(self, number: signal.Signals) -> None:
         """Sends it a signal, if it runs."""
         if self.pid is not None and self._process is not None:
             self._process.send_signal(number)
+
+    def _send_all(self, number: signal.Signals) -> None:
+        pid = self.pid
+        if pid is not None:
+            os.killpg(pid, number)
+
+    def _status(self) -> int | None:
+        """How it ended, None while it runs; one that was killed from outside leaves nothing."""
+        process = self._process
+        if process is None:
+            return None
+        if process.returncode is not None:
+            return process.returncode
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            # The number of its group is nobody else's until it has been waited for.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return process.poll()
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as connection:

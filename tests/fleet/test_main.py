@@ -39,6 +39,17 @@ def started(variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+def said_until(fleet: subprocess.Popen[str], words: str) -> str:
+    """What it prints up to the line with these words."""
+    assert fleet.stdout
+    said = ""
+    while words not in said:
+        line = fleet.stdout.readline()
+        assert line, fleet.communicate()
+        said += line
+    return said
+
+
 def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -52,13 +63,8 @@ def test_nothing_is_left_of_it(how: str) -> None:
     require_program("redis-server", package="redis-server")
     require_program("nginx", package="nginx")
     with started(ANY_PORTS) as fleet:
-        assert fleet.stdout
         assert fleet.stdin
-        welcome = ""
-        while "Stop with" not in welcome:
-            line = fleet.stdout.readline()
-            assert line, fleet.communicate()
-            welcome += line
+        welcome = said_until(fleet, "Stop with")
         pids = [int(pid) for pid in re.findall(r"pid (\d+)", welcome)]
         [folder] = re.findall(r"Logs and sockets +(/\S+)", welcome)
         assert len(set(pids)) == 8
@@ -68,7 +74,8 @@ def test_nothing_is_left_of_it(how: str) -> None:
         if how == "quit":
             fleet.stdin.write("quit\n")
             fleet.stdin.flush()
-        else:
+            said_until(fleet, "Stopping the fleet")
+        for _ in range(3):  # somebody who is impatient leaves nothing behind, either
             fleet.send_signal(signal.SIGINT)
         assert fleet.wait(PATIENCE) == 0
     assert not [pid for pid in pids if is_running(pid)]
