@@ -36,7 +36,8 @@ def started(variables: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            process.kill()
+            process.terminate()  # and not killed: it ends what it started
+            process.wait(PATIENCE)
 
 
 def said_until(fleet: subprocess.Popen[str], words: str) -> str:
