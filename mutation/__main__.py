@@ -23,6 +23,8 @@ def main() -> int:
         found = results(play(chosen, options.minutes * 60), chosen, explanations())
     except (ValueError, NotPlayed) as error:
         parser.error(str(error))
+    if not found.is_told:
+        parser.error("no mutant was played; give it more --minutes, or fewer modules")
     print(*found.unexplained, sep="\n")
     print(", ".join(f"{count} {state}" for state, count in sorted(found.counts.items())))
     return 1 if found.unexplained else 0

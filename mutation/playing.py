@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
@@ -47,7 +48,9 @@ def play(chosen: list[str], seconds: float) -> Path:
             status = run.wait(seconds)
         except subprocess.TimeoutExpired:
             run.send_signal(signal.SIGINT)
-            status = run.wait(_PATIENCE)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.wait(_PATIENCE)
+            status = 0  # what was played until then is written down
         finally:
             run.kill()
     if status:

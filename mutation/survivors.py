@@ -47,6 +47,11 @@ class Results:
     counts: Counter[str]
     unexplained: list[Difference]
 
+    @property
+    def is_told(self) -> bool:
+        """Whether there was time for at least one mutant."""
+        return any(state != "not played" for state in self.counts)
+
 
 def explanations(path: Path = EXPLAINED) -> list[Explanation]:
     """The committed list."""

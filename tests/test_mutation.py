@@ -73,8 +73,10 @@ def test_a_survivor_is_named_unless_it_is_explained(tmp_path: Path) -> None:
     statuses = {f"fastapi_oidc.protocol.claims.{name}": status for name, status in numbered}
     Path(f"{played}.meta").write_text(json.dumps({"exit_code_by_key": statuses}))
 
+    assert not results(tmp_path, ["fastapi_oidc/protocol/without_functions.py"], []).is_told
     found = results(tmp_path, [MODULE, "fastapi_oidc/protocol/without_functions.py"], [])
     assert found.counts == {"killed": 1, "survived": 2, "not played": 1}
+    assert found.is_told
     assert found.unexplained[0] == HALF_TIMES
 
     known = Explanation(MODULE, "_half", HALF_TIMES.removed[0], HALF_TIMES.added, "because")
