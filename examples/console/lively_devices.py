@@ -14,10 +14,10 @@ BEAT_SECONDS: Final = 0.5
 BUSY_SHARE: Final = 0.03
 """How much of one processor the guest takes on average."""
 _SPEEDS: Final = {
-    "block": {"read_bytes": 90_000, "write_bytes": 40_000},
-    "net": {"rx_bytes_count": 24_000, "tx_bytes_count": 9_000},
+    "block": {"read_bytes": (90_000, 5), "write_bytes": (40_000, 9)},
+    "net": {"rx_bytes_count": (24_000, 7), "tx_bytes_count": (9_000, 13)},
 }
-"""Bytes per second, on average."""
+"""Bytes per second on average, and the slowness of their waves."""
 
 
 def keep_busy(monitor: SimulatedMonitor) -> None:
@@ -36,8 +36,8 @@ def _work(monitor: SimulatedMonitor) -> None:
 def _transfer(monitor: SimulatedMonitor) -> None:
     metrics = monitor.machine.outlets.metrics
     for kind, device in _devices(monitor):
-        for number, (counter, speed) in enumerate(_SPEEDS[kind].items()):
-            count = int(speed * BEAT_SECONDS * _wave(5 + 4 * number))
+        for counter, (speed, period) in _SPEEDS[kind].items():
+            count = int(speed * BEAT_SECONDS * _wave(period))
             metrics.count(f"{kind}_{device}", counter, count)
 
 
@@ -57,4 +57,4 @@ def _compute(seconds: float) -> None:
 def _wave(period: float) -> float:
     """A figure about 1 that moves with time, always more than 0."""
     now = time.monotonic()
-    return 1 + 0.6 * math.sin(now / period) + 0.3 * math.sin(now / 1.7)
+    return 1 + 0.6 * math.sin(now / period) + 0.3 * math.sin(3.3 * now / period)

@@ -108,7 +108,8 @@ async def _read_for_tab(
     """What this tab alone needs: its forms, and what only it shows."""
     charts = list[Chart]()
     if visit.tab == "overview":
-        await monitor.sample()
+        if machine or monitor.stage:  # a silent monitor is not asked once more
+            await monitor.sample()
         charts = monitor.charts()
     if machine:
         machine = await with_metadata(monitor, machine, visit.tab)
