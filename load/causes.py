@@ -20,10 +20,6 @@ class Span:
     began: float
     ended: float
 
-    def to(self, later: Span) -> Span:
-        """From the beginning of this to the end of `later`."""
-        return Span(self.began, later.ended)
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:

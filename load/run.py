@@ -29,8 +29,8 @@ ACCESS_TOKEN, REFRESH_MARGIN = 6, 3
 """Seconds that access tokens live, and how long before their end they are refreshed."""
 PATIENCE: Final = 90.0
 """Seconds that a browser waits for an answer; longer than anything in the fleet does."""
-REDIS_TIMEOUT: Final = 10.0
-"""Seconds that a worker waits for Redis: a busy machine is no fault of the plan."""
+REDIS_TIMEOUT, PROVIDER_TIMEOUT = 10.0, 30.0
+"""Seconds that a worker waits for the others: a busy machine is no fault of the plan."""
 COUNTED_EACH: Final = 0.25
 """Seconds from one look at the provider and the workers to the next."""
 
@@ -72,6 +72,7 @@ def shape_for(plan: Plan) -> Shape:
         access_token=ACCESS_TOKEN,
         refresh_margin=REFRESH_MARGIN,
         redis_timeout=REDIS_TIMEOUT,
+        provider_timeout=PROVIDER_TIMEOUT,
     )
 
 

@@ -20,6 +20,8 @@ from load.rules import Rule, Verdict
 
 ROUNDING: Final = 1.0
 """Seconds by which an expiry may be off, since it is told in whole ones."""
+PATIENCE: Final = httpx.Timeout(60)
+"""Seconds that a logout token may take: a busy machine is no fault of the plan."""
 LOGOUT_TOKEN_SENT: Final = "logout_token"  # noqa: S105 - a name
 
 
@@ -108,6 +110,7 @@ class LogoutTokens(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The application's answer, noted."""
         form = parse_qs((await request.aread()).decode())
+        request.extensions["timeout"] = PATIENCE.as_dict()
         response = await self._inner.handle_async_request(request)
         self.statuses[str(_payload(form[LOGOUT_TOKEN_SENT][0])["sid"])] = response.status_code
         return response

@@ -35,7 +35,7 @@ class Shape:
     """How large a fleet is and where it listens on 127.0.0.1; port 0 is any free one.
 
     Access tokens live `access_token` seconds and are refreshed `refresh_margin` seconds before
-    their end. A command on Redis may take `redis_timeout` seconds.
+    their end. A worker waits `redis_timeout` and `provider_timeout` seconds.
     """
 
     port: int = 8443
@@ -46,6 +46,7 @@ class Shape:
     access_token: int = 60
     refresh_margin: int = 20
     redis_timeout: float = REDIS_SECONDS
+    provider_timeout: float = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ def _told(
         "OIDC_BASE_URL": url,
         "OIDC_ALLOW_INSECURE_HTTP": "true",
         "OIDC_REFRESH_MARGIN": str(shape.refresh_margin),
+        "OIDC_PROVIDER_TIMEOUT": str(shape.provider_timeout),
         "OIDC_IDLE_TIMEOUT": str(IDLE_SECONDS),
         "CONSOLE_REDIS": redis.url,
         "FLEET_REDIS_TIMEOUT": str(shape.redis_timeout),
