@@ -26,7 +26,7 @@ _EXTENSIONS_PER_LEASE: Final = 3
 
 _log = logging.getLogger(__name__)
 
-# A caller whose first answer was lost asks again and is the owner already.
+# A caller whose first answer was lost asks again, and has the lock or the name already.
 _ACQUIRE: Final = Script("""
 local result = redis.call('GET', KEYS[2])
 if result then return result end
@@ -39,7 +39,7 @@ return redis.call('GET', KEYS[2]) or redis.call('EXISTS', KEYS[1])
 """)
 _CLAIM: Final = Script("""
 local kept = redis.call('GET', KEYS[1])
-if kept then return kept end
+if kept and kept ~= ARGV[1] then return kept end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return false
 """)

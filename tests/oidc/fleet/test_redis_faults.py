@@ -120,7 +120,7 @@ async def test_a_mute_redis_costs_a_bounded_wait(fleet: Fleet, mode: str) -> Non
             assert int(answer.headers["retry-after"]) > 0
             assert "set-cookie" not in answer.headers
         assert SECONDS_FOR_ONE_ANSWER <= waited < PATIENCE / 2
-        assert all_waited < MORE * SECONDS_FOR_ONE_ANSWER
+        assert all_waited < MORE * 2 * SECONDS_FOR_ONE_ANSWER
         assert (await served(browser, worker)).json() == {"sub": "alice", "generation": 0}
 
 

@@ -79,10 +79,6 @@ class TestLock(KeepsAnswersContract):
             assert await owned == b"sealed"
         await owner.aclose()
 
-    async def test_a_name_is_claimed_once(self, lock: RedisRefreshLock) -> None:
-        assert await lock.claim("code", b"first", 60) is None
-        assert await lock.claim("code", b"second", 60) == b"first"
-
 
 async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:
     with running_watched(program, tmp_path, patience=60_000) as watched:

@@ -306,6 +306,14 @@ class TestRedisRefreshLock(YieldsTurnsContract):
         lock = RedisRefreshLock(redis, prefix=prefix, wait=5)
         assert await lock.run_exclusive("session-1", Refresh()) == b"sealed"
 
+    async def test_a_claim_whose_answer_was_lost_is_its_makers(
+        self, redis: Redis, prefix: str
+    ) -> None:
+        lock = RedisRefreshLock(redis, prefix=prefix)
+        for _ in range(2):  # the client sends it again
+            assert await lock.claim("session-1.0", b"mine", 60) is None
+        assert await lock.claim("session-1.0", b"yours", 60) == b"mine"
+
     async def test_a_time_out_of_the_operation_stays_its_own(
         self, redis: Redis, prefix: str
     ) -> None:
