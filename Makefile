@@ -15,7 +15,7 @@ EVERYTHING := $(DEVELOPMENT) --group bench
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
 PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet load packaging release typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,benchmarks console fleet load packaging release typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Plan:
 
 def work(connection: Connection, plan: Plan) -> None:
     """Signs in if it is told to, asks `plan.requests` times for each session, ends when told."""
+    logging.disable()  # refusals are counted
     with asyncio.Runner() as runner:
         oidc = runner.run(an_instance(plan))
         if connection.recv() == "sign in":

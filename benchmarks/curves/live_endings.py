@@ -47,7 +47,7 @@ def request_over_live_endings(
         y="µs for a request, in the process",
         x_scale="log",
         lines=lines(figures, amounts),
-        note=f"Tenth percentile of {rounds} rounds of {calls}, in turns, by {BROWSERS} browsers; "
+        note=f"Quickest of {rounds} rounds of {calls}, in turns, by {BROWSERS} browsers; "
         f"sessions of {SIZE} bytes. No peer knows which sessions are over.",
         targets=[
             Target(f"{most:,} / {few:,} endings, {line}", grown(figures, line), GROWS_AT_MOST)

@@ -45,7 +45,7 @@ def request_over_pending_logins(
         y="µs for a request, in the process",
         y_scale="log",
         lines=lines(figures, begun),
-        note=f"Tenth percentile of {rounds} rounds of {calls}, in turns. Pending logins live in "
+        note=f"Quickest of {rounds} rounds of {calls}, in turns. Pending logins live in "
         "the browser: eight of ours (a ninth ends the first), one of authlib (a second ends it).",
         targets=[
             Target(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ STYLE: dict[RcKeyType, object] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#e4e4e4",
     "legend.frameon": False,
 }
 INCHES = (8.0, 4.6)
+NOTE_CHARACTERS = 150
 OURS = ("#0b5fa5", "#2a9d8f", "#6a4c93", "#1d7a3e", "#3d8bd9")
 PEERS = ("#c2571a", "#a8324a", "#8d6e1f", "#7f7f7f", "#b07aa1", "#404040")
 
@@ -94,6 +97,7 @@ class Bars:
         for row, end in enumerate(ends):
             axes.text(end, row, f" {end:.4g}", va="center")
         axes.invert_yaxis()
+        axes.margins(x=0.1)
         axes.set(xlabel=self.x)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
@@ -129,8 +133,9 @@ def keep(name: str, picture: Picture, folder: Path, machine: str) -> None:
         figure = Figure(figsize=INCHES)
         picture.draw(figure)
         figure.suptitle(picture.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        figure.text(0.01, 0.01, f"{picture.note}\n{machine}", fontsize=7, color="#555555")
-        figure.tight_layout(rect=(0, 0.07, 1, 1))
+        small = "\n".join([*textwrap.wrap(picture.note, NOTE_CHARACTERS), machine])
+        figure.text(0.01, 0.01, small, fontsize=7, color="#555555")
+        figure.tight_layout(rect=(0, 0.1, 1, 1))
         path = folder / f"{name}.svg"
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     # No line of the repository ends with a space.

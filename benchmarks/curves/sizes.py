@@ -45,7 +45,7 @@ def request_over_size(
         x="bytes of JSON in the session",
         y="µs for a request, in the process",
         lines=lines(figures, sizes),
-        note=f"Tenth percentile of {rounds} rounds of {calls}, in turns; ours with Depends. One "
+        note=f"Quickest of {rounds} rounds of {calls}, in turns; ours with Depends. One "
         f"browser, but for the first requests: those come from {BROWSERS:,}.",
         targets=[
             Target(
