@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -83,14 +86,19 @@ def all_drawn(names: Sequence[str], most: int, folder: Path) -> int:
 
 
 def alone(name: str, most: int, folder: Path) -> bool:
-    """Whether it was drawn and its targets were met."""
+    """Whether it was drawn and its targets were met; nothing that it started goes on."""
     options = ["--in-this-process", "--most", str(most), "--folder", str(folder), name]
     command = [sys.executable, "-m", "benchmarks.curves", *options]
+    child = subprocess.Popen(command, start_new_session=True)
     try:
-        return subprocess.run(command, timeout=LONGEST, check=False).returncode == 0
+        return child.wait(LONGEST) == 0
     except subprocess.TimeoutExpired:
         tell(f"{name} took longer than {LONGEST:g} s and was given up")
         return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 def up_to(most: int, amounts: Sequence[int]) -> tuple[int, ...]:
