@@ -17,7 +17,7 @@ LENGTH = b"content-length:"
 
 
 class Load(NamedTuple):
-    """Answers in a second; milliseconds within which half and 99 of 100 of them came.
+    """Answers in a second; milliseconds within which half and 99 of 100 of them came; their number.
 
     `cpu` is what an answer took of the servers' processors, microseconds, where that is known.
     """
@@ -25,6 +25,7 @@ class Load(NamedTuple):
     rate: float
     p50: float
     p99: float
+    answers: float
     cpu: float = math.nan
 
 
@@ -92,7 +93,7 @@ async def load(port: int, requests: Sequence[bytes], seconds: float, *, connecti
 def summary(took: Sequence[float], seconds: float) -> Load:
     """Of answers that took so many seconds each, and that long together."""
     hundredths = statistics.quantiles(took, n=100, method="inclusive")
-    return Load(len(took) / seconds, hundredths[49] * 1000, hundredths[98] * 1000)
+    return Load(len(took) / seconds, hundredths[49] * 1000, hundredths[98] * 1000, len(took))
 
 
 def is_whole(received: bytes) -> bool:

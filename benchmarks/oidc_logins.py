@@ -140,11 +140,13 @@ def a_dev_provider() -> Iterator[str]:
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,))
     process.start()
+    there.close()  # or nobody would learn that the provider has ended
     try:
         yield here.recv()
     finally:
         process.kill()
         process.join()
+        here.close()
 
 
 def _serve(connection: Connection) -> None:

@@ -62,8 +62,9 @@ def served_targets() -> Iterator[Target]:
     print(f"\n{CONNECTIONS} connections on {WORKERS} uvicorn workers, medians of {ROUNDS} rounds:")
     print(f"  {'':<44}{'a second':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}")
     for name, loads in figures.items():
-        rate, p50, p99, cpu = median(loads)
-        print(f"  {name:<44}{rate:10.0f}{p50:9.1f}{p99:9.1f}{cpu:9.0f}")
+        usual = median(loads)
+        times = f"{usual.p50:9.1f}{usual.p99:9.1f}{usual.cpu:9.0f}"
+        print(f"  {name:<44}{usual.rate:10.0f}{times}")
     yield from compared(figures)
 
 
@@ -135,7 +136,7 @@ class Turns:
         used = self.processors()
         borne = await load(self.ports[name], self.requests[name], seconds, connections=CONNECTIONS)
         used = self.processors() - used
-        return borne._replace(cpu=used / (borne.rate * seconds) * 1e6)
+        return borne._replace(cpu=used / borne.answers * 1e6)
 
 
 @contextmanager
@@ -158,17 +159,16 @@ def workers(plan: Plan) -> Iterator[tuple[Cookies, Callable[[], float]]]:
     pipes: list[tuple[Connection, Connection]] = [multiprocessing.Pipe() for _ in range(WORKERS)]
     processes = [context.Process(target=work, args=(there, plan)) for _, there in pipes]
     try:
-        for process in processes:
+        for process, (_, there) in zip(processes, pipes, strict=True):
             process.start()
+            there.close()  # or nobody would learn that the worker has ended
         cookies: list[Cookies] = [here.recv() for here, _ in pipes]
         yield cookies[0], lambda: sum(processor_seconds(process.pid or 0) for process in processes)
     finally:
-        for process in processes:
+        for process, (here, _) in zip(processes, pipes, strict=True):
             process.kill()
             process.join()
-        for here, there in pipes:
             here.close()
-            there.close()
 
 
 if __name__ == "__main__":
