@@ -80,9 +80,26 @@ class Expiring(Generic[Key, Value]):
         now = self._clock.now()
         with self._writing:
             for _ in range(at_most):
-                if not self._seconds or now < self._seconds[0]:
+                if not self._has_ended(now):
                     return
                 self._drop_first()
+
+    def make_room(self, limit: int, *, steps: int) -> bool:
+        """Whether there are fewer entries than `limit`, after removing as few as that takes.
+
+        Only what has ended is removed, in so many `steps` at the most.
+        """
+        now = self._clock.now()
+        with self._writing:
+            for _ in range(steps):
+                if len(self._entries) < limit or not self._has_ended(now):
+                    break
+                self._drop_first()
+            return len(self._entries) < limit
+
+    def _has_ended(self, now: int) -> bool:
+        """Whether the first second is over."""
+        return bool(self._seconds) and now >= self._seconds[0]
 
     def _enter(self, key: Key, ends: int) -> None:
         if ends not in self._keys:

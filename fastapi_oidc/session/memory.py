@@ -24,7 +24,8 @@ from fastapi_oidc.session.opener import Opener
 from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.stores import RevocationStore
 
-_PRUNED_WHEN_FULL: Final = 1000
+_STEPS_WHEN_FULL: Final = 1000
+"""An entry that has ended is one step, and so is a second whose entries are all gone."""
 _CHECKED_PER_LOGIN: Final = 4
 """How many of a user's oldest sessions a login looks at; those that are gone leave the list."""
 
@@ -207,8 +208,8 @@ def _copied(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
 
 
 def _require_room(entries: Expiring[Entry, Any], key: Entry, limit: int, code: Code) -> None:
-    """Ended entries make room, a bounded number with each call, so that no call takes long."""
-    if len(entries) >= limit and not entries.ends(key):
-        entries.prune(_PRUNED_WHEN_FULL)
-        if len(entries) >= limit:
-            raise SessionError(code, f"the memory store holds {limit} entries and takes no more")
+    """An entry that has ended makes room; the search for one is bounded: no call takes long."""
+    if len(entries) < limit or entries.ends(key):
+        return
+    if not entries.make_room(limit, steps=_STEPS_WHEN_FULL):
+        raise SessionError(code, f"the memory store holds {limit} entries and takes no more")

@@ -53,6 +53,31 @@ def test_a_later_end_replaces_an_earlier_one_and_the_other_way_round() -> None:
     assert (kept.get("longer"), kept.get("shorter")) == (2, None)
 
 
+def test_room_is_made_by_one_that_has_ended() -> None:
+    time = Time()
+    kept: Expiring[int, int] = Expiring(time.clock())
+    for number in range(100):
+        kept.set(number, number, ends=1010)
+    assert not kept.make_room(100, steps=1000)
+    assert len(kept) == 100
+    time.now = 1010
+    assert kept.make_room(100, steps=1000)
+    assert len(kept) == 99
+    assert kept.make_room(100, steps=0)
+
+
+def test_room_is_looked_for_behind_seconds_that_nothing_ends_in_any_more() -> None:
+    time = Time()
+    kept: Expiring[int, int] = Expiring(time.clock())
+    for number in range(100):
+        kept.set(number, number, ends=1001 + number)
+    for number in range(50):
+        kept.pop(number)
+    time.now = 2000
+    assert not kept.make_room(50, steps=50)
+    assert kept.make_room(50, steps=1)
+
+
 def test_what_has_ended_leaves_with_later_writes_and_never_all_at_once() -> None:
     time = Time()
     kept: Expiring[int, int] = Expiring(time.clock())
