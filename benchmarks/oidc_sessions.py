@@ -41,7 +41,8 @@ BARE = "bare endpoint"
 BARE_DEPENDS = "bare endpoint with a Depends"
 OURS, OURS_DEPENDS = "fastapi_oidc, request.state", "fastapi_oidc, Depends(require_auth)"
 PEER, PEER_DEPENDS = "SessionMiddleware, request.session", "SessionMiddleware, a Depends"
-OURS_MEMORY = "fastapi_oidc, memory store"
+OURS_ENDINGS = "fastapi_oidc, endings in memory"
+OURS_MEMORY = "fastapi_oidc, memory store with endings"
 OURS_FIRST = "fastapi_oidc, each time another cookie"
 PEER_FIRST = "SessionMiddleware, as often another"
 
@@ -58,6 +59,7 @@ def session_cases(
     ours = {
         OURS: our_app(loop, session, our_state),
         OURS_DEPENDS: our_app(loop, session, our_endpoint),
+        OURS_ENDINGS: our_app(loop, session, our_state, back_channel_logout_store="memory"),
         OURS_MEMORY: our_app(loop, session, our_state, session_store="memory"),
         OURS_FIRST: our_app(loop, session, our_state, browsers),
     }

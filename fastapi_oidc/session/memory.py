@@ -40,10 +40,13 @@ class MemoryRevocationStore:
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
         self._endings: Expiring[Key, Ending] = Expiring(clock or Clock())
         self._max_records = max_records
+        self.has_records = False
+        """Whether there ever was one; a plain attribute, since every request looks at it."""
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """Keeps the latest `issued_at` and `expires_at` of what `record` names."""
         code, ending = Code.SESSION_REVOCATION_UNAVAILABLE, Ending.of(record)
+        self.has_records = True
         for key in keys_of_record(record):
             _require_room(self._endings, key, self._max_records, code)
             ends = max(record.expires_at, self._endings.ends(key))
@@ -59,7 +62,7 @@ class MemoryRevocationStore:
 
     def reason(self, session: OIDCSession[Identity]) -> EndReason | None:
         """As `ended_by`, for what needs no event loop."""
-        if not len(self._endings):
+        if not self.has_records:
             return None
         return reason_of(session, [self._endings.get(key) for key in keys_of_session(session)])
 
@@ -158,7 +161,9 @@ class MemorySessionStore(Generic[Identity]):
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
         """The session and the reason of a record that covers it."""
         session = self._session(id)
-        return session, None if session is None else self._endings.reason(session)
+        if session is None or not self._endings.has_records:
+            return session, None
+        return session, self._endings.reason(session)
 
     def keeps_endings_of(self, store: RevocationStore, /) -> bool:
         """Whether `store` is this one."""
