@@ -91,6 +91,10 @@ class Desk:
         typed = {name: attempt.typed.get(name, "") for name in values}
         return Form(change, typed, not_now, attempt.failure, item, seen)
 
+    def has(self, panel: Panel) -> bool:
+        """Whether any change of the panel is possible with this kind of monitor."""
+        return any(True for _ in self._possible(panel))
+
     async def shown(self, panel: Panel) -> Shown:
         """The panel with what there is, what can be done to it, and what cannot be."""
         single = [self.form(one) for one in self._possible(panel) if one.items is None]

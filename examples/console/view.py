@@ -125,7 +125,11 @@ async def _read_for_tab(
         "forms": forms,
         "power": [form for form in forms.values() if _is_power_button(monitor, form)],
         "can_create": isinstance(monitor, HostedMonitor) and desk.is_admin,
-        "panels": [await desk.shown(panel) for panel in PANELS if panel.tab == visit.tab],
+        "panels": [
+            await desk.shown(panel)
+            for panel in PANELS
+            if panel.tab == visit.tab and desk.has(panel)
+        ],
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
         "written": ConsoleText().feed(written.data),

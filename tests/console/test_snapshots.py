@@ -100,3 +100,8 @@ def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -
     assert "The monitor's words Load snapshot error: Failed to restore" in alice.text
     alice.open("/machines/demo/snapshots")
     assert "Is it running?" in alice.text
+
+
+def test_a_machine_that_somebody_else_started_is_not_cloned(paused: Browser) -> None:
+    assert "Create a snapshot" in paused.page.headings
+    assert "Clone" not in paused.page.headings
