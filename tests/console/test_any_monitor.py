@@ -21,6 +21,7 @@ import pytest
 from examples.console.calls import RecordedTransport
 from generated_vmm.process import Monitor
 from tests.console.browser import PATIENCE, Browser
+from tests.console.machines import do
 from tests.console.running import (
     MachineSettings,
     RunningConsole,
@@ -65,16 +66,17 @@ def alice(host: RunningConsole) -> Iterator[Browser]:
         yield browser
 
 
-def create(browser: Browser, name: str, files: MachineSettings) -> None:
+def create(browser: Browser, name: str, files: MachineSettings, *, start: str = "true") -> None:
     browser.open("/new")
     typed = {
+        "new.start": start,
         "new.name": name,
         "boot_source.kernel_image_path": files["kernel"],
         "boot_source.boot_args": "console=ttyS0",
         "root_drive.path_on_host": files["rootfs"],
     }
     browser.click("Create machine", typed)
-    assert f"{name} Running" in browser.text
+    assert f"{name} {'Running' if start else 'Not started'}" in browser.text
 
 
 def test_a_machine_lives_from_its_creation_to_its_deletion(
@@ -114,6 +116,31 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
         alice.open(f"/machines/{name}")
         alice.click("Stop")
         alice.click("Delete")
+
+
+def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
+    alice: Browser, files: MachineSettings
+) -> None:
+    create(alice, "told", files, start="")
+    do(alice, "told", "memory", "Save limit", {"memory_hotplug.total_size_mib": "256"})
+    do(alice, "told", "monitor", "Save console", {"serial.rate_limiter.size": "1000000"})
+    alice.click("Start")
+    alice.open_until("guest is up", "/machines/told/console")
+    typed = {"drive_limits.rate_limiter.bandwidth.size": "1000000"}
+    do(alice, "told", "devices", "Save limits of rootfs", typed)
+    assert "rootfs root limited" in alice.text
+    do(alice, "told", "memory", "Resize balloon", {"balloon_size.amount_mib": "16"})
+    alice.open_until("Given up 16 MiB", "/machines/told/memory")
+    do(alice, "told", "memory", "Ask for this size", {"memory_size.requested_size_mib": "128"})
+    alice.open_until("Taken by the guest 128 MiB", "/machines/told/memory")
+    alice.click("Stop")
+    alice.click("Start again")
+    assert "told Running" in alice.text
+    assert "On top at most 256 MiB" in alice.text
+    alice.open("/machines/told/calls")
+    assert alice.text.count("PUT /serial 204") == 2
+    alice.click("Stop")
+    alice.click("Delete")
 
 
 @pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del", "Stop"])
