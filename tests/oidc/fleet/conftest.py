@@ -34,7 +34,8 @@ def pair_of_module(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(pair_of_module: Pair) -> Iterator[Pair]:
-    """Nothing is recorded of other tests, and the provider works."""
+    """Nothing is recorded of other tests, the provider works, and its keys may be read again."""
+    pair_of_module.fleet.pass_seconds(60)
     pair_of_module.fleet.op.record.clear()
     yield pair_of_module
     pair_of_module.fleet.provider_heals()
