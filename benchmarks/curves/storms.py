@@ -15,7 +15,7 @@ DELAY: Final = 0.2
 TIMEOUT: Final = 5.0
 AT_ONCE: Final = 32
 """Refreshes that one process has under way."""
-MODES: Final = (("cookie", 1), ("memory", 1), ("redis store", 1), ("redis store and lock", 2))
+MODES: Final = (("cookie", 1), ("memory", 1), ("redis store and lock", 2))
 LEAST: Final = f"the provider's time alone, {AT_ONCE} at once"
 
 
