@@ -74,10 +74,11 @@ def peer_cases(payload: bytes) -> dict[str, Batch]:
     return {name: requests(loop, app, cookies[0]) for name, (app, cookies) in peers.items()}
 
 
-def starlette_sessions(payload: bytes) -> Visited:
-    """SessionMiddleware, asked for as its documentation has it."""
-    value = TimestampSigner(SECRET).sign(base64.b64encode(payload)).decode()
-    return Visited(peer_app(peer_endpoint), (f"session={value}",))
+def starlette_sessions(*payloads: bytes) -> Visited:
+    """SessionMiddleware, asked for as its documentation has it, by a browser for each payload."""
+    signer = TimestampSigner(SECRET)
+    values = [signer.sign(base64.b64encode(payload)).decode() for payload in payloads]
+    return Visited(peer_app(peer_endpoint), tuple(f"session={value}" for value in values))
 
 
 def auth0(payload: bytes) -> Visited:
