@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -15,6 +15,7 @@ from fastapi_oidc.session.model import (
     Identity,
     LoginTransaction,
     OIDCSession,
+    changeable_claims,
     own_copy,
 )
 from fastapi_oidc.session.once_written import MARK, restored, written_once
@@ -73,23 +74,25 @@ class SessionReader(Generic[Identity]):
     not kept as a session, which takes three times the room.
     """
 
-    __slots__ = ("_codec", "_encoded", "_session", "_was_read")
+    __slots__ = ("_changeable", "_codec", "_encoded", "_session", "_was_read")
 
     def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
         self._codec, self._encoded = codec, encoded
         self._was_read = False
         self._session: OIDCSession[Identity] | None = None
+        self._changeable: Sequence[str] = ()
 
     def __call__(self) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.malformed)."""
         if self._session is not None:
-            return own_copy(self._session)
+            return own_copy(self._session, self._changeable)
         session = self._codec.decode(self._encoded)
         if not (self._was_read and self._codec.shares_identity):
             self._was_read = True
             return session
         self._session, self._encoded = session, b""
-        return own_copy(session)
+        self._changeable = changeable_claims(session)
+        return own_copy(session, self._changeable)
 
 
 class TransactionCodec:

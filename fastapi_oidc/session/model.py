@@ -6,6 +6,7 @@ them out: an endpoint that returns a session by accident fails instead of giving
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
@@ -97,11 +98,21 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
         return {"identity": None} | _without_nulls(handler(self))
 
 
-def own_copy(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
-    """`session` again, with claims of its own; the rest is frozen, but for some identities."""
-    own = session.__copy__()
-    own.__dict__["claims"] = _copied(session.claims)
+def own_copy(session: OIDCSession[Identity], changeable: Sequence[str]) -> OIDCSession[Identity]:
+    """`session` again, with claims of its own; the rest is frozen, but for some identities.
+
+    `changeable` are its `changeable_claims`.
+    """
+    own, claims = session.__copy__(), session.claims.copy()
+    for name in changeable:
+        claims[name] = _copied(claims[name])
+    own.__dict__["claims"] = claims
     return own
+
+
+def changeable_claims(session: OIDCSession[Identity]) -> list[str]:
+    """The names of those claims whose values can be changed: objects and lists."""
+    return [name for name, value in session.claims.items() if isinstance(value, (dict, list))]
 
 
 class PublicSession(Frozen, Generic[Identity]):
@@ -176,10 +187,7 @@ class LoginTransaction(Frozen):
 def _copied(value: Any) -> Any:
     """JSON of which nobody else holds a part that can be changed."""
     if isinstance(value, dict):
-        return {
-            name: part if isinstance(part, (str, int)) else _copied(part)
-            for name, part in value.items()
-        }
+        return {name: _copied(part) for name, part in value.items()}
     return [_copied(part) for part in value] if isinstance(value, list) else value
 
 

@@ -69,7 +69,7 @@ class Rows(Generic[Identity]):
         try:
             if self._with_endings is not None:
                 found = self._with_endings.get_with_endings(id, reference.digests)
-                return found if isinstance(found, tuple) else await settled(found)
+                return found if isinstance(found, tuple) else await found
             session = await settled(self._store.get(id))
         except OIDCError as error:
             if error.code is Code.SESSION_MALFORMED:  # from before the identity's type changed

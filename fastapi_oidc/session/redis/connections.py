@@ -79,14 +79,15 @@ class Connections:
         """What `script` returns, as `run`."""
         return await self.run(lambda client: script.run(client, keys, args))
 
-    async def values(self, names: Sequence[str]) -> list[bytes | None]:
+    async def values(self, names: Sequence[str]) -> Sequence[bytes | None]:
         """What stands under each name; of a cluster, its nodes are asked at the same time."""
+        found: Sequence[bytes | None]
         if self.is_cluster:
             found = await self.run(lambda client: client.mget_nonatomic(names))
         else:
             # Not `client.mget`: at each request its own checks would be a tenth of the time.
             found = await self.run(lambda client: client.execute_command("MGET", *names))
-        return list(found)
+        return found
 
     def reach_the_same_as(self, other: Connections) -> bool:
         """Whether both lead to the same database."""

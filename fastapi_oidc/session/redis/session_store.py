@@ -184,7 +184,7 @@ class RedisSessionStore(Generic[Identity]):
         """Closes the pool that `from_url` made; a client that was given is left alone."""
         await self._connections.aclose()
 
-    async def _many(self, ids: Sequence[str]) -> list[bytes | None]:
+    async def _many(self, ids: Sequence[str]) -> Sequence[bytes | None]:
         return await self._connections.values([self._row(id) for id in ids]) if ids else []
 
     def _session(self, id: str, row: bytes | None) -> OIDCSession[Identity] | None:
