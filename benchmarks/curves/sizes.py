@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 
 from redis.asyncio import Redis
 
@@ -37,7 +37,9 @@ def request_over_size(
     """Measures it with every keeper of ours and every peer."""
     with asyncio.Runner() as runner, ExitStack() as stack:
         url = stack.enter_context(a_redis()) if PROGRAM else ""
-        visits = runner.run(_of_every_size(url, sizes))
+        opened = AsyncExitStack()
+        stack.callback(lambda: runner.run(opened.aclose()))
+        visits = runner.run(_of_every_size(url, sizes, opened))
         cases = {place: asking(runner, visited) for place, visited in visits.items()}
         figures = measured(cases, rounds=rounds, calls=calls)
     return Lines(
@@ -57,20 +59,23 @@ def request_over_size(
     )
 
 
-async def _of_every_size(url: str, sizes: tuple[int, ...]) -> dict[Place, Visited]:
+async def _of_every_size(
+    url: str, sizes: tuple[int, ...], opened: AsyncExitStack
+) -> dict[Place, Visited]:
     visits: dict[Place, Visited] = {}
     for size in sizes:
-        visits |= {
-            (line, size): each for line, each in (await _of(url, a_session_of(size))).items()
-        }
+        drawn = await _of(url, a_session_of(size), opened)
+        visits |= {(line, size): each for line, each in drawn.items()}
     visits["fastapi-users, JWT", sizes[0]] = await users_with_tokens()
     if url:
-        visits["fastapi-users, Redis", sizes[0]] = await users_on_redis(Redis.from_url(url))
+        client = Redis.from_url(url)
+        opened.push_async_callback(client.aclose)
+        visits["fastapi-users, Redis", sizes[0]] = await users_on_redis(client)
     visits["bare endpoint", sizes[0]] = bare(an_app(bare_endpoint))
     return visits
 
 
-async def _of(url: str, session: Session) -> dict[str, Visited]:
+async def _of(url: str, session: Session, opened: AsyncExitStack) -> dict[str, Visited]:
     sessions, payload, others = many(1, session), CODEC.encode(session), many(BROWSERS, session)
     visits = {
         AGAIN: await ours(sessions),
@@ -82,5 +87,6 @@ async def _of(url: str, session: Session) -> dict[str, Visited]:
     }
     if url:
         store = RedisSessionStore.from_url(url, StandardIdentity)
+        opened.push_async_callback(store.aclose)
         visits["ours, Redis"] = await ours(sessions, session_store=store)
     return visits

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 
@@ -43,8 +44,14 @@ class Launch:
         return self.directory(name) / "vsock.socket"
 
     def stem(self, name: str) -> str:
-        """The begin of the names of new files of a machine."""
-        return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        """The begin of the names of new files of a machine, which no file has."""
+        begin = f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        numbered = (f"{begin}-{number}" for number in count(2))
+        return next(stem for stem in chain([begin], numbered) if not self._is_used(stem))
+
+    def _is_used(self, stem: str) -> bool:
+        folders = (self.snapshots, self.disks)
+        return any(True for folder in folders for _ in folder.glob(f"{stem}.*"))
 
     def suggestions(self, name: str) -> Mapping[str, str]:
         """Texts for the empty forms of a machine, by `section.field`."""

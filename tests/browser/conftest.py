@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.element import RECORD_EVENTS
+from tests.browser.element import PATIENCE, RECORD_EVENTS
 from tests.browser.site import Site
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_program
@@ -28,6 +28,7 @@ FLAGS = [
 def chromium() -> Iterator[Browser]:
     """One browser for a file: while Playwright runs, no asynchronous test can."""
     program = require_program("chromium", package="chromium")
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser

@@ -32,8 +32,7 @@ def opened(page: Page, site: Site, attributes: str = "", *, status: str = "authe
 
 def expect_status(page: Page, status: str) -> None:
     """Waits until the element has `status`."""
-    element = page.locator("oidc-context")
-    expect(element).to_have_attribute("status", status, timeout=PATIENCE * 1000)
+    expect(page.locator("oidc-context")).to_have_attribute("status", status)
 
 
 def member(page: Page, name: str) -> object:

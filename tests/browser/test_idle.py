@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from playwright.sync_api import Page, expect
 
@@ -45,10 +46,21 @@ def test_activity_in_one_tab_keeps_the_other(page: Page, site: Site) -> None:
     other = opened(page.context.new_page(), site, TEN_MINUTES)
     for _ in range(3):
         page.context.clock.fast_forward(500_000)
+        known = kept(page)
         other.keyboard.press("a")
+        eventually(page, partial(differs, page, known))
     page.wait_for_timeout(300)
     assert member(page, "status") == "authenticated"
     assert site.asked(LOGOUT) == 0
+
+
+def kept(page: Page) -> object:
+    """What the tabs have told each other, as far as this one knows."""
+    return page.evaluate("JSON.stringify(localStorage)")
+
+
+def differs(page: Page, known: object) -> bool:
+    return kept(page) != known
 
 
 def test_two_idle_tabs_log_out_once(page: Page, site: Site) -> None:

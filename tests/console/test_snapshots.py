@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.console.launch import Launch
 from tests.console.browser import Browser
 from tests.console.running import RunningConsole
 
@@ -105,3 +106,12 @@ def test_a_restore_that_fails_ends_the_monitor(alice: Browser, tmp_path: Path) -
 def test_a_machine_that_somebody_else_started_is_not_cloned(paused: Browser) -> None:
     assert "Create a snapshot" in paused.page.headings
     assert "Clone" not in paused.page.headings
+
+
+def test_new_files_never_have_the_name_of_others(tmp_path: Path) -> None:
+    launch, stems = Launch([], tmp_path, outlive=False), list[str]()
+    launch.snapshots.mkdir(parents=True)
+    for _ in range(3):
+        stems.append(launch.stem("web"))
+        (launch.snapshots / f"{stems[-1]}.state").touch()
+    assert len(set(stems)) == 3
