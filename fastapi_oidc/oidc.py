@@ -181,5 +181,8 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         return await self._actions.accept_back_channel_logout(request)
 
     async def aclose(self) -> None:
-        """Close the connections to the provider."""
+        """Wait for what was sent, and close the connections to provider and stores.
+
+        The middleware does it when the application ends.
+        """
         await self.site.aclose()

@@ -46,13 +46,17 @@ def create_app(
             yield
         finally:
             await monitors.close()
-        await oidc.aclose()
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
     without_session = ("/static", account.SIGNED_OUT_PATH, *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
+    _mount(app, oidc)
+    return app
+
+
+def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
     app.include_router(oidc.router, prefix="/auth")
     app.include_router(account.routes(oidc))
@@ -68,8 +72,6 @@ def create_app(
     async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, own_path(back), "Sign in again")
-
-    return app
 
 
 _SIGNED_OUT = {
