@@ -82,12 +82,13 @@ codegen-check: setup ## compare the generated code with a fresh generation
 releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
 	@$(BIN)/python -m tests.releases $(SPECS)
 
-bench: setup ## print figures and peers side by side, and which targets are missed (8 minutes)
-	@$(BIN)/python -m benchmarks
+# FIRECRACKER_BIN=PROGRAM for real monitors beside fixed answers, KEEP=1 to put the targets into docs/benchmarks
+bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes); FIRECRACKER_BIN=... KEEP=1
+	@$(BIN)/python -m benchmarks $(if $(KEEP),--keep)
 
 # MOST=100000 for less memory, NAMES="storms request-over-size" for some
 MOST ?= 1000000
-curves: setup ## measure growth up to a million and draw docs/benchmarks anew (20 minutes, 4 GB); MOST=... NAMES="..."
+curves: setup ## measure growth up to a million and draw docs/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
 	@$(BIN)/python -m benchmarks.curves --most $(MOST) $(NAMES)
 
 load: setup ## let many people use the fleet for a minute, and hold every answer against the rules

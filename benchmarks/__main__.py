@@ -1,15 +1,17 @@
-"""Everything that is measured, and one table of targets: `python -m benchmarks`.
+"""Everything that is measured, and one table of targets: `python -m benchmarks [--keep]`.
 
-The monitor is that of FIRECRACKER_BIN, else a process with one fixed answer. Exits with 1 when a
-target was missed, and says which.
+With FIRECRACKER_BIN real monitors are asked, too. Exits with 1 when a target was missed, and says
+which.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
-from benchmarks.machine import show_machine
+from benchmarks.figures import BENCH, FOLDER, keep, write_pages
+from benchmarks.machine import machine
 from benchmarks.oidc import oidc_targets
 from benchmarks.targets import report
 from benchmarks.vmm import vmm_targets
@@ -17,9 +19,15 @@ from benchmarks.vmm import vmm_targets
 
 def main() -> int:
     """Measures everything and prints it; the exit status."""
-    show_machine()
-    binary = os.environ.get("FIRECRACKER_BIN", "")
-    return report([*vmm_targets(binary), *oidc_targets()])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--keep", action="store_true", help=f"the targets, in {FOLDER}")
+    asked, place = parser.parse_args(), machine()
+    print(place)
+    targets = [*vmm_targets(os.environ.get("FIRECRACKER_BIN", "")), *oidc_targets()]
+    if asked.keep:
+        keep(BENCH, {"title": "`make bench`"}, targets, place, FOLDER)
+        write_pages()
+    return report(targets)
 
 
 if __name__ == "__main__":

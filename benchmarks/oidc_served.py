@@ -81,11 +81,15 @@ def compared(figures: Figures) -> Iterator[Target]:
         if ours in figures and theirs in figures:
             both = list(zip(figures[ours], figures[theirs], strict=True))
             slower = statistics.median(peer.rate / own.rate for own, peer in both)
-            yield Target(f"served: time of a request, {ours} / {theirs}", slower, at_most)
+            yield Target(
+                f"{CONNECTIONS} connections, time of a request: {ours} / {theirs}", slower, at_most
+            )
             dearer = statistics.median(own.cpu / peer.cpu for own, peer in both)
-            yield Target(f"served: CPU of a request, {ours} / {theirs}", dearer, at_most)
+            yield Target(
+                f"{CONNECTIONS} connections, CPU of a request: {ours} / {theirs}", dearer, at_most
+            )
             later = statistics.median(own.p99 / peer.p99 for own, peer in both)
-            yield Target(f"served: p99, {ours} / {theirs}", later, 1.5 * at_most)
+            yield Target(f"{CONNECTIONS} connections, p99: {ours} / {theirs}", later, 1.5 * at_most)
 
 
 def median(loads: Sequence[Load]) -> Load:

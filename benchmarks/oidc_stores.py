@@ -178,7 +178,7 @@ def growth_targets(session: Session) -> Iterator[Target]:
         print("\nReading a session of the memory store, µs:")
         show(figures)
         fewest, *_, most = figures.values()
-        yield Target(f"reading: {LIVE[-1]} / {LIVE[0]} live sessions", most.cpu_ratio(fewest), 1.3)
+        yield Target(f"reading: {LIVE[-1]} / {LIVE[0]} live sessions", most.wall_ratio(fewest), 1.3)
         if Path("/proc/self/statm").exists():
             kilobytes = memory_of_a_session(runner, session)
             print(f"  memory of a session: {kilobytes:.1f} kB")

@@ -73,13 +73,6 @@ def costs(
     return measured
 
 
-def medians(cases: Mapping[str, Batch], *, rounds: int, calls: int) -> dict[str, float]:
-    """Microseconds of processor time per call, for what never waits."""
-    return {
-        name: cost.median_cpu for name, cost in costs(cases, rounds=rounds, calls=calls).items()
-    }
-
-
 def repeated(function: Callable[[], object]) -> Batch:
     """The batch that calls `function`."""
 

@@ -21,10 +21,14 @@ class Target:
         """Whether the figure is small enough; one that is no number is not."""
         return self.figure <= self.at_most
 
+    @property
+    def limit(self) -> str:
+        """The most that it may be, with its unit."""
+        return f"at most {self.at_most:g}{self.unit and ' '}{self.unit}"
+
     def __str__(self) -> str:
         verdict = "met" if self.is_met else "MISSED"
-        limit = f"{self.at_most:g}{self.unit and ' '}{self.unit}"
-        return f"{verdict:<8}{self.figure:8.2f}   at most {limit:<10} {self.what}"
+        return f"{verdict:<8}{self.figure:8.2f}   {self.limit:<18} {self.what}"
 
 
 def report(targets: Sequence[Target]) -> int:

@@ -104,8 +104,8 @@ def construction_targets(path: str) -> Iterator[Target]:
     figures |= costs(heavy, rounds=5, calls=5)
     print("\nMaking a client, µs:")
     for name, cost in figures.items():
-        print(f"  {name:<28}{cost.median_cpu:10.1f}")
-    yield Target("making a VmmClient", figures["VmmClient"].median_cpu, 100, "µs")
+        print(f"  {name:<28}{cost.median_wall:10.1f}")
+    yield Target("making a VmmClient", figures["VmmClient"].median_wall, 100, "µs")
 
 
 if __name__ == "__main__":

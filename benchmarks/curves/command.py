@@ -25,10 +25,10 @@ from benchmarks.curves.pending_logins import request_over_pending_logins
 from benchmarks.curves.pictures import Picture, keep
 from benchmarks.curves.sizes import request_over_size
 from benchmarks.curves.storms import storms_over_sessions
+from benchmarks.figures import FOLDER, write_pages
 from benchmarks.machine import machine
 from benchmarks.targets import report
 
-FOLDER: Final = Path("docs/benchmarks")
 MOST: Final = 1_000_000
 LONGEST: Final = 1800.0
 """Seconds after which one picture is given up."""
@@ -59,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     if asked.in_this_process:
         return max(drawn(name, asked.most, asked.folder) for name in asked.names)
-    return all_drawn(asked.names or list(PICTURES), asked.most, asked.folder)
+    status = all_drawn(asked.names or list(PICTURES), asked.most, asked.folder)
+    if asked.folder == FOLDER:
+        write_pages()
+    return status
 
 
 def drawn(name: str, most: int, folder: Path) -> int:

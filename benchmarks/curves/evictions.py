@@ -54,7 +54,7 @@ def login_at_the_limit(limits: tuple[int, ...] = LIMITS, *, logins: int = LOGINS
         lines=drawn,
         note=f"{logins:,} logins one after the other when all sessions have ended at once, without "
         "Python's garbage collector; it belongs to Python, and looks at whatever is alive.",
-        targets=[Target(f"the slowest login, {most:,} / {few:,} sessions held", worst / least, 3)],
+        targets=[Target(f"the slowest login, {most:,} / {few:,} sessions, CPU", worst / least, 3)],
     )
 
 

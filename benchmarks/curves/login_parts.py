@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.curves.pictures import Bars
-from benchmarks.oidc_logins import LOGINS, OURS, PEER, logins
+from benchmarks.oidc_login_apps import OURS, PEER
+from benchmarks.oidc_logins import LOGIN, LOGINS, logins
 from benchmarks.targets import Target
 
 
@@ -17,5 +18,5 @@ def where_a_login_goes(count: int = LOGINS) -> Bars:
         bars={name: each.usual for name, each in taken.items()},
         note=f"First quartiles of {count} logins in turns, with a provider in its own process; "
         f"the browser is httpx. Logins a second, one after the other: {'; '.join(rates)}.",
-        targets=[Target("login, own part: ours / authlib", taken[OURS].own / taken[PEER].own, 1)],
+        targets=[Target(LOGIN, taken[OURS].own / taken[PEER].own, 1)],
     )

@@ -12,7 +12,8 @@ from starlette.types import Message
 
 from benchmarks.curves.growth import Place, grown, lines, measured
 from benchmarks.curves.pictures import Lines
-from benchmarks.oidc_logins import BASE_URL, a_dev_provider, authlib_app, one_login, our_app
+from benchmarks.oidc_login_apps import BASE_URL, a_dev_provider, authlib_app, our_app
+from benchmarks.oidc_logins import one_login
 from benchmarks.oidc_sessions import a_scope
 from benchmarks.oidc_stores import batch_of
 from benchmarks.rounds import Batch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from benchmarks import figures
 from benchmarks.targets import Target
 
 if TYPE_CHECKING:
@@ -140,6 +140,4 @@ def keep(name: str, picture: Picture, folder: Path, machine: str) -> None:
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     # No line of the repository ends with a space.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
-    figures = asdict(picture) | {"machine": machine}
-    figures["targets"] = [str(target).strip() for target in picture.targets]
-    (folder / f"{name}.json").write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    figures.keep(name, asdict(picture), picture.targets, machine, folder)

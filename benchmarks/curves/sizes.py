@@ -29,6 +29,7 @@ BROWSERS = 1200
 """More than there are opened cookies in memory: each has left it when its turn comes again."""
 PEER, OTHERS = "SessionMiddleware, one browser", "SessionMiddleware, many browsers"
 AGAIN, FIRST = "ours, cookie, again within a minute", "ours, cookie, first request"
+AUTH0 = "auth0-fastapi"
 
 
 def request_over_size(
@@ -54,7 +55,7 @@ def request_over_size(
                 f"{size} bytes, {own} / {peer}", ratio(figures[own, size], figures[peer, size]), 1
             )
             for size in (sizes[len(sizes) // 2], sizes[-1])
-            for own, peer in ((AGAIN, PEER), (FIRST, OTHERS))
+            for own, peer in ((AGAIN, PEER), (FIRST, OTHERS), (AGAIN, AUTH0))
         ],
     )
 
@@ -83,7 +84,7 @@ async def _of(url: str, session: Session, opened: AsyncExitStack) -> dict[str, V
         "ours, memory": await ours(sessions, session_store="memory"),
         PEER: starlette_sessions(payload),
         OTHERS: starlette_sessions(*(CODEC.encode(kept.session) for kept in others)),
-        "auth0-fastapi": auth0(payload),
+        AUTH0: auth0(payload),
     }
     if url:
         store = RedisSessionStore.from_url(url, StandardIdentity)
