@@ -10,12 +10,12 @@ import asyncio
 import base64
 import json
 import secrets
+import warnings
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from auth0_fastapi.auth.auth_client import AuthClient
-from auth0_fastapi.config import Auth0Config
+from authlib.deprecate import AuthlibDeprecationWarning
 from fastapi import Depends, FastAPI
 from fastapi_users import BaseUserManager, FastAPIUsers
 from fastapi_users.authentication import AuthenticationBackend, CookieTransport, JWTStrategy
@@ -28,6 +28,12 @@ from starlette.types import ASGIApp
 
 from benchmarks.oidc_sessions import SECRET, an_app, peer_app, peer_endpoint, requests
 from benchmarks.rounds import Batch
+
+with warnings.catch_warnings():
+    # auth0-fastapi uses authlib, which would rather have httpx2, and uses httpx without it.
+    warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+    from auth0_fastapi.auth.auth_client import AuthClient
+    from auth0_fastapi.config import Auth0Config
 
 AUTH0_COOKIE_BYTES = 4096 - len("_a0_session") - 10
 """How much of a session auth0-fastapi writes into one cookie, before it begins another."""
