@@ -9,6 +9,7 @@ from http import HTTPStatus
 from starlette.exceptions import HTTPException
 
 from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.web.headers import NO_STORE
 
 MOST_ESCAPES = 1000
 """Backslashes in one request's cookies that a slow parser may see; 60 kB of them take seconds."""
@@ -30,7 +31,7 @@ def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
         if header == b"cookie" and b"\\" in line:
             escapes += line.count(b"\\")
     if escapes > MOST_ESCAPES:
-        raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, headers=NO_STORE)
 
 
 def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:

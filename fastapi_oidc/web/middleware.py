@@ -17,6 +17,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import SCOPE_KEY, Caching, Exchanges, Served, Table
+from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.site import Instance
 from fastapi_oidc.web.startup import report_missing_routes, watched
@@ -86,7 +87,8 @@ class OIDCMiddleware:
         except Exception:
             if not answer.started and _is_plain(scope) and exchanges.has_changes():
                 # Starlette answers outside of every middleware, and the cookies would be lost.
-                await PlainTextResponse("Internal Server Error", 500)(scope, receive, answer.send)
+                response = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
+                await response(scope, receive, answer.send)
             raise
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,222 @@
+"""Requests by name, for what the library's routes and guards answer: in order, and in trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import httpx
+from fastapi import Depends, FastAPI
+from starlette.responses import Response
+
+from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware
+from fastapi_oidc.testing import ServerError, sign_in
+from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
+from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
+
+NONE: Final[Mapping[str, str]] = {}
+PAGE: Final = {"sec-fetch-mode": "navigate"}
+IFRAME: Final = {"sec-fetch-dest": "iframe"}
+FORM_POST: Final = {"response_mode": "form_post"}
+SILENT: Final = "/auth/login?silent=1"
+LONG: Final = 3600
+"""Seconds after which a session has to be refreshed."""
+
+Headers: TypeAlias = Mapping[str, str]
+Asking: TypeAlias = Callable[[], Awaitable[httpx.Response]]
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.get("/crash")
+    async def crash() -> None:
+        raise RuntimeError("a bug of the application")
+
+    @app.post("/form", dependencies=[Depends(oidc.require_auth)])
+    async def form() -> None: ...
+
+    @app.get("/forbidden", dependencies=[Depends(oidc.require(lambda _identity: False))])
+    async def forbidden() -> None: ...
+
+    @app.post("/change", dependencies=[Depends(oidc.require_csrf)])
+    async def change() -> None: ...
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A fault of the network between the application and the provider."""
+
+    error: httpx.TransportError
+
+    async def happen(self, answer: Answer) -> Response:
+        raise self.error
+
+
+UNREACHABLE: Final = Raising(httpx.ConnectError("refused"))
+SLOW: Final = Raising(httpx.ReadTimeout("nothing came"))
+
+
+class Broken(MemoryRevocationStore):
+    async def is_revoked(self, session: Any, /) -> bool:
+        raise ConnectionError
+
+
+def asking(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
+    async def ask() -> httpx.Response:
+        async with make_world(mount=mount).browser() as browser:
+            return await browser.request(
+                method, path, content=content, headers=headers, follow_redirects=False
+            )
+
+    return ask
+
+
+def signed_in(method: str, path: str, headers: Headers = NONE) -> Asking:
+    async def ask() -> httpx.Response:
+        browser = await make_world(mount=mount).signed_in()
+        return await browser.request(method, path, headers=headers, follow_redirects=False)
+
+    return ask
+
+
+def with_fault(endpoint: Endpoint, fault: Fault, path: str, headers: Headers = NONE) -> Asking:
+    """The answer to `path`, by somebody who is not signed in, while the provider fails."""
+
+    async def ask() -> httpx.Response:
+        world = make_world()
+        world.op.faults.put(endpoint, fault, times=9)
+        async with world.browser() as browser:
+            return await browser.get(path, headers=headers)
+
+    return ask
+
+
+def login_after_a_failure(headers: Headers = NONE) -> Asking:
+    """A provider that did not answer just now is not asked again."""
+
+    async def ask() -> httpx.Response:
+        world = make_world()
+        world.op.faults.put("metadata", ServerError(), times=9)
+        async with world.browser() as browser:
+            await browser.get("/auth/login")
+            return await browser.get("/auth/login", headers=headers)
+
+    return ask
+
+
+def callback(
+    fault: Fault | None = None, headers: Headers = NONE, *, settings: Any = None
+) -> Asking:
+    """What the callback answers at the end of a login, while the token endpoint fails."""
+
+    async def ask() -> httpx.Response:
+        world = make_world(settings=settings)
+        if fault is not None:
+            world.op.faults.put("token", fault, times=9)
+        browser = world.browser()
+        browser.headers.update(headers)
+        landed = await sign_in(browser, LOGIN_URL, user="alice")
+        answers = [*landed.history, landed]
+        return next(each for each in answers if each.url.path == "/auth/callback")
+
+    return ask
+
+
+def at_either_callback(fault: Fault, headers: Headers = NONE) -> tuple[Asking, Asking]:
+    """As `callback`, of a response in the query and of one that a form posts."""
+    return callback(fault, headers), callback(fault, headers, settings=FORM_POST)
+
+
+def callback_without_store(headers: Headers = NONE, *, settings: Any = None) -> Asking:
+    """What the callback answers while the store that keeps endings is down."""
+
+    async def ask() -> httpx.Response:
+        browser = make_world(settings=settings, back_channel_logout_store=Broken()).browser()
+        browser.headers.update(headers)
+        return await sign_in(browser, LOGIN_URL, user="alice")
+
+    return ask
+
+
+def lost_by_form_post(headers: Headers = NONE) -> Asking:
+    async def ask() -> httpx.Response:
+        async with make_world(settings=FORM_POST).browser() as browser:
+            form = {"state": "unknown", "code": "1"}
+            return await browser.post("/auth/callback", data=form, headers=headers)
+
+    return ask
+
+
+def to_be_refreshed(method: str, path: str, headers: Headers = NONE) -> Asking:
+    """The answer to somebody whose session cannot be refreshed now."""
+
+    async def ask() -> httpx.Response:
+        world = make_world(mount=mount)
+        browser = await world.signed_in()
+        world.time.advance(LONG)
+        world.op.faults.put("token", ServerError(), times=9)
+        return await browser.request(method, path, headers=headers)
+
+    return ask
+
+
+def silently(user: str) -> Asking:
+    """What alice's hidden iframe is told when `user` is signed in at the provider."""
+
+    async def ask() -> httpx.Response:
+        world = make_world()
+        browser = await world.signed_in()
+        world.op.edits.put("id_token", lambda said: said | {"sub": user})
+        return await browser.get(SILENT, headers=IFRAME, follow_redirects=True)
+
+    return ask
+
+
+def without_callback(headers: Headers = NONE) -> Asking:
+    """The login of an application that has not mounted all it needs."""
+
+    async def ask() -> httpx.Response:
+        oidc = make_world().oidc
+        app = FastAPI()
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+        app.get("/login")(oidc.login_handler())
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+            return await browser.get("/login", headers=headers)
+
+    return ask
+
+
+class Noting(httpx.ASGITransport):
+    """Keeps what the application answered the provider."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.answer = await super().handle_async_request(request)
+        return self.answer
+
+
+async def told_of_a_logout() -> httpx.Response:
+    world = make_world()
+    world.op.back_channel_transport = transport = Noting(world.app)
+    await world.signed_in()
+    await world.op.log_out("alice")
+    return transport.answer
+
+
+async def signing_out_without_the_provider() -> httpx.Response:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(25 * LONG)  # what is known of the provider is asked for anew
+    world.op.faults.put("metadata", UNREACHABLE, times=9)
+    return await browser.post("/auth/logout", headers=PAGE)
+
+
+async def crashing() -> httpx.Response:
+    """A page that crashes, for a session that was refreshed before."""
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    world.time.advance(LONG)
+    transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
+        same.cookies.update(dict(browser.cookies))
+        return await same.get("/crash")
