@@ -13,14 +13,15 @@ from packaging.utils import canonicalize_name
 from tests.packaging.built import REPOSITORY
 
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-LINE = re.compile(r"([A-Za-z0-9._-]+)==[^\s=*]+")
+LINE = re.compile(r"([A-Za-z0-9._-]+)==([^\s=*]+)")
 
 
-def pinned() -> set[str]:
+def pinned() -> dict[str, str]:
+    """The exact version of each package."""
     lines = (REPOSITORY / "constraints.txt").read_text().splitlines()[1:]
     found = [LINE.fullmatch(line) for line in lines]
     assert None not in found
-    return {canonicalize_name(match[1]) for match in found if match}
+    return {canonicalize_name(match[1]): match[2] for match in found if match}
 
 
 def declared() -> list[Requirement]:
@@ -55,5 +56,16 @@ def dependencies(name: str) -> list[str]:
 
 
 def test_every_package_that_is_installed_for_development_has_an_exact_version() -> None:
-    missing = with_dependencies(declared()) - pinned()
+    missing = with_dependencies(declared()) - pinned().keys()
     assert missing == set(), "write the file anew with: make constraints"
+
+
+def test_every_exact_version_is_one_that_the_project_takes() -> None:
+    versions = pinned()
+    refused = [
+        f"{requirement} is not {version}"
+        for requirement in declared()
+        if (version := versions.get(canonicalize_name(requirement.name)))
+        and not requirement.specifier.contains(version, prereleases=True)
+    ]
+    assert refused == [], "write the file anew with: make constraints"

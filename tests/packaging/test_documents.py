@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from fastapi_oidc import EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS
@@ -100,8 +101,38 @@ def test_every_event_is_documented() -> None:
     assert set(table("docs/errors.md", "Events")) == {str(event) for event in EventName}
 
 
-def test_every_option_is_documented() -> None:
-    assert set(table("docs/configuration.md", "Options")) == set(OIDCSettings.model_fields)
+def test_every_option_is_documented_with_its_default() -> None:
+    documented = {
+        option: cells[1] for option, cells in table("docs/configuration.md", "Options").items()
+    }
+    assert documented == {
+        option: FOLLOWS.get(option) or default_in_words(field)
+        for option, field in OIDCSettings.model_fields.items()
+    }
+
+
+FOLLOWS = {
+    "base_url": "required",
+    "client_auth_method": "by secret",
+    "client_assertion_algorithm": "by key",
+    "userinfo_signing_algorithms": "as ID tokens",
+}
+"""What is said of options that are worked out of others when they are left out."""
+
+
+def default_in_words(option: FieldInfo) -> str:
+    """The cell "Default" of an option."""
+    if option.is_required():
+        return "required"
+    match option.get_default(call_default_factory=True):
+        case None | bool() as constant:
+            return str(constant).lower()
+        case int() | float() as number:
+            return format(number, "g")
+        case str() as text:
+            return f"`{text}`"
+        case words:
+            return f"`{' '.join(words)}`" if words else "empty"
 
 
 @pytest.mark.parametrize("page", OPERATORS_PAGES, ids=name)
