@@ -7,7 +7,7 @@ import sys
 
 from mutation.areas import AREAS, modules
 from mutation.playing import NotPlayed, play
-from mutation.survivors import explanations, results
+from mutation.survivors import REFUSED, explanations, results
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
         parser.error("no mutant was played; give it more --minutes, or fewer modules")
     print(*found.unexplained, sep="\n")
     print(", ".join(f"{count} {state}" for state, count in sorted(found.counts.items())))
-    return 1 if found.unexplained else 0
+    return 1 if found.unexplained or found.counts[REFUSED] else 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ WORKPLACE: Final = REPOSITORY / "build" / "mutants"
 _COPIED: Final = (
     "fastapi_oidc",
     "generated_vmm",
+    "mutation",
     "tests",
     "docs",
     "examples",
@@ -26,6 +27,8 @@ _COPIED: Final = (
 )
 _WORDS: Final = r"^\s*(raise\b|explanation\b|return \w+(Error|Violation)\()"
 """What an error says is for the log and decides nothing; that it is raised is its condition's."""
+_LONGEST_TEST: Final = 30
+"""Seconds. A mutant that waits for what never comes is killed by the first test that meets it."""
 _PATIENCE: Final = 60
 """Seconds that mutmut has to stop its tests and to write down what it knows."""
 
@@ -78,6 +81,8 @@ def settings(chosen: list[str]) -> str:
         "also_copy": ["docs", "examples", "openapi"],
         "pytest_add_cli_args": [
             *("-p", "no:xdist", "-p", "no:cacheprovider"),
+            *("-p", "mutation.forked_children", "-p", "mutation.same_names"),
+            f"--timeout={_LONGEST_TEST}",
             *(f"--ignore={tests}" for tests in UNPLAYABLE.values()),
         ],
         "pytest_add_cli_args_test_selection": folders_for(chosen),

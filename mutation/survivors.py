@@ -13,12 +13,15 @@ from typing import Final
 from mutation.differences import Difference, differences
 
 EXPLAINED: Final = Path(__file__).with_name("explained.toml")
+REFUSED: Final = "without a test that pytest finds"
+"""What is nobody's kill: pytest knew a test of the function by another name and ran none."""
 _STATES: Final[Mapping[int | None, str]] = {
     None: "not played",
     2: "not played",  # stopped while its tests ran
     0: "survived",
     5: "survived",  # no test was found
     33: "survived",  # no test runs the function
+    255: REFUSED,
 }
 """mutmut's exit statuses; every other is a kill: a failure, a crash, a test that never ends."""
 

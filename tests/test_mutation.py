@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from mutation.areas import AREAS, REPOSITORY, USUAL, folders_for, modules
 from mutation.differences import Difference, differences
 from mutation.playing import settings
-from mutation.survivors import Explanation, explanations, results
+from mutation.survivors import REFUSED, Explanation, explanations, results
+from tests.vmm.forking import forked
 
 MODULE = "fastapi_oidc/protocol/claims.py"
 MUTATED = """
@@ -83,6 +87,72 @@ def test_a_survivor_is_named_unless_it_is_explained(tmp_path: Path) -> None:
     found = results(tmp_path, [MODULE], [known])
     assert found.counts == {"killed": 1, "survived": 1, "explained": 1, "not played": 1}
     assert HALF_TIMES not in found.unexplained
+
+
+def test_a_mutant_whose_tests_pytest_did_not_find_is_not_killed(tmp_path: Path) -> None:
+    played = tmp_path / "mutants" / MODULE
+    played.parent.mkdir(parents=True)
+    played.write_text(MUTATED)
+    statuses = {"fastapi_oidc.protocol.claims.x__half__mutmut_1": 255}
+    Path(f"{played}.meta").write_text(json.dumps({"exit_code_by_key": statuses}))
+    assert results(tmp_path, [MODULE], []).counts == {REFUSED: 1}
+
+
+COLLECTING_TWICE = """
+import pytest
+
+class Names:
+    def pytest_collection_modifyitems(self, items):
+        print([item.name for item in items])
+
+for _ in range(2):
+    pytest.main(["--import-mode=importlib", "-qqq", "--collect-only", "-p", "mutation.same_names",
+                 "-p", "no:cacheprovider", "test_odd.py"], plugins=[Names()])
+"""
+ODD = """
+import pytest
+
+@pytest.mark.parametrize("text", ["a\\nb", "\u2026"])
+def test_odd(text): ...
+"""
+
+
+def test_a_test_keeps_its_name_when_it_is_collected_again(tmp_path: Path) -> None:
+    (tmp_path / "test_odd.py").write_text(ODD)
+    collected = subprocess.run(
+        [sys.executable, "-c", COLLECTING_TWICE],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    names = [line for line in collected.splitlines() if line.startswith("[")]
+    assert names == [r"['test_odd[a\\nb]', 'test_odd[\\u2026]']"] * 2
+
+
+def test_what_a_forked_child_runs_counts_for_its_test() -> None:
+    """In a child itself, since the plugin stays for as long as its process."""
+    mutmut = ModuleType("mutmut.state")
+    noted = SimpleNamespace(_stats={"parse"})
+    vars(mutmut)["state"] = lambda: noted
+
+    def child(runs: str) -> object:
+        return forked(lambda: noted._stats.add(runs)).result()
+
+    def rounds() -> list[list[str]]:
+        sys.modules |= {"mutmut": ModuleType("mutmut"), "mutmut.state": mutmut}
+        from mutation import forked_children
+
+        ran = []
+        for name in ("start_over", "close"):
+            child(runs=name)
+            forked_children.pytest_runtest_teardown()
+            ran.append(sorted(noted._stats))
+            noted._stats.clear()
+        return ran
+
+    assert forked(rounds).result() == [["parse", "start_over"], ["close"]]
 
 
 def test_the_named_modules_are_played_with_the_tests_of_their_area() -> None:
