@@ -114,9 +114,10 @@ fuzz: setup ## make up inputs for every parser of what others send; MINUTES=2 TA
 	@$(BIN)/python -m fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
 
 mutants: MINUTES ?= 10
-mutants: setup ## change what decides and print what no test notices; MINUTES=10 MODULES="FILE ..."
+mutants: CHILDREN ?= 1
+mutants: setup ## change what decides and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
-	@$(BIN)/python -m mutation --minutes $(MINUTES) $(MODULES)
+	@$(BIN)/python -m mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
 
 audit: setup ## ask whether the pinned dependencies have known vulnerabilities
 	@$(BIN)/python -m release.audit

@@ -14,13 +14,15 @@ def main() -> int:
     """0 when every mutant that was played was killed or is explained."""
     parser = argparse.ArgumentParser(prog="mutation", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="for all modules together")
+    parser.add_argument("--children", type=int, default=1, help="mutants that are played at a time")
     parser.add_argument("--base", default="main", help="what the changed modules differ from")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(AREAS)}")
     options = parser.parse_args()
     try:
         chosen = modules(options.modules, options.base)
         print(f"playing {', '.join(chosen)}", flush=True)
-        found = results(play(chosen, options.minutes * 60), chosen, explanations())
+        workplace = play(chosen, options.minutes * 60, options.children)
+        found = results(workplace, chosen, explanations())
     except (ValueError, NotPlayed) as error:
         parser.error(str(error))
     if not found.is_told:

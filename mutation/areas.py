@@ -22,6 +22,14 @@ UNPLAYABLE: Final[Mapping[str, str]] = {
 }
 """Module -> its tests, where both count the calls on the stack, to which mutmut adds its own."""
 
+UNRUN: Final = (
+    "tests/oidc/flows/test_refresh_processes.py",
+    "tests/oidc/flows/test_storm.py",
+    *UNPLAYABLE.values(),
+)
+"""Tests that play no part: for the stack, or because they start processes or sign eighty users in,
+and hold together what quick tests beside them hold one by one."""
+
 USUAL: Final = (
     "fastapi_oidc/protocol/claims.py",
     "fastapi_oidc/protocol/id_token.py",

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mutation.areas import REPOSITORY, UNPLAYABLE, folders_for
+from mutation.areas import REPOSITORY, UNRUN, folders_for
 
 WORKPLACE: Final = REPOSITORY / "build" / "mutants"
 _COPIED: Final = (
@@ -37,14 +37,14 @@ class NotPlayed(Exception):
     """mutmut could not begin: the tests fail without any change, or none runs these modules."""
 
 
-def play(chosen: list[str], seconds: float) -> Path:
+def play(chosen: list[str], seconds: float, children: int = 1) -> Path:
     """Play the mutants of these modules, those with the fastest tests first; returns the folder.
 
-    What is not played after `seconds` is left. Raises NotPlayed.
+    What is not played after `seconds` is left; `children` are played at a time. Raises NotPlayed.
     """
     prepare(chosen)
     log = WORKPLACE / "mutmut.log"
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1"]
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(children)]
     with log.open("wb") as output:
         run = subprocess.Popen(command, cwd=WORKPLACE, stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -80,10 +80,10 @@ def settings(chosen: list[str]) -> str:
         "do_not_mutate_patterns": [_WORDS],
         "also_copy": ["docs", "examples", "openapi"],
         "pytest_add_cli_args": [
-            *("-p", "no:xdist", "-p", "no:cacheprovider"),
+            *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "mutation.fastest_first"),
             *("-p", "mutation.forked_children", "-p", "mutation.same_names"),
             f"--timeout={_LONGEST_TEST}",
-            *(f"--ignore={tests}" for tests in UNPLAYABLE.values()),
+            *(f"--ignore={tests}" for tests in UNRUN),
         ],
         "pytest_add_cli_args_test_selection": folders_for(chosen),
     }

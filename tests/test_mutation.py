@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
-from mutation.areas import AREAS, REPOSITORY, USUAL, folders_for, modules
+from mutation.areas import AREAS, REPOSITORY, UNRUN, USUAL, folders_for, modules
 from mutation.differences import Difference, differences
+from mutation.fastest_first import MEASURED, pytest_collection_modifyitems
 from mutation.playing import settings
 from mutation.survivors import REFUSED, Explanation, explanations, results
 from tests.vmm.forking import forked
@@ -173,6 +175,22 @@ def test_another_file_is_refused(name: str) -> None:
 def test_areas_and_usual_modules_exist() -> None:
     assert all((REPOSITORY / folder).is_dir() for area in AREAS for folder in (area, *AREAS[area]))
     assert modules(USUAL, base="HEAD") == sorted(USUAL)
+    assert all((REPOSITORY / name).is_file() for name in UNRUN)
+
+
+def test_the_fastest_test_runs_first_once_they_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in ("slow", "fast", "new")]
+
+    def names_in_turn() -> list[str]:
+        pytest_collection_modifyitems(items)
+        return [item.nodeid for item in items]
+
+    assert names_in_turn() == ["slow", "fast", "new"]
+    MEASURED.write_text(json.dumps({"duration_by_test": {"slow": 2.0, "fast": 0.1}}))
+    assert names_in_turn() == ["new", "fast", "slow"]
 
 
 def test_an_explained_change_is_of_code_that_is_there() -> None:
