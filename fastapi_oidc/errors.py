@@ -80,7 +80,12 @@ class ProviderError(OIDCError):
 
 
 class ProtocolViolation(OIDCError):
-    """A message broke a rule of the protocol and was refused."""
+    """A message broke a rule of the protocol and was refused.
+
+    `is_early`: it is dated after this clock's time, and may be right when that has come.
+    """
+
+    is_early = False
 
 
 class SessionError(OIDCError):

@@ -51,8 +51,9 @@ def is_final(error: OIDCError) -> bool:
     if isinstance(error, SessionError):
         return not error.is_outage
     if isinstance(error, ProtocolViolation):
-        # The key may be published later than it signs (OpenID Connect Core 10.1.1).
-        return error.code is not Code.JWS_KEY_MISSING
+        # The key may be published later than it signs (OpenID Connect Core 10.1.1). A clock that is
+        # behind says nothing of the session: a process whose clock is right takes the same answer.
+        return error.code is not Code.JWS_KEY_MISSING and not error.is_early
     return isinstance(error, TokenRefused) and error.is_final
 
 

@@ -166,7 +166,9 @@ def require_issued(claims: Claims, at: Instant) -> int:
     if at.is_ahead(iat) or at.is_ahead(nbf or 0):
         seconds = max(iat, nbf or 0) - at.now
         explanation = f"iat or nbf is {seconds} s ahead of this clock; clock_drift is {at.drift}"
-        raise ProtocolViolation(Code.ID_TOKEN_ISSUED_AT, explanation, iat=iat, nbf=nbf)
+        early = ProtocolViolation(Code.ID_TOKEN_ISSUED_AT, explanation, iat=iat, nbf=nbf)
+        early.is_early = True
+        raise early
     return iat
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.oidc.fleet.fleet import MODES, Fleet, Worker, running_fleet
+from tests.oidc.fleet.fleet import MODES, Fleet, running_fleet
+from tests.oidc.fleet.worker_process import Worker
 
 
 @dataclass(slots=True)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
 import secrets
-import signal
 import ssl
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,11 +24,8 @@ from fastapi_oidc import Clock
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
 from tests.oidc.fleet.redis_process import RedisProcess
 from tests.oidc.fleet.tls_provider import reserved_port, tls_in_front
+from tests.oidc.fleet.worker_process import PATIENCE, Worker
 from tests.oidc.provider.certificates import Authority
-
-REPOSITORY = Path(__file__).parents[3]
-PATIENCE = 60
-"""Seconds for whatever takes its time on a machine that other programs use."""
 
 MODES = ["cookie", "store"]
 
@@ -43,60 +34,6 @@ BEFORE_THE_END, LONG_AFTER = 280, 400
 
 ONE_PAUSE = 6
 """Seconds after which a provider that failed once is asked again."""
-
-
-class Worker:
-    """A process that serves the application."""
-
-    def __init__(self, configuration: dict[str, Any], ahead: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.oidc.fleet.worker"],
-            cwd=REPOSITORY,
-            env=os.environ | {"CLOCK_AHEAD": str(ahead)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(configuration))
-        self._process.stdin.close()
-
-    def wait_until_listening(self) -> None:
-        self._address = f"http://127.0.0.1:{self._line()}"
-
-    def at(self, path: str) -> str:
-        return f"{self._address}{path}"
-
-    async def until_held(self) -> None:
-        """It has the provider's answer to a refresh, and has not saved what follows from it."""
-        async with asyncio.timeout(PATIENCE):
-            assert await asyncio.to_thread(self._line) == "held"
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def stop(self) -> None:
-        """It stands still, as on a machine that is paused."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(PATIENCE)
-
-    def terminate(self) -> None:
-        """It ends as for a rolling restart: what is under way comes to its end."""
-        self._process.terminate()
-        self._process.wait(PATIENCE)
-
-    def end(self) -> None:
-        assert self._process.stdout is not None
-        self.go_on()
-        self.terminate()
-        self._process.stdout.close()
 
 
 @dataclass(slots=True)
@@ -145,7 +82,8 @@ class Fleet:
             "holds": holds,
             "next_version": next_version,
         }
-        worker = Worker(configuration, ahead)
+        number = len(list(self.folder.glob("worker-*.log")))
+        worker = Worker(configuration, ahead, self.folder / f"worker-{number}.log")
         self.stack.callback(worker.end)
         return worker
 
@@ -239,7 +177,7 @@ def _fleet() -> Iterator[Fleet]:
             client_id="app", client_secret=secrets.token_urlsafe(32), any_local_uri=True
         )
         op = DevProvider(
-            users=[DevUser("alice"), DevUser("bob")],
+            users=[DevUser("alice"), DevUser("bob"), DevUser("carol")],
             clients=[client],
             clock=Clock(read=lambda: time.time() + float(clock_file.read_text())),
         )

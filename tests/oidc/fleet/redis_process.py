@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from pathlib import Path
+
+from redis import Redis
 
 from tests.programs import require_program
 from tests.redis_server import wait_until_listening
@@ -31,6 +34,16 @@ class RedisProcess:
             [self._program, *arguments], cwd=self._folder, stdout=subprocess.DEVNULL
         )
         wait_until_listening(self._path, self._server)
+
+    def ends_of(self, keys: str) -> dict[bytes, float]:
+        """When each of the keys with such names is over, in seconds since the epoch."""
+        with Redis(unix_socket_path=str(self._path)) as client:
+            return {key: time.time() + client.pttl(key) / 1000 for key in client.keys(keys)}
+
+    def let_end(self, keys: str) -> None:
+        """The time of these keys is over."""
+        with Redis(unix_socket_path=str(self._path)) as client:
+            client.delete(*client.keys(keys))
 
     def kill(self) -> None:
         """It is gone in the middle of whatever it does."""

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from fastapi_oidc.testing.faults import Answer
 from tests.oidc.fleet.conftest import Pair
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, PATIENCE, Fleet
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet
+from tests.oidc.fleet.worker_process import PATIENCE
 
 
 @dataclass(slots=True)
@@ -27,6 +28,15 @@ class Held:
         self.reached.set()
         await asyncio.to_thread(self.opened.wait, PATIENCE)
         return response
+
+
+class Unread(Held):
+    """The provider has the request, and does not do what it asks for."""
+
+    async def happen(self, answer: Answer) -> Response:
+        self.reached.set()
+        await asyncio.to_thread(self.opened.wait, PATIENCE)
+        return Response(status_code=503)
 
 
 @pytest.fixture

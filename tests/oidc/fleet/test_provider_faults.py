@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import Response
 
 from fastapi_oidc.testing import AnswerLost, Delay, ServerError
-from fastapi_oidc.testing.faults import Answer, Fault
+from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.fleet.conftest import Pair
 from tests.oidc.fleet.fleet import (
     BEFORE_THE_END,
@@ -43,21 +43,26 @@ class Silent:
 class Seen:
     """What one fault means to people.
 
-    At a login: the answer to the callback, which is refused with a code or signs in; whether the
-    same callback signs in when the fault is over, or a new login has to. At a refresh: whether it
-    waits for the end of the fault. At a sign-out: whether the provider's own page follows.
+    At a login: the answer to the callback, which is refused with a code or signs in, and what is
+    logged then; whether the provider gave tokens for its code; whether the same callback signs in
+    when the fault is over, or a new login has to. At a refresh: whether it waits for the end of
+    the fault. At a sign-out: whether the provider's own page follows.
     """
 
     begin: Callable[[Fleet], None]
     login: str = ""
+    logged: str = ""
+    code_is_used: bool = False
     comes_again: bool = False
     refresh_waits: bool = True
     goes_to_the_provider: bool = False
 
 
-def answering(fault: Fault) -> Callable[[Fleet], None]:
+def answering(fault: Fault, *endpoints: Endpoint, rotated: bool = False) -> Callable[[Fleet], None]:
     def begin(fleet: Fleet) -> None:
-        for endpoint in ("token", "revocation"):
+        if rotated:
+            fleet.op.rotate_keys()
+        for endpoint in endpoints or ("token", "revocation"):
             fleet.op.faults.put(endpoint, fault, times=OFTEN)
 
     return begin
@@ -70,7 +75,10 @@ def rotated(fleet: Fleet) -> None:
 TABLE = {
     "gone": Seen(Fleet.provider_ends, "provider.unreachable", comes_again=True),
     "wrong certificate": Seen(
-        Fleet.provider_shows_another_certificate, "provider.unreachable", comes_again=True
+        Fleet.provider_shows_another_certificate,
+        "provider.unreachable",
+        logged="the certificate is not trusted",
+        comes_again=True,
     ),
     "silent": Seen(answering(Silent()), "provider.timeout"),
     "500": Seen(answering(ServerError(500)), "provider.status", goes_to_the_provider=True),
@@ -81,6 +89,19 @@ TABLE = {
     ),
     "slow": Seen(answering(Delay(SLOW)), refresh_waits=False, goes_to_the_provider=True),
     "keys rotated": Seen(rotated, refresh_waits=False, goes_to_the_provider=True),
+    "keys rotated and gone": Seen(
+        answering(ServerError(503), "jwks", rotated=True),
+        "provider.status",
+        code_is_used=True,
+        goes_to_the_provider=True,
+    ),
+    "UserInfo 500": Seen(
+        answering(ServerError(500), "userinfo"),
+        "provider.status",
+        code_is_used=True,
+        refresh_waits=False,
+        goes_to_the_provider=True,
+    ),
 }
 FAULTS = pytest.mark.parametrize("fault", TABLE.values(), ids=TABLE.keys())
 
@@ -102,7 +123,9 @@ async def test_at_a_login(pair: Pair, fault: Seen) -> None:
         fleet.pass_seconds(SINCE_THE_KEYS_WERE_READ)
         callback = await callback_of_login(browser, login)
         fault.begin(fleet)
+        before = first.logged()
         answer = await browser.get(callback)
+        assert fault.logged in first.logged().removeprefix(before)
         if fault.login:
             assert (answer.is_server_error, answer.json()["code"]) == (True, fault.login)
         else:
@@ -116,7 +139,8 @@ async def test_at_a_login(pair: Pair, fault: Seen) -> None:
             assert page.json() == {"sub": "alice", "generation": 0}
         for worker in (first, second):
             assert (await browser.get(worker.at("/me"))).status_code == 200
-    assert fleet.token_calls("authorization_code") == 2, "bob's and hers"
+    codes = {"bob's": 1, "hers": 1, "that of the login that failed": int(fault.code_is_used)}
+    assert fleet.token_calls("authorization_code") == sum(codes.values())
 
 
 @FAULTS

@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import sign_in
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, ONE_PAUSE, PATIENCE, Fleet, Worker
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, ONE_PAUSE, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import Held, until_reached
+from tests.oidc.fleet.worker_process import PATIENCE, Worker
 
 STREAMS = 2
 """Requests under way at each worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from tests.oidc.fleet.conftest import Pair
-from tests.oidc.fleet.fleet import Worker
+from tests.oidc.fleet.worker_process import Worker
 
 
 async def is_signed_in(browser: httpx.AsyncClient, worker: Worker) -> bool:

@@ -67,6 +67,10 @@ def application(
     async def me(session: Annotated[Session, Depends(require_auth)]) -> object:
         return {"sub": session.sub, "generation": session.generation}
 
+    @app.get("/access-token")
+    async def access_token(session: Annotated[Session, Depends(require_auth)]) -> str:
+        return session.tokens.access_token
+
     return app
 
 

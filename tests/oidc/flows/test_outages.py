@@ -16,6 +16,7 @@ from tests.oidc.world import Time, World, make_world
 
 TWO_HOURS = 7200
 AFTER_ONE_PAUSE = 10
+BEHIND = 120
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
@@ -55,6 +56,26 @@ async def test_a_key_that_is_published_later_ends_no_session(world: World) -> No
     world.time.advance(AFTER_ONE_PAUSE)
     assert await generation(browser) == 1
     assert refreshes(world) == 1, "the answer was kept"
+
+
+async def test_an_id_token_of_a_time_to_come_ends_no_session(world: World) -> None:
+    """This clock is behind the provider's; the same answer is taken when that time has come."""
+    browser = await world.signed_in()
+    world.time.advance(LONG_AFTER)
+    world.op.edits.put("id_token", lambda said: said | {"iat": world.time.now + BEHIND})
+    for seconds in (AFTER_ONE_PAUSE, BEHIND):
+        answer = await browser.get("/me")
+        assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+        world.time.advance(seconds)
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1, "the answer was kept"
+
+
+async def test_an_id_token_without_its_time_ends_the_session(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(LONG_AFTER)
+    world.op.edits.put("id_token", lambda said: said | {"iat": "now"})
+    assert (await browser.get("/me")).status_code == 401
 
 
 async def test_another_process_goes_on_from_the_answer_of_one_that_died() -> None:

@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from fastapi_oidc.testing import sign_in
-from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet, Worker, running_fleet
-from tests.oidc.fleet.fleet import PATIENCE as BROWSER_PATIENCE
+from tests.oidc.fleet.fleet import LONG_AFTER, MODES, Fleet, running_fleet
 from tests.oidc.fleet.test_redis_faults import assert_nobody_signed_out, served, under_way
+from tests.oidc.fleet.worker_process import PATIENCE as BROWSER_PATIENCE
+from tests.oidc.fleet.worker_process import Worker
 from tests.oidc.redis_topologies.servers import Server, program_of, until
 from tests.oidc.redis_topologies.watched import Watched, running_watched
 
