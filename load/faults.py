@@ -59,6 +59,16 @@ async def _restart_a_machine(fleet: Fleet, chance: Random) -> None:
     await asyncio.to_thread(fleet.parts[f"machine {number}"].actions["restart"])
 
 
+async def _kill_a_monitor(fleet: Fleet, chance: Random) -> None:
+    """While people wait for it: it is mute before."""
+    monitor = chance.choice(fleet.monitors)
+    monitor.pause()
+    await asyncio.sleep(SHORT)
+    monitor.kill()
+    await asyncio.sleep(SHORT)
+    await asyncio.to_thread(monitor.start)
+
+
 async def _kill_redis(fleet: Fleet, _: Random) -> None:
     fleet.redis.kill()
     await asyncio.to_thread(fleet.redis.start)
@@ -124,4 +134,5 @@ FAULTS: Final = (
     Fault(_mute_redis, _costs("Redis mute", 503, aftermath=POSTPONED, loses_endings=True)),
     Fault(_restart_a_worker, _costs("a worker restarted", 502, 503, aftermath=RECONNECTED)),
     Fault(_pause_a_worker, _costs("a worker paused", 503, aftermath=RECONNECTED)),
+    Fault(_kill_a_monitor, _costs("a monitor mute, then killed", aftermath=RECONNECTED)),
 )

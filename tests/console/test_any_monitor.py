@@ -148,6 +148,7 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     alice: Browser, files: MachineSettings, monkeypatch: pytest.MonkeyPatch, button: str
 ) -> None:
     create(alice, "victim", files)
+    cookies = dict(alice.cookies)
     pid = pid_of("victim")
     asked = noted(monkeypatch)
     os.kill(pid, signal.SIGSTOP)  # so that it never answers
@@ -160,8 +161,11 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     assert alice.status == (200 if button == "Stop" else 502)
     if button != "Stop":
         assert "The monitor has ended while it was asked." in alice.text
+        assert "set-cookie" not in alice.headers
     alice.click("Start again")
     assert "victim Running" in alice.text
+    assert "Alice Admin" in alice.text
+    assert dict(alice.cookies) == cookies
     alice.open_until("guest is up", "/machines/victim/console")
     alice.click("Stop")
     alice.click("Delete")
