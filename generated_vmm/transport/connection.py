@@ -22,7 +22,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.is_open = False
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket = socket.socket(socket.AF_UNIX)
         self.socket.setblocking(False)
         self.arrivals = select.poll()
         self.arrivals.register(self.socket, select.POLLIN)

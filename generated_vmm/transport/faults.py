@@ -11,7 +11,7 @@ LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOT
 
 def fault_message_in(content: bytes) -> str:
     """The `fault_message` of a JSON fault, the `error` of the HTTP layer, else the body as text."""
-    text = content.decode("utf-8", errors="replace")
+    text = content.decode(errors="replace")
     fault = _json_object(text)
     for name in ("fault_message", "error"):
         if isinstance(message := fault.get(name), str):

@@ -71,7 +71,6 @@ class AnswerParser:
             raise lost("the monitor closed it without an answer")
         if self.status_code < 200 or self._has_length():
             raise unreadable(f"the answer is cut after {self._received} bytes")
-        self._in_step = False
         return True
 
     def _has_length(self) -> bool:

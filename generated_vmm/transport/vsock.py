@@ -81,7 +81,7 @@ def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
 
 
 def _open_socket(uds_path: str, attempts: Attempts) -> VsockConnection:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(attempts.left())
         connection.connect(uds_path)

@@ -120,6 +120,20 @@ def _read(request: bytes) -> tuple[str, object]:
     return line, json.loads(body) if body else None
 
 
+@contextlib.contextmanager
+def full_queue(path: Path) -> Iterator[None]:
+    """A listener on the path that accepts nobody and has as many waiting as it may."""
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
+        listener.bind(str(path))
+        listener.listen(0)
+        for _ in range(2):
+            client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(str(path))
+        yield
+
+
 Serve: TypeAlias = Callable[[Play], ScriptedServer]
 
 

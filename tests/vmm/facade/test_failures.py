@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from generated_vmm import (
+    Operation,
     VmmConnectionError,
     VmmError,
     VmmProtocolError,
@@ -20,6 +21,7 @@ from tests.vmm.facade.conftest import Run, Serve
 from tests.vmm.scripted import Play, Wire, answer
 
 INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
+SWITCHES = "the answer goes over to another protocol than HTTP"
 ACTED = "the monitor may have carried the call out"
 
 
@@ -56,7 +58,7 @@ FAILURES = {
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
     "cut": (cuts, VmmProtocolError, "cut after"),
     "no HTTP": (babbles, VmmProtocolError, f": the answer is not HTTP: Expected HTTP/.*; {ACTED}"),
-    "another protocol": (switches, VmmProtocolError, f"goes over to another protocol .*; {ACTED}"),
+    "another protocol": (switches, VmmProtocolError, f": {SWITCHES}; {ACTED}"),
     "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }
 UNREADABLE = {
@@ -69,6 +71,10 @@ UNREADABLE = {
     "a field missing": (
         b'{"app_name":"a","id":"b","state":"Running"}',
         "is not what was asked for: vmm_version: Field required",
+    ),
+    "two fields missing": (
+        b'{"app_name":"a","id":"b"}',
+        f"what was asked for: state: Field required; vmm_version: Field required; {ACTED}$",
     ),
     "a wrong type": (
         INFO.replace(b'"1"', b"1"),
@@ -109,6 +115,22 @@ def test_an_answer_of_another_shape_is_a_protocol_error(
     with pytest.raises(VmmProtocolError, match=text) as caught:
         run(lambda vm: vm.get_instance_info())
     check_message(caught.value, socket_path)
+
+
+def test_a_field_deep_inside_is_named_by_its_path(run: Run, serve: Serve) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, b'{"drives": [{"is_root_device": true}]}')))
+    with pytest.raises(VmmProtocolError, match=r": drives\.0\.drive_id: Field required"):
+        run(lambda vm: vm.vm_config.get())
+
+
+def test_why_an_operation_of_ones_own_cannot_read_its_answer_is_told(
+    run: Run, serve: Serve
+) -> None:
+    serve(lambda wire: wire.answer_all(answer(200, b"many")))
+    own = Operation("count", "GET", "/count", None, int)
+    why = r"the 200 answer is not what was asked for: invalid literal for int\(\) .*b'many'"
+    with pytest.raises(VmmProtocolError, match=rf"^count \(GET /count\) on .*: {why}; {ACTED}$"):
+        run(lambda vm: vm.send(own))
 
 
 def test_what_an_unreadable_answer_held_is_not_repeated(run: Run, serve: Serve) -> None:

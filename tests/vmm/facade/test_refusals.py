@@ -23,6 +23,11 @@ REFUSALS = {
         f'Bad "x".\n{DROPPED}',
     ),
     "the HTTP layer, as JSON": (answer(503, b'{ "error": "Too many" }'), 503, "Too many"),
+    "the HTTP layer, as JSON with quotes": (
+        answer(400, b'{ "error": "Bad \\"x\\"." }'),
+        400,
+        'Bad "x".',
+    ),
     "text": (answer(500, b" Internal error \n"), 500, "Internal error"),
     "other JSON": (answer(400, b"[1]"), 400, "[1]"),
     "a fault that is no text": (answer(400, b'{"fault_message":5}'), 400, '{"fault_message":5}'),

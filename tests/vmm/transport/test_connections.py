@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import stat
@@ -13,7 +12,7 @@ import pytest
 
 from generated_vmm.transport.connection import Connection, Line
 from generated_vmm.transport.httpx_transports import UnixTransport
-from tests.vmm.scripted import OK, ScriptedServer, Wire, answer
+from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve
 
 
@@ -86,16 +85,8 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
 
 
 def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
-        listener.bind(str(socket_path))
-        listener.listen(0)
-        for _ in range(2):
-            client = waiting.enter_context(socket.socket(socket.AF_UNIX))
-            client.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                client.connect(str(socket_path))
-        with pytest.raises(httpx.ConnectTimeout):
-            call(timeout=0.1)
+    with full_queue(socket_path), pytest.raises(httpx.ConnectTimeout):
+        call(timeout=0.1)
 
 
 def test_a_monitor_that_comes_back_is_found_again(call: Call, socket_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ import httpx
 import pytest
 
 from generated_vmm.transport.httpx_transports import UnixTransport
-from tests.vmm.scripted import OK, Wire, answer
+from tests.vmm.scripted import OK, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve, make_request
 
 TIMEOUT = 0.3
@@ -80,16 +78,8 @@ def test_a_request_that_is_not_read_is_late_all_the_same(call: Call, serve: Serv
 def test_a_connection_that_nobody_accepts_is_late_all_the_same(
     call: Call, socket_path: Path
 ) -> None:
-    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
-        listener.bind(str(socket_path))
-        listener.listen(0)
-        for _ in range(2):
-            client = waiting.enter_context(socket.socket(socket.AF_UNIX))
-            client.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                client.connect(str(socket_path))
-        with signals(), in_time(), pytest.raises(httpx.ConnectTimeout):
-            call(timeout=TIMEOUT)
+    with full_queue(socket_path), signals(), in_time(), pytest.raises(httpx.ConnectTimeout):
+        call(timeout=TIMEOUT)
 
 
 def test_a_call_that_signals_interrupt_gets_its_answer(call: Call, serve: Serve) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from generated_vmm import VmmConnectionError, VmmProtocolError, VmmTimeoutError
-from tests.vmm.scripted import ScriptedServer, Wire
+from generated_vmm.transport import vsock
+from tests.vmm.scripted import ScriptedServer, Wire, full_queue
 from tests.vmm.vsock.conftest import Connect, Serve
 
 WRONG = {
@@ -19,6 +22,7 @@ WRONG = {
     "a second word": b"OK 1 2\n",
     "an endless line": b"OK " + b"1" * 1_000,
     "HTTP": b"HTTP/1.1 400 \r\n\r\n",
+    "a line without its end": b"OK 1073741824",
 }
 
 
@@ -36,15 +40,18 @@ def closed(wire: Wire) -> None:
     wire.receive()
 
 
-def guest(wire: Wire) -> None:
+def guest(wire: Wire, accepted: bytes = b"OK 1073741824\n") -> None:
     """A port that listens: the handshake, a greeting at once, then an echo."""
     assert wire.receive() == b"CONNECT 52\n"
-    wire.send(b"OK 1073741824\nhello")
+    wire.send(accepted + b"hello")
     echo(wire)
 
 
-def test_the_guest_is_reached_and_its_first_bytes_are_kept(connect: Connect, serve: Serve) -> None:
-    serve(guest)
+@pytest.mark.parametrize("accepted", [b"OK 1073741824\n", b"OK 123456789\n"])
+def test_the_guest_is_reached_and_its_first_bytes_are_kept(
+    connect: Connect, serve: Serve, accepted: bytes
+) -> None:
+    serve(lambda wire: guest(wire, accepted))
     assert connect(52, 5)(b"ping", 9) == b"helloping"
 
 
@@ -90,7 +97,7 @@ def test_a_device_that_is_not_there_is_a_timeout(connect: Connect) -> None:
 def test_silence_ends_with_the_time(connect: Connect, serve: Serve) -> None:
     serve(silent)
     started = time.monotonic()
-    with pytest.raises(VmmTimeoutError):
+    with pytest.raises(VmmTimeoutError, match=r"at last: no answer to CONNECT$"):
         connect(52, 0.2)
     assert time.monotonic() - started < 5
 
@@ -118,6 +125,32 @@ def test_any_other_answer_is_a_protocol_error(connect: Connect, serve: Serve, li
     with pytest.raises(VmmProtocolError, match="the answer to CONNECT is"):
         connect(52, 5)
     assert len(server.connections) == 1
+
+
+def test_of_an_answer_without_an_end_so_much_is_told_as_a_line_may_have(
+    connect: Connect, serve: Serve
+) -> None:
+    serve(lambda wire: wire.send(b"x" * 1_000))
+    with pytest.raises(VmmProtocolError, match=r"the answer to CONNECT is b'x{32}'$"):
+        connect(52, 5)
+
+
+def test_a_device_whose_queue_is_full_is_a_timeout(connect: Connect, uds_path: Path) -> None:
+    with full_queue(uds_path), pytest.raises(VmmTimeoutError, match=r"within 0\.2 s, at last: "):
+        connect(52, 0.2)
+
+
+@pytest.mark.parametrize(("passed", "is_over"), [(9.9, False), (9.95, True), (10, True)])
+def test_no_attempt_begins_that_would_have_no_time(
+    monkeypatch: pytest.MonkeyPatch, passed: float, is_over: bool
+) -> None:
+    """One begins after a pause of 0.05 seconds, here of ten."""
+    now = 0.0
+    monkeypatch.setattr(vsock, "time", SimpleNamespace(monotonic=lambda: now))
+    attempts = vsock.Attempts("/run/v.sock", 52, 10)
+    now = passed
+    with pytest.raises(VmmTimeoutError) if is_over else contextlib.nullcontext():
+        attempts.require_time_left(ConnectionRefusedError("nobody"))
 
 
 @pytest.mark.parametrize("port", [-1, 2**32])
