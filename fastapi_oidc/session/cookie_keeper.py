@@ -40,9 +40,7 @@ class CookieKeeper(Generic[Identity]):
     async def read(self, cookies: Mapping[str, str]) -> Found[Identity] | None:
         """The session sealed in the cookie."""
         kept = self._opened(cookies)
-        if kept is None:
-            return None
-        return await self.reread(kept) if self._endings.are_kept else Found(kept)
+        return None if kept is None else await self.reread(kept)
 
     def told(
         self, cookies: Mapping[str, str], issuer: str, client_id: str

@@ -37,10 +37,9 @@ class EndingRecords:
                 return await settled(self._telling.ended_by(session))
             if not await settled(self._store.is_revoked(session)):
                 return None
-            known = None
-            if self._telling is not None:
-                known = await settled(self._telling.ended_by(session))
-        return known or "ended_by_provider"
+            if self._telling is None:
+                return "ended_by_provider"
+            return await settled(self._telling.ended_by(session)) or "ended_by_provider"
 
     async def keep(self, record: RevocationRecord) -> None:
         """Keeps `record`; raises ConfigurationError when no store can."""

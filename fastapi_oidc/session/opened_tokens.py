@@ -32,10 +32,7 @@ def _opened_part(found: re.Match[bytes]) -> bytes:
         content = base64url.decode(part.decode())
     except ValueError:
         return part
-    is_reversible = base64url.encode(content).encode() == part
-    if not is_reversible or _BEGINS in content or _ENDS in content:
-        return part
-    return _BEGINS + content + _ENDS
+    return part if _ENDS in content else _BEGINS + content + _ENDS
 
 
 def _closed_part(found: re.Match[bytes]) -> bytes:

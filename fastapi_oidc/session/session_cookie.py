@@ -32,13 +32,13 @@ class CookieTooLarge(SessionError):
 
     def __init__(self, size: int, limit: int, parts: Mapping[str, int]) -> None:
         largest = sorted(parts.items(), key=lambda part: -part[1])
-        super().__init__(
-            Code.SESSION_COOKIE_TOO_LARGE,
-            f"the session cookie needs {size} bytes and may have {limit}; its parts: "
-            + ", ".join(f"{name} {length}" for name, length in largest)
-            + ". Keep sessions in a session_store, drop what you do not need in "
-            "before_session_persist, or raise max_cookie_size (browsers refuse more than 4096)",
+        listed = ", ".join(f"{name} {length}" for name, length in largest)
+        explanation = (
+            f"the session cookie needs {size} bytes and may have {limit}; its parts: {listed}. Keep"
+            " sessions in a session_store, drop what you do not need in before_session_persist, or"
+            " raise max_cookie_size (browsers refuse more than 4096)"
         )
+        super().__init__(Code.SESSION_COOKIE_TOO_LARGE, explanation)
         self.size, self.limit, self.parts = size, limit, parts
 
 

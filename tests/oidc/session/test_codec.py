@@ -94,6 +94,13 @@ def test_a_malformed_session_is_named_without_its_content(
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
+def test_what_is_no_session_at_all_is_malformed_as_a_whole() -> None:
+    for encoded in (b"secret", b"[]"):
+        with pytest.raises(SessionError, match=": the whole: ") as caught:
+            SessionCodec(User).decode(encoded)
+        assert caught.value.code is Code.SESSION_MALFORMED
+
+
 def test_a_session_of_a_later_version_can_still_be_read() -> None:
     members = json.loads(SessionCodec(User).encode(a_session()))
     later = json.dumps(members | {"added_later": 1}).encode()

@@ -42,6 +42,28 @@ async def test_the_reason_is_the_one_that_was_recorded(kind: type[MemoryRevocati
     assert await records.reason(a_session(sid="op-session-2")) is None
 
 
+class Counting(MemoryRevocationStore):
+    """Counts its questions."""
+
+    asked = 0
+
+    async def is_revoked(self, session: OIDCSession[Identity], /) -> bool:
+        self.asked += 1
+        return await super().is_revoked(session)
+
+    async def ended_by(self, session: OIDCSession[Identity], /) -> EndReason | None:
+        self.asked += 1
+        return self.reason(session)
+
+
+async def test_a_store_that_tells_reasons_is_asked_once() -> None:
+    store = Counting(clock=CLOCK)
+    records = EndingRecords(store)
+    await records.keep(a_record())
+    assert await records.reason(a_session()) == "ended_by_provider"
+    assert store.asked == 1
+
+
 async def test_what_a_store_of_ones_own_says_beyond_its_records_is_the_providers_word() -> None:
     records = EndingRecords(Wrapped(clock=CLOCK))
     assert await records.reason(a_session(sub="bob")) == "ended_by_provider"

@@ -17,8 +17,12 @@ from pydantic import (
     Field,
     PlainValidator,
     PrivateAttr,
+    PydanticDeprecatedSince20,
     SkipValidation,
     field_validator,
+    model_validator,
+    root_validator,
+    validator,
 )
 
 from fastapi_oidc import StandardIdentity
@@ -73,6 +77,31 @@ class Validates(Frozen):
     @classmethod
     def listed(cls, value: Any) -> Any:
         return [value]
+
+
+class ValidatesAll(Frozen):
+    @model_validator(mode="before")
+    @classmethod
+    def listed(cls, values: Any) -> Any:
+        return values
+
+
+with pytest.warns(PydanticDeprecatedSince20):
+
+    class ValidatesAsEver(Frozen):
+        @validator("name")
+        @classmethod
+        def listed(cls, value: Any) -> Any:
+            return [value]
+
+
+with pytest.warns(PydanticDeprecatedSince20):
+
+    class ValidatesAllAsEver(Frozen):
+        @root_validator(pre=True)
+        @classmethod
+        def listed(cls, values: Any) -> Any:
+            return values
 
 
 class SetsUp(Frozen):
@@ -173,7 +202,8 @@ def test_what_nobody_can_change_is_known(kind: Any) -> None:
         *(dict, list, set, tuple, object, Any, bytearray, type, Pair),
         *(list[str], dict[str, str], Mapping[str, str], tuple[list[str], ...], str | list[str]),
         *(Open, HasList, HasAnything, TakesMore, HasPrivate, Computes),
-        *(Validates, SetsUp, Unread, ReadOtherwise, DataThatSetsUp, FrozenDict),
+        *(Validates, ValidatesAll, ValidatesAsEver, ValidatesAllAsEver, SetsUp, Unread),
+        *(ReadOtherwise, DataThatSetsUp, FrozenDict),
         *(Annotated[str, SkipValidation], Annotated[str, PlainValidator(list)]),
         *(OpenData, DataOfOpen, DataOfList, tuple[Open, ...], Open | None),
     ],

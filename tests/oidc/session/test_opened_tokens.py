@@ -28,6 +28,8 @@ def test_what_a_token_says_stands_in_the_open() -> None:
         JSON_PART + "=",
         base64url.encode(b'{"a":"\x00"}'),
         base64url.encode(b'{"a":"\x01"}'),
+        base64url.encode(b'{"a":"\x00\x01\x01\x00"}'),
+        base64url.encode(b'{"sub":"alice1"}')[:-1] + "R",
         f"x{JSON_PART}",
         f"{JSON_PART}.{JSON_PART}.{JSON_PART}.{JSON_PART}.{JSON_PART}",
     ],

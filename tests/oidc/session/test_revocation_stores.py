@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.abilities import TellsReason
 from fastapi_oidc.session.endings import RevocationRecord
-from fastapi_oidc.session.memory import MemoryRevocationStore
+from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import EndReason, OIDCSession
-from fastapi_oidc.session.redis import RedisRevocationStore
+from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.stores import RevocationStore, settled
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW, User, a_record, a_session
@@ -181,9 +181,10 @@ class TestPlainRevocationStore(RevocationStoreContract):
 
 
 class TestMemoryRevocationStore(ReasonContract):
-    @pytest.fixture
-    def store(self, moving: MovableClock) -> TellsReason:
-        return MemoryRevocationStore(clock=moving.clock)
+    @pytest.fixture(params=[MemoryRevocationStore, MemorySessionStore])
+    def store(self, request: pytest.FixtureRequest, moving: MovableClock) -> TellsReason:
+        made: TellsReason = request.param(clock=moving.clock)
+        return made
 
     async def test_a_record_is_forgotten_at_its_end(self, moving: MovableClock) -> None:
         store = MemoryRevocationStore(clock=moving.clock)
@@ -204,9 +205,11 @@ class TestMemoryRevocationStore(ReasonContract):
 
 
 class TestRedisRevocationStore(ReasonContract):
-    @pytest.fixture
-    def store(self, redis: Redis, prefix: str) -> TellsReason:
-        return RedisRevocationStore(redis, prefix=prefix)
+    @pytest.fixture(params=["endings", "sessions and endings"])
+    def store(self, request: pytest.FixtureRequest, redis: Redis, prefix: str) -> TellsReason:
+        if request.param == "endings":
+            return RedisRevocationStore(redis, prefix=prefix)
+        return RedisSessionStore(redis, User, prefix=prefix)
 
     async def test_a_record_expires_with_the_last_session(self, redis: Redis, prefix: str) -> None:
         store = RedisRevocationStore(redis, prefix=prefix)

@@ -126,6 +126,11 @@ def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
     assert f"needs {error.size} bytes and may have 3800" in str(error)
 
 
+def test_a_session_that_does_not_fit_names_its_largest_parts_first() -> None:
+    with pytest.raises(CookieTooLarge, match=r"parts: tokens\.access_token 8002, claims \d\d, "):
+        a_cookie().seal(a_session_with(secrets.token_hex(4000)))
+
+
 def test_the_limit_is_exact() -> None:
     session = a_session_with(secrets.token_hex(3000))
     with pytest.raises(CookieTooLarge) as caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -109,43 +108,6 @@ class TestMemorySessionStore(AbilityContract):
     def store(self, request: pytest.FixtureRequest, moving: MovableClock) -> AbleStore:
         identity_type = User if request.param == "encoded" else None
         return MemorySessionStore(clock=moving.clock, identity_type=identity_type)
-
-    async def test_rows_are_encoded_once_the_identity_is_known(self, moving: MovableClock) -> None:
-        store = MemorySessionStore[User](clock=moving.clock)
-        await store.set(ID, a_session())
-        store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-        await store.set(OTHER_ID, a_session())
-        assert await store.get(ID) == await store.get(OTHER_ID) == a_session()
-
-    async def test_instances_with_other_identities_share_a_store(
-        self, moving: MovableClock
-    ) -> None:
-        store = MemorySessionStore[Any](clock=moving.clock)
-        for identity_type in (User, str, User):
-            store.bind(SessionCodec(identity_type), KeyRing([SECRET]).sealer("row"))
-        of_text = OIDCSession[object](**dict(a_session()) | {"identity": "alice"})
-        await store.set(ID, a_session())
-        await store.set(OTHER_ID, of_text)
-        assert await store.get(ID) == a_session()
-        assert await store.get(OTHER_ID) == of_text
-
-    async def test_a_user_is_forgotten_with_the_last_session(self, moving: MovableClock) -> None:
-        store = MemorySessionStore[User](clock=moving.clock)
-        await store.set(ID, a_session())
-        moving.second = a_session().expires_at
-        assert await store.sessions_of(*ALICE) == []
-        await store.set(OTHER_ID, a_session(sub="bob", expires_at=moving.second + 60))
-        assert len(store._users) == 1
-
-    async def test_the_list_of_a_user_who_signs_in_often_does_not_grow(
-        self, moving: MovableClock
-    ) -> None:
-        store = MemorySessionStore[User](clock=moving.clock)
-        for number in range(1000):
-            moving.second += 60
-            await store.set(str(number), a_session(expires_at=moving.second + 600))
-        assert len(await store.sessions_of(*ALICE)) == 10
-        assert [len(ids) < 20 for _, ids in store._users._entries.values()] == [True]
 
     def test_endings_elsewhere_are_not_its_own(self) -> None:
         store = MemorySessionStore[User]()
