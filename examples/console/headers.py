@@ -1,4 +1,4 @@
-"""A strict Content-Security-Policy on every answer that has none of its own."""
+"""The headers of a strict site, on every answer that has none of its own."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("Content-Security-Policy", self._policy)
                 headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.setdefault("X-Frame-Options", "DENY")
                 headers.setdefault("Referrer-Policy", "same-origin")
             await send(message)
 

@@ -19,7 +19,7 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.routes import Role, RoutePaths
+from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
 from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
 
 
@@ -50,9 +50,11 @@ class Exchange(Generic[Identity, RequestData]):
         self,
         site: Site[Identity, RequestData],
         scope: Scope,
-        paths_for: Callable[[Scope], RoutePaths],
+        entrance: Entrance,
+        paths_for: Callable[[Entrance], RoutePaths],
     ) -> None:
-        self.site, self.scope, self._paths_for = site, scope, paths_for
+        self.site, self.scope = site, scope
+        self._entrance, self._paths_for = entrance, paths_for
         self._changes: dict[str, CookieChange] = {}
         self._standing: Standing[Identity] | None = None
         self._ends_when_sent = False
@@ -67,7 +69,12 @@ class Exchange(Generic[Identity, RequestData]):
     @property
     def paths(self) -> RoutePaths:
         """Where the app has the routes of this instance."""
-        return self._paths_for(self.scope)
+        return self._paths_for(self._entrance)
+
+    @property
+    def path(self) -> str:
+        """What the request is for, in the app that has the middleware."""
+        return self._entrance.path
 
     @property
     def cookies(self) -> Mapping[str, str]:

@@ -14,8 +14,7 @@ from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.requests import route_path
-from fastapi_oidc.web.routes import Role, RoutePaths, mounted_paths
+from fastapi_oidc.web.routes import Entrance, Role, RoutePaths, mounted_paths
 from fastapi_oidc.web.site import Site
 
 SCOPE_KEY: Final = "fastapi_oidc"
@@ -32,24 +31,23 @@ class Served:
         self._paths: RoutePaths | None = None
         self._own: frozenset[str] = frozenset()
 
-    def paths_for(self, scope: Scope) -> RoutePaths:
+    def paths_for(self, entrance: Entrance) -> RoutePaths:
         """Where the app has the instance's routes."""
-        root_path = scope.get("root_path", "")
-        if self._paths is None or self._paths.root_path != root_path:
-            self._paths = RoutePaths(self._mounted(scope), root_path)
+        if self._paths is None or self._paths.root_path != entrance.root_path:
+            self._paths = RoutePaths(self._mounted(entrance), entrance.root_path)
             self._own = frozenset(self._paths.paths.values())
         return self._paths
 
-    def leaves_alone(self, scope: Scope) -> bool:
+    def leaves_alone(self, entrance: Entrance) -> bool:
         """Whether the path is the library's own or excluded: nothing is loaded unasked there."""
-        self.paths_for(scope)
-        path = route_path(scope)
+        self.paths_for(entrance)
+        path = entrance.path
         return path in self._own or (bool(self._excluded) and f"{path}/".startswith(self._excluded))
 
-    def _mounted(self, scope: Scope) -> Mapping[Role, str]:
+    def _mounted(self, entrance: Entrance) -> Mapping[Role, str]:
         if self._paths is not None:
             return self._paths.paths
-        return mounted_paths(scope["app"], self.site.name)
+        return mounted_paths(entrance.app, self.site.name)
 
 
 class Table:
@@ -102,6 +100,7 @@ class Exchanges:
 
     def __init__(self, table: Table, scope: Scope, outer: Exchanges | None) -> None:
         self._table, self._scope, self._outer = table, scope, outer
+        self._entrance = Entrance.of(scope)
         self._opened: dict[str, Exchange[Any, Any]] = {}
         self.only = table.only.site.name if table.only is not None and outer is None else None
         """The instance that serves this request, if it is the only one."""
@@ -121,7 +120,8 @@ class Exchanges:
             if self._outer is None:
                 raise KeyError(name)
             return self._outer.required(name)
-        exchange = self._opened[name] = Exchange(served.site, self._scope, served.paths_for)
+        exchange = Exchange(served.site, self._scope, self._entrance, served.paths_for)
+        self._opened[name] = exchange
         return exchange
 
     def owner(self, instance: str | None) -> Exchange[Any, Any]:
@@ -134,7 +134,7 @@ class Exchanges:
         require_parsable(self._scope["headers"])
         self._scope.setdefault("state", {}).update(self._table.nobody)
         for served in self._table.expected(self._scope["headers"]):
-            if not served.leaves_alone(self._scope):
+            if not served.leaves_alone(self._entrance):
                 await self.required(served.site.name).locals()
 
     def caching(self) -> Caching:
@@ -147,7 +147,7 @@ class Exchanges:
                 caching = Caching.VARIES
         if caching is Caching.ANYBODY:
             for served in self._table.by_name.values():
-                if not served.leaves_alone(self._scope):
+                if not served.leaves_alone(self._entrance):
                     return Caching.VARIES
         return caching
 

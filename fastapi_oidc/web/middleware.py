@@ -53,9 +53,7 @@ class OIDCMiddleware:
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
             return
-        outer: Exchanges | None = scope.get(SCOPE_KEY)
-        table = self._table if outer is None else self._table.inside(outer)
-        if scope["type"] not in ("http", "websocket") or not table.by_name:
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         if "app" not in scope:
@@ -63,6 +61,8 @@ class OIDCMiddleware:
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
             )
+        outer: Exchanges | None = scope.get(SCOPE_KEY)
+        table = self._table if outer is None else self._table.inside(outer)
         exchanges = scope[SCOPE_KEY] = Exchanges(table, scope, outer)
         answer = _Answer(exchanges, send)
         try:

@@ -15,7 +15,7 @@ from fastapi_oidc.web import answers
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown
-from fastapi_oidc.web.requests import requested_path, route_path
+from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
 RETRY_AFTER = 5
@@ -89,7 +89,7 @@ def _headers(exchange: Exchange[Any, Any], error: OIDCError) -> dict[str, str]:
 
 def _is_to_return_to(exchange: Exchange[Any, Any]) -> bool:
     """Whether a login can come back to this request; to a route of the library it cannot."""
-    return is_read(exchange) and route_path(exchange.connection.scope) not in exchange.paths
+    return is_read(exchange) and exchange.path not in exchange.paths
 
 
 def _login_url(exchange: Exchange[Any, Any]) -> str:

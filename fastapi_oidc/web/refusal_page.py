@@ -13,7 +13,7 @@ from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.pages import Page
-from fastapi_oidc.web.requests import requested_path, route_path
+from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
 _log = logging.getLogger("fastapi_oidc.request")
@@ -78,8 +78,7 @@ def is_read(exchange: Exchange[Any, Any]) -> bool:
 
 def _action(exchange: Exchange[Any, Any], error: OIDCError) -> tuple[str, str]:
     """The one thing to do: try the same again, sign in, or go to the start page."""
-    path = route_path(exchange.connection.scope)
-    paths = exchange.paths.paths
+    path, paths = exchange.path, exchange.paths.paths
     can_repeat = path == paths.get(Role.LOGIN) or path not in exchange.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(exchange) and can_repeat:
         return "Try again", requested_path(exchange.connection)

@@ -6,12 +6,12 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import HTTPConnection, Request
-from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.routes import route_path
 
 MOVED = "moved"
 """The parameter of a login that was begun at another host."""
@@ -26,15 +26,6 @@ def query_parameters(connection: HTTPConnection) -> Parameters:
     """Every value that each parameter of the query has."""
     query = connection.scope["query_string"].decode("latin-1")
     return _grouped(query, Code.AUTHORIZATION_MALFORMED)
-
-
-def route_path(scope: Scope) -> str:
-    """The path below `root_path`, which a proxy may have taken away already."""
-    root_path, path = scope.get("root_path"), str(scope["path"])
-    if not root_path:
-        return path
-    below = path.removeprefix(root_path)
-    return below if below.startswith("/") or not below else path
 
 
 def requested_path(connection: HTTPConnection) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from starlette.datastructures import URLPath
 from starlette.routing import NoMatchFound
+from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
@@ -36,6 +37,28 @@ class Application(Protocol):
     def url_path_for(self, name: str, /) -> URLPath:
         """The path of the route with this name."""
         ...
+
+
+class Entrance(NamedTuple):
+    """What a request is for as it comes to the middleware: a mount inside changes the scope."""
+
+    app: Application
+    root_path: str
+    path: str
+
+    @classmethod
+    def of(cls, scope: Scope) -> Entrance:
+        """The entrance of a request that has come no further yet."""
+        return cls(scope["app"], scope.get("root_path", ""), route_path(scope))
+
+
+def route_path(scope: Scope) -> str:
+    """The path below `root_path`, which a proxy may have taken away already."""
+    root_path, path = scope.get("root_path"), str(scope["path"])
+    if not root_path:
+        return path
+    below = path.removeprefix(root_path)
+    return below if below.startswith("/") or not below else path
 
 
 def mounted_paths(app: Application, instance: str) -> Mapping[Role, str]:
