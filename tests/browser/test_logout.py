@@ -48,16 +48,3 @@ def test_no_redirect_overtakes_a_logout(page: Page, site: Site) -> None:
     page.locator("oidc-context").evaluate("element => { element.logout(); element.revalidate() }")
     expect(page).to_have_url(site.origin + "/signed-out")
     assert site.asked("GET /bye") == 0
-
-
-def test_an_element_goes_on_when_the_page_was_not_left(page: Page, site: Site) -> None:
-    page.clock.install()
-    page.route("**/auth/login*", lambda route: route.fulfill(status=204))
-    opened(page, site, 'redirect-on-revoked="/bye"')
-    page.locator("oidc-context").evaluate("element => element.login()")
-    site.end_session()
-    page.locator("oidc-context").evaluate("element => { element.revalidateInterval = 1 }")
-    page.clock.run_for(9000)
-    assert page.url == site.origin + "/"
-    page.clock.run_for(6000)
-    expect(page).to_have_url(site.origin + "/bye")

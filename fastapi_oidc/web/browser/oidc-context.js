@@ -454,6 +454,7 @@ export class OIDCContext extends Base {
   /** The session must go, and the server could not be told yet. */ #clearingOwed = false
   /** Another tab is ending the idle session. */ #following = false
   /** Until then the page is being left, and no second navigation cancels the first. */ #leavingUntil = 0
+  /** Where to go when the page was not left after all. @type {string | null} */ #redirectOwed = null
 
   /** Whether the server said that there is a session and neither of its deadlines has come since. */
   get isAuthenticated() { return this.#status === 'authenticated' }
@@ -571,6 +572,7 @@ export class OIDCContext extends Base {
       if (data !== sharedBy(this.#session)) this.#revalidateNext()
     }
     this.#session = null
+    this.#redirectOwed = null
     this.#status = 'loading'
     this.setAttribute('status', this.#status)
     void this.revalidate()
@@ -587,6 +589,7 @@ export class OIDCContext extends Base {
     if (step === 'expire') this.#expire()
     else if (step === 'idle') void this.#endIdle(this.#session)
     else if (step === 'revalidate') void this.revalidate()
+    else if (this.#redirectOwed && !isLeaving) this.#redirect(this.#redirectOwed)
     else this.#timer = window.setTimeout(this.#tick, isLeaving ? LONGEST_NAP : nap(plan, now))
   }
 
@@ -828,8 +831,10 @@ export class OIDCContext extends Base {
     const changed = previous !== status || !sameSession(session, this.#session)
     this.#status = status
     this.#session = session
-    if (session) void this.#watchProvider()
-    else this.#stopWatching('off')
+    if (session) {
+      this.#redirectOwed = null
+      void this.#watchProvider()
+    } else this.#stopWatching('off')
     if (!changed) return
     this.setAttribute('status', status)
     if (moved && status !== 'expired' && status !== 'idle') this.#channel?.postMessage(sharedBy(session))
@@ -853,7 +858,9 @@ export class OIDCContext extends Base {
   /** @param {string | null} value of a redirect attribute */
   #redirect(value) {
     const target = redirectTarget(value, location.href)
-    if (!target || !this.isConnected || Date.now() < this.#leavingUntil) return
+    if (!target || !this.isConnected) return
+    this.#redirectOwed = Date.now() < this.#leavingUntil ? value : null
+    if (this.#redirectOwed) return
     if (target === 'login') return this.login()
     if (target === 'logout') return this.logout()
     this.#leave()

@@ -1,0 +1,82 @@
+"""A page that `login()` set out to leave and that stayed: for a download, or somebody pressed Stop.
+
+The page's clock stands still but for `run_for`, so that each answer comes when the test says.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.element import events, expect_status, opened, revalidate
+from tests.browser.site import Site, signed_in
+
+
+@pytest.fixture
+def stayed(page: Page, site: Site) -> Page:
+    """A page whose `login()` led nowhere, a moment ago; its element asks when it is told to."""
+    page.clock.install()
+    page.route("**/auth/login*", lambda route: route.fulfill(status=204))
+    opened(page, site, 'redirect-on-revoked="/bye" revalidate-interval=0')
+    page.clock.pause_at(time.time() + 3600)
+    page.locator("oidc-context").evaluate("element => element.login()")
+    page.evaluate("""() => {
+      window.left = []
+      navigation.addEventListener('navigate', ({ destination }) => left.push(destination.url))
+    }""")
+    return page
+
+
+def expect_to_stay(page: Page) -> None:
+    """Nothing sends the page away, however long it waits."""
+    page.clock.run_for(20_000)
+    assert page.evaluate("left") == []
+
+
+def test_an_element_goes_on_when_the_page_was_not_left(stayed: Page, site: Site) -> None:
+    asked = site.asked("GET /auth/session")
+    site.end_session()
+    stayed.locator("oidc-context").evaluate("element => { element.revalidateInterval = 1 }")
+    stayed.clock.run_for(9000)
+    assert site.asked("GET /auth/session") == asked
+    stayed.clock.run_for(6000)
+    expect(stayed).to_have_url(site.origin + "/bye")
+
+
+def test_the_end_that_is_heard_of_while_leaving_redirects_when_the_page_stays(
+    stayed: Page, site: Site
+) -> None:
+    site.end_session()
+    assert revalidate(stayed) == "revoked"
+    stayed.clock.run_for(9000)
+    assert stayed.evaluate("left") == []
+    stayed.clock.run_for(6000)
+    expect(stayed).to_have_url(site.origin + "/bye")
+
+
+def test_a_listener_that_keeps_the_page_is_heard_while_leaving(stayed: Page, site: Site) -> None:
+    stayed.evaluate("addEventListener('oidc-revoked', event => event.preventDefault())")
+    site.end_session()
+    assert revalidate(stayed) == "revoked"
+    expect_to_stay(stayed)
+    assert len(events(stayed, "oidc-revoked")) == 1
+
+
+def test_who_is_signed_in_again_stays_on_the_page(stayed: Page, site: Site) -> None:
+    site.end_session()
+    assert revalidate(stayed) == "revoked"
+    site.session = signed_in()
+    assert revalidate(stayed) == "authenticated"
+    expect_to_stay(stayed)
+
+
+def test_a_page_that_comes_back_asks_before_it_redirects(stayed: Page, site: Site) -> None:
+    site.end_session()
+    assert revalidate(stayed) == "revoked"
+    site.session = signed_in()
+    stayed.clock.run_for(1000)
+    stayed.evaluate("dispatchEvent(new Event('pageshow'))")
+    expect_status(stayed, "authenticated")
+    expect_to_stay(stayed)
