@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from heapq import heappop, heappush
 from threading import RLock
@@ -20,8 +21,8 @@ _PER_WRITE: Final = 4
 class Expiring(Generic[Key, Value]):
     """Keeps each value until the second it was given, by `clock`.
 
-    With `max_entries` the entry that would end first makes room for a new one; without, there is no
-    limit. Reading costs as much as a dictionary, writing as much as a heap. Threads may share it:
+    With `max_entries` the entry that would end first makes room for a new one, of several that end
+    in one second the one that was written first; without, there is no limit. Reading costs as much as a dictionary, writing as much as a heap. Threads may share it:
     an endpoint that is no coroutine runs in one of its own.
     """
 
@@ -59,9 +60,8 @@ class Expiring(Generic[Key, Value]):
     def set(self, key: Key, value: Value, *, ends: int) -> None:
         """Keeps `value` until the second `ends`, in place of what was there."""
         with self._writing:
-            if self.ends(key) != ends:
-                self._leave(key)
-                self._enter(key, ends)
+            self._leave(key)
+            self._enter(key, ends)
             self._entries[key] = (ends, value)
             self.prune(_PER_WRITE)
             if self._max_entries is not None and len(self._entries) > self._max_entries:
@@ -103,7 +103,9 @@ class Expiring(Generic[Key, Value]):
 
     def _enter(self, key: Key, ends: int) -> None:
         if ends not in self._keys:
-            self._keys[ends] = {}
+            # A plain dictionary finds its first key by walking over all that left before it; which
+            # of those that have ended goes first is all the same, and it takes 50 bytes less.
+            self._keys[ends] = {} if self._max_entries is None else OrderedDict()
             heappush(self._seconds, ends)
         self._keys[ends][key] = None
 
@@ -122,5 +124,6 @@ class Expiring(Generic[Key, Value]):
         if not keys:
             del self._keys[heappop(self._seconds)]
             return False
-        del self._entries[keys.popitem()[0]]
+        gone = keys.popitem(last=False) if isinstance(keys, OrderedDict) else keys.popitem()
+        del self._entries[gone[0]]
         return True

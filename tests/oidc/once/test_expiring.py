@@ -99,6 +99,17 @@ def test_beyond_the_limit_the_entry_that_ends_first_goes() -> None:
     assert [name for name in ("long", "short", "longer") if name in kept] == ["long", "longer"]
 
 
+def test_of_those_that_end_in_one_second_the_one_written_first_goes() -> None:
+    kept: Expiring[str, int] = Expiring(Time().clock(), max_entries=3)
+    for name in ("one", "two", "three", "one", "four", "five"):
+        kept.set(name, 1, ends=1100)
+    assert [name for name in ("one", "two", "three", "four", "five") if name in kept] == [
+        "one",
+        "four",
+        "five",
+    ]
+
+
 def test_a_popped_value_is_gone() -> None:
     kept: Expiring[str, int] = Expiring(Time().clock())
     kept.set("one", 1, ends=2000)
@@ -155,11 +166,12 @@ class Interrupted:
         return 1
 
 
-@pytest.mark.parametrize("at", range(1, 6))
-def test_two_threads_may_write_at_once(at: int) -> None:
+@pytest.mark.parametrize("limit", [None, 1000])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_two_threads_may_write_at_once(at: int, limit: int | None) -> None:
     """The one's entry is to end in a second that the other one finds over, and empty."""
     time = Time()
-    kept: Expiring[object, int] = Expiring(time.clock())
+    kept: Expiring[object, int] = Expiring(time.clock(), max_entries=limit)
     kept.set("first", 1, ends=1001)
     kept.pop("first")
     time.now = 1002
