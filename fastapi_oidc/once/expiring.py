@@ -22,8 +22,9 @@ class Expiring(Generic[Key, Value]):
     """Keeps each value until the second it was given, by `clock`.
 
     With `max_entries` the entry that would end first makes room for a new one, of several that end
-    in one second the one that was written first; without, there is no limit. Reading costs as much as a dictionary, writing as much as a heap. Threads may share it:
-    an endpoint that is no coroutine runs in one of its own.
+    in one second the one that was written first; without, there is no limit. Reading costs as much
+    as a dictionary, writing as much as a heap. Threads may share it: an endpoint that is no
+    coroutine runs in one of its own.
     """
 
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Final
 
 from fastapi_oidc.errors import Code, ProviderError
 
-_awaited: Final[ContextVar[dict[str, object] | None]] = ContextVar("awaited", default=None)
-"""What the innermost limit around says of itself when its time is over."""
+
+@dataclass(frozen=True, eq=False)
+class _Limit:
+    time: asyncio.Timeout
+    details: dict[str, object]
+    inner: list[_Limit] = field(default_factory=list)
+    """The limits under way inside, in the order in which they began."""
+
+    def told(self) -> dict[str, object]:
+        """The details, with those of the innermost that began last."""
+        return self.details | (self.inner[-1].told() if self.inner else {})
+
+
+_around: Final[ContextVar[_Limit | None]] = ContextVar("around", default=None)
+"""The innermost limit around."""
 
 
 @asynccontextmanager
@@ -21,20 +35,25 @@ async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
     A limit around others tells the details of the one in which its time was over: the URL that was
     asked at that moment, also by a task that the block began.
     """
-    outer, told = _awaited.get(), dict(details)
-    before = dict(outer or {})
-    if outer is not None:
-        outer.update(details)
-    token = _awaited.set(told)
+    limit = _Limit(asyncio.timeout(seconds), details)
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        with _inside(_around.get(), limit):
+            async with limit.time:
+                yield
     except TimeoutError as error:
         explanation = f"no complete answer within {seconds:g} seconds"
-        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **told) from error
-    else:
-        if outer is not None:
-            outer.clear()
-            outer.update(before)
+        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.told()) from error
+
+
+@contextmanager
+def _inside(outer: _Limit | None, limit: _Limit) -> Iterator[None]:
+    token = _around.set(limit)
+    if outer is not None:
+        outer.inner.append(limit)
+    try:
+        yield
     finally:
-        _awaited.reset(token)
+        _around.reset(token)
+        # What ends because the time around it is over stays, to be told.
+        if outer is not None and not outer.time.expired():
+            outer.inner.remove(limit)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -43,29 +45,103 @@ async def test_three_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
     )
 
 
+async def the_end_of_the_time() -> None:
+    """The limit of 100 seconds is over in a moment, and that of 5000 is not."""
+    loop = asyncio.get_running_loop()
+    with patch.object(loop, "time", return_value=loop.time() + 1000):
+        await asyncio.Event().wait()
+
+
 async def ask(*, at_the_end: Awaitable[object]) -> None:
-    async with deadline(0.01, url="all of it"):
-        async with deadline(60, url="the first, which was done in time"):
+    async with deadline(100, url="all of it"):
+        async with deadline(5000, url="the first, which was done in time"):
             pass
         await at_the_end
 
 
 async def the_second() -> None:
-    async with deadline(60, url="the second"):
-        await asyncio.Event().wait()
+    async with deadline(5000, url="the second"):
+        await the_end_of_the_time()
 
 
 async def the_second_in_a_task() -> None:
     await asyncio.create_task(the_second())
 
 
+async def two_at_once_of_which_the_first_is_done() -> None:
+    begun = asyncio.Event()
+
+    async def first() -> None:
+        async with deadline(5000, url="the first of two"):
+            await begun.wait()
+
+    async def second() -> None:
+        async with deadline(5000, url="the second"):
+            begun.set()
+            await the_end_of_the_time()
+
+    await asyncio.gather(first(), second())
+
+
 async def nobody() -> None:
-    await asyncio.Event().wait()
+    await the_end_of_the_time()
+
+
+async def nobody_after_a_failure() -> None:
+    with suppress(ProviderError):
+        async with deadline(5000, url="what failed"):
+            raise ProviderError(Code.PROVIDER_STATUS)
+    await nobody()
+
+
+async def nobody_after_a_limit_inside() -> None:
+    with suppress(ProviderError):
+        async with deadline(0, url="what took too long"):
+            await asyncio.Event().wait()
+    await nobody()
+
+
+async def somebody_who_waits() -> None:
+    async with deadline(5000, url="the one who was cancelled"):
+        await asyncio.Event().wait()
+
+
+async def nobody_after_one_who_was_cancelled() -> None:
+    task = asyncio.create_task(somebody_who_waits())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await nobody()
+
+
+async def nobody_after_two_at_once() -> None:
+    done = asyncio.Event()
+
+    async def first() -> None:
+        async with deadline(5000, url="the first of two"):
+            await done.wait()
+
+    async def second() -> None:
+        async with deadline(5000, url="the second"):
+            done.set()
+        await asyncio.sleep(0)
+
+    await asyncio.gather(first(), second())
+    await nobody()
 
 
 @pytest.mark.parametrize(
     ("last", "named"),
-    [(the_second, "the second"), (the_second_in_a_task, "the second"), (nobody, "all of it")],
+    [
+        (the_second, "the second"),
+        (the_second_in_a_task, "the second"),
+        (two_at_once_of_which_the_first_is_done, "the second"),
+        (nobody, "all of it"),
+        (nobody_after_a_failure, "all of it"),
+        (nobody_after_a_limit_inside, "all of it"),
+        (nobody_after_one_who_was_cancelled, "all of it"),
+        (nobody_after_two_at_once, "all of it"),
+    ],
 )
 async def test_what_was_asked_last_is_named_when_the_time_is_over(
     last: Callable[[], Awaitable[object]], named: str
