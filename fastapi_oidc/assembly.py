@@ -88,27 +88,8 @@ def assembled(
 ) -> Site[Identity, RequestData]:
     """The instance as the web layer sees it; raises ConfigurationError."""
     require_stores(parts.session_store, parts.back_channel_logout_store, parts.refresh_lock)
-    settings, keys, names = parts.settings, parts.settings.key_ring(), parts.settings.cookie_names()
-    codec = SessionCodec(_identity_type(parts))
-    revocations = _revocations(parts)
-    keeper = _keeper(parts, codec, keys, names, revocations)
-    _require_use_kept(settings, keeper)
-    announcer = _announcer(parts)
-    party = RelyingParty(
-        policy=settings.policy(),
-        provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
-        keeper=keeper,
-        names=names,
-        transactions=_transactions(settings, keys, names),
-        logouts=LogoutCookie(keys.sealer("logout"), names),
-        clock=parts.clock,
-        application=_application(parts),
-        codec=codec,
-        announcer=announcer,
-        register=Register(parts.clock),
-        endings=EndingWriter(keeper, parts.clock, announcer),
-        shared=_shared(parts, codec, keys),
-    )
+    settings, keys = parts.settings, parts.settings.key_ring()
+    party = _party(parts, keys)
     patience = 2 * settings.provider_timeout + party.policy.callback_timeout
     return Site(
         name=settings.name,
@@ -123,6 +104,30 @@ def assembled(
         render_page=parts.render_page,
         load_request_data=load_request_data,
         create_public_session=create_public_session,
+    )
+
+
+def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
+    """What the flows rely on."""
+    settings, names = parts.settings, parts.settings.cookie_names()
+    codec = SessionCodec(_identity_type(parts))
+    keeper = _keeper(parts, codec, keys, names)
+    _require_use_kept(settings, keeper)
+    announcer = _announcer(parts)
+    return RelyingParty(
+        policy=settings.policy(),
+        provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
+        keeper=keeper,
+        names=names,
+        transactions=_transactions(settings, keys, names),
+        logouts=LogoutCookie(keys.sealer("logout"), names),
+        clock=parts.clock,
+        application=_application(parts),
+        codec=codec,
+        announcer=announcer,
+        register=Register(parts.clock),
+        endings=EndingWriter(keeper, parts.clock, announcer),
+        shared=_shared(parts, codec, keys),
     )
 
 
@@ -180,20 +185,19 @@ def _keeper(
     codec: SessionCodec[Identity],
     keys: KeyRing,
     names: CookieNames,
-    revocations: RevocationStore | None,
 ) -> Keeper[Identity]:
+    clock, revocations = parts.clock, _revocations(parts)
     if parts.session_store is None:
-        limit = parts.settings.max_cookie_size
-        sealer, clock = keys.sealer("session"), parts.clock
+        limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
         cookie = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
-        return CookieKeeper(cookie, names, clock=parts.clock, revocations=revocations)
+        return CookieKeeper(cookie, names, clock=clock, revocations=revocations)
     store = parts.session_store
     if store == "memory":
-        store = MemorySessionStore(clock=parts.clock)
+        store = MemorySessionStore(clock=clock)
     if isinstance(store, Bindable):
         store.bind(codec, keys.sealer("row"))
-    reference = ReferenceCookie(keys.sealer("reference"), names, clock=parts.clock)
-    return StoreKeeper(store, reference, names, clock=parts.clock, revocations=revocations)
+    reference = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
+    return StoreKeeper(store, reference, names, clock=clock, revocations=revocations)
 
 
 def _shared(

@@ -30,6 +30,11 @@ class Kind:
     removable: Callable[[Machine], Sequence[str]]
     delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
 
+    @property
+    def verb(self) -> str:
+        """What somebody does who may do any of it."""
+        return f"change {self.noun}s"
+
 
 def without_pci(machine: Machine) -> str:
     """Why nothing can be plugged; a machine whose monitor somebody else started is asked."""
@@ -38,59 +43,69 @@ def without_pci(machine: Machine) -> str:
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
     """Adding, setting up anew, limiting and removing."""
-    verb = f"change {kind.noun}s"
-    return (
-        Change(
-            name=kind.name,
-            tab=TAB,
-            title=f"Add a {kind.noun}",
-            about=f"Before the start, the guest boots with it; while it runs, the {kind.noun} is "
-            "plugged in, if the machine was created for that (PCI).",
-            button=f"Add {kind.noun}",
-            done=f"The {kind.noun} is added.",
-            verb=verb,
-            when=ANY_TIME,
-            unless=without_pci,
-            sections=(kind.section,),
-        ),
-        Change(
-            name=f"{kind.name}_anew",
-            tab=TAB,
-            title="Change",
-            about="It is set up anew with all that is said here.",
-            button="Save",
-            done=f"The {kind.noun} is changed.",
-            verb=verb,
-            when=BEFORE_START,
-            sections=(_anew(kind.section),),
-            items=kind.removable,
-        ),
-        Change(
-            name=f"{kind.name}_limits",
-            tab=TAB,
-            title="Limits",
-            about="They hold at once. A limit that is left empty stays as it is.",
-            button="Save limits of",
-            done="The limits have changed.",
-            verb=verb,
-            when=AFTER_START,
-            sections=(kind.limits,),
-            items=kind.ids,
-        ),
-        Change(
-            name=f"{kind.name}_removal",
-            tab=TAB,
-            title=f"Remove a {kind.noun}",
-            button="Remove",
-            working="Removing…",
-            done=f"The {kind.noun} is removed.",
-            verb=verb,
-            when=AFTER_START,
-            confirm=f"Remove this {kind.noun} while the guest may use it?",
-            unless=without_pci,
-            sections=(_removal(kind),),
-            items=kind.removable,
-        ),
+    return _adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)
+
+
+def _adding(kind: Kind) -> Change:
+    return Change(
+        name=kind.name,
+        tab=TAB,
+        title=f"Add a {kind.noun}",
+        about=f"Before the start, the guest boots with it; while it runs, the {kind.noun} is "
+        "plugged in, if the machine was created for that (PCI).",
+        button=f"Add {kind.noun}",
+        done=f"The {kind.noun} is added.",
+        verb=kind.verb,
+        when=ANY_TIME,
+        unless=without_pci,
+        sections=(kind.section,),
+    )
+
+
+def _setting_up_anew(kind: Kind) -> Change:
+    return Change(
+        name=f"{kind.name}_anew",
+        tab=TAB,
+        title="Change",
+        about="It is set up anew with all that is said here.",
+        button="Save",
+        done=f"The {kind.noun} is changed.",
+        verb=kind.verb,
+        when=BEFORE_START,
+        sections=(_anew(kind.section),),
+        items=kind.removable,
+    )
+
+
+def _limiting(kind: Kind) -> Change:
+    return Change(
+        name=f"{kind.name}_limits",
+        tab=TAB,
+        title="Limits",
+        about="They hold at once. A limit that is left empty stays as it is.",
+        button="Save limits of",
+        done="The limits have changed.",
+        verb=kind.verb,
+        when=AFTER_START,
+        sections=(kind.limits,),
+        items=kind.ids,
+    )
+
+
+def _removing(kind: Kind) -> Change:
+    return Change(
+        name=f"{kind.name}_removal",
+        tab=TAB,
+        title=f"Remove a {kind.noun}",
+        button="Remove",
+        working="Removing…",
+        done=f"The {kind.noun} is removed.",
+        verb=kind.verb,
+        when=AFTER_START,
+        confirm=f"Remove this {kind.noun} while the guest may use it?",
+        unless=without_pci,
+        sections=(_removal(kind),),
+        items=kind.removable,
     )
 
 
