@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -30,10 +31,10 @@ class Verdict:
         self.examples: list[str] = []
 
     def broken(self, rule: Rule, what: str) -> None:
-        """Something broke a rule; `what` says how, with no secret in it."""
+        """Something broke a rule just now; `what` says how, with no secret in it."""
         self.breaches[rule] += 1
         if len(self.examples) < EXAMPLES:
-            self.examples.append(f"{rule}: {what}")
+            self.examples.append(f"{datetime.now():%H:%M:%S}  {rule}: {what}")
 
     @property
     def holds(self) -> bool:

@@ -29,6 +29,9 @@ ACCESS_TOKEN, REFRESH_MARGIN = 6, 3
 """Seconds that access tokens live, and how long before their end they are refreshed."""
 PATIENCE: Final = 90.0
 """Seconds that a browser waits for an answer; longer than anything in the fleet does."""
+IDLE: Final = httpx.Limits(keepalive_expiry=2)
+"""Connections are let go before the servers close them, the first of them after five seconds: a
+browser asks again when both happen at once, and httpx does not."""
 REDIS_TIMEOUT, PROVIDER_TIMEOUT = 10.0, 30.0
 """Seconds that a worker waits for the others: a busy machine is no fault of the plan."""
 COUNTED_EACH: Final = 0.25
@@ -84,7 +87,9 @@ def site_of(fleet: Fleet) -> Site:
     fleet.op.back_channel_transport = logouts
     return Site(
         url=fleet.url,
-        client=lambda: httpx.AsyncClient(verify=fleet.trust, timeout=PATIENCE, trust_env=False),
+        client=lambda: httpx.AsyncClient(
+            verify=fleet.trust, timeout=PATIENCE, limits=IDLE, trust_env=False
+        ),
         op=fleet.op,
         tokens=TokenCalls(fleet.op, due_after, verdict, causes),
         logouts=logouts,

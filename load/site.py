@@ -57,7 +57,8 @@ class Site:
             response = await asked()
             status = max(one.status_code for one in (*response.history, response))
         except httpx.RequestError as error:
-            why = type(error).__name__
+            asked_for = error.request.url.copy_with(query=None)
+            why = f"{type(error).__name__} of {asked_for}"
         else:
             why = f"status {status} of {response.url.path}"
         answer = Answer(Span(began, time.monotonic()), status, response)

@@ -76,8 +76,9 @@ class Visit:
         if (seen.id, seen.sub, seen.sid) != (first.id, first.sub, first.sid):
             what = f"{first.sub} was answered as {seen.sub}, session {seen.id} for {first.id}"
             verdict.broken(Rule.OWN_SESSION, what)
-        if (seen.access_token_expires_at or 0) < asked_at:
-            verdict.broken(Rule.FRESH_TOKEN, f"{first.sub}, by worker {seen.worker}")
+        over = asked_at - (seen.access_token_expires_at or 0)
+        if over > 0:
+            verdict.broken(Rule.FRESH_TOKEN, f"{first.sub}, {over} s, by worker {seen.worker}")
         self.generation = max(self.generation, seen.generation)
 
     def judge_refreshes(self, now: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -35,7 +36,7 @@ async def successor(
     Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
     application ends the session or no cookie can hold it, ProviderError when nothing was decided.
     """
-    id_token = await _accepted(party, kept.session, answer.response)
+    id_token = await _accepted(party, kept.session, answer)
     user_info = await _user_info(party, kept.session, answer.response)
     session_state = answer.response.session_state
     evidence = Evidence(answer.response, id_token, user_info, session_state, answer.received_at)
@@ -86,18 +87,18 @@ def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> OIDCError | N
 
 
 async def _accepted(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenResponse
+    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: KeptAnswer
 ) -> IdToken | None:
     """The new ID token, which a refresh may leave out (Core 12.2)."""
-    if answer.id_token is None:
+    if answer.response.id_token is None:
         return None
-    verified = await party.provider.verify(answer.id_token)
+    verified = await party.provider.verify(answer.response.id_token)
     expected = Expected(
         issuer=party.policy.issuer,
         client_id=party.policy.client_id,
         algorithm=verified.algorithm,
         nonce=NO_NONCE,
-        access_token=answer.access_token,
+        access_token=answer.response.access_token,
         trusted_audiences=party.policy.trusted_audiences,
         tenants=party.policy.tenants,
     )
@@ -110,7 +111,9 @@ async def _accepted(
         nonce=session.nonce,
         tenant=tenant_of(session.claims) if party.policy.tenants else None,
     )
-    return accept_refreshed_id_token(verified.claims, original, expected, party.clock.instant())
+    at = party.clock.instant()
+    received = Instant(min(answer.received_at, at.now), at.drift)
+    return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
 
 
 async def _user_info(

@@ -14,11 +14,9 @@ from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Ren
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
 from fastapi_oidc.flows.standing import Goes, Over, newest_anywhere
+from fastapi_oidc.flows.use import idle_end_of, used
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
-
-WRITES_PER_IDLE_TIME: Final = 10
-"""How often the time of the last request is written at the most, within one `idle_timeout`."""
 
 _CODES: Final[Mapping[EndReason, Code]] = {
     "expired": Code.SESSION_EXPIRED,
@@ -67,13 +65,6 @@ def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
     return end if idle_end is None else min(end, idle_end)
 
 
-def idle_end_of(session: OIDCSession[Identity], policy: Policy) -> int | None:
-    """The second in which the session is over for idleness; None when there is no such limit."""
-    if policy.idle_timeout is None:
-        return None
-    return (session.last_seen_at or session.created_at) + policy.idle_timeout
-
-
 async def resume(
     party: RelyingParty[Identity],
     refresher: Refresher[Identity],
@@ -101,9 +92,9 @@ async def resume(
     if decision is Decision.END:
         return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
     if decision is Decision.RENEW:
-        return await _after(party, await refresher.renew(kept), kept, active=active)
+        return await _renewed(party, refresher, kept, found.kept, active=active)
     if party.policy.idle_timeout is not None:
-        kept = await _used(party, kept, active=active)
+        kept = await used(party, kept, active=active)
     return Resumed(kept.session, None if kept is found.kept else _news(kept, found.kept))
 
 
@@ -126,7 +117,7 @@ async def refresh_now(
     outcome = await refresher.renew(kept)
     if isinstance(outcome, Postponed):
         raise _postponed(party, outcome)
-    return await _after(party, outcome, kept)
+    return await _after(party, outcome, kept, kept)
 
 
 async def living(
@@ -158,51 +149,60 @@ def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bo
     return session.issuer == policy.issuer and session.client_id == policy.client_id
 
 
-async def _used(
-    party: RelyingParty[Identity], kept: Kept[Identity], *, active: bool
-) -> Kept[Identity]:
-    """The session, last seen now when that is worth a write."""
-    if not active or not _is_write_due(kept.session, party.policy, now=party.clock.now()):
-        return kept
-    used = await party.keeper.touch(kept, party.clock.now())
-    party.register.keep(used)
-    if party.shared is not None:
-        await party.shared.leave(used)
-    return used
-
-
 def _news(used: Kept[Identity], known: Kept[Identity]) -> Goes[Identity] | None:
     """What the browser is to be told, which has `known`; a reference stays as it is."""
     return Goes(used) if used is not known and used.reference is None else None
 
 
-def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -> bool:
-    if policy.idle_timeout is None:
+async def _renewed(
+    party: RelyingParty[Identity],
+    refresher: Refresher[Identity],
+    kept: Kept[Identity],
+    known: Kept[Identity],
+    *,
+    active: bool,
+) -> Resumed[Identity]:
+    """The session with new tokens; renewed once more where that took longer than these live.
+
+    An answer may be kept until the provider's keys can be had, and the successor that another
+    process made may be found at the end of a long wait. The browser has `known`.
+    """
+    outcome = await refresher.renew(kept)
+    if isinstance(outcome, Renewed) and _is_over(party, outcome.kept):
+        kept = outcome.kept
+        outcome = await refresher.renew(kept)
+    return await _after(party, outcome, kept, known, active=active)
+
+
+def _is_over(party: RelyingParty[Identity], kept: Kept[Identity]) -> bool:
+    """Whether the access token is, where there can be another."""
+    tokens = kept.session.tokens
+    if tokens.expires_at is None or tokens.refresh_token is None:
         return False
-    since = now - (session.last_seen_at or session.created_at)
-    return since >= max(1, policy.idle_timeout // WRITES_PER_IDLE_TIME)
+    return party.clock.now() >= tokens.expires_at
 
 
 async def _after(
     party: RelyingParty[Identity],
     outcome: Outcome[Identity],
     kept: Kept[Identity],
+    known: Kept[Identity],
     *,
     active: bool = True,
 ) -> Resumed[Identity]:
     match outcome:
         case Renewed(successor):
-            used = await _used(party, successor, active=active)
-            return Resumed(used.session, Goes(used))
+            seen = await used(party, successor, active=active)
+            return Resumed(seen.session, Goes(seen))
         case Refused(code, because):
             reason = party.register.ended(kept.session)
             return await _ended(party, kept, code, reason or _reason(code), because)
         case Postponed():
             # Whoever comes while the provider does not answer is no less active.
-            used = await _used(party, kept, active=active)
-            standing = _news(used, kept)
+            seen = await used(party, kept, active=active)
+            standing = _news(seen, known)
             if party.clock.now() < (kept.session.tokens.expires_at or 0):
-                return Resumed(used.session, standing)
+                return Resumed(seen.session, standing)
             return Resumed(None, standing, unavailable=_postponed(party, outcome))
 
 

@@ -90,7 +90,7 @@ def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
 
     Raises ProtocolViolation (id_token.*).
     """
-    id_token = _read(claims, expected, at)
+    id_token = _read(claims, expected, at, received=at)
     require_nonce(id_token.nonce, expected.nonce)
     require_access_token_hash(claims, expected)
     require_recent_authentication(id_token.auth_time, expected.max_age, at)
@@ -98,20 +98,26 @@ def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
 
 
 def accept_refreshed_id_token(
-    claims: Claims, original: EarlierIdToken, expected: Expected, at: Instant
+    claims: Claims,
+    original: EarlierIdToken,
+    expected: Expected,
+    at: Instant,
+    *,
+    received: Instant | None = None,
 ) -> IdToken:
     """The ID token of a refresh: valid by itself, and about the same authentication (Core 12.2).
 
-    `expected.nonce` and `expected.max_age` belong to a login and are not looked at. Raises
-    ProtocolViolation (id_token.*).
+    `expected.nonce` and `expected.max_age` belong to a login and are not looked at. `received` is
+    when the answer came, if that was before `at`: it was valid if it was valid then, however long
+    it took to get the key that says so. Raises ProtocolViolation (id_token.*).
     """
-    id_token = _read(claims, expected, at)
+    id_token = _read(claims, expected, at, received=received or at)
     require_access_token_hash(claims, expected)
     require_same_authentication(id_token, original)
     return id_token
 
 
-def _read(claims: Claims, expected: Expected, at: Instant) -> IdToken:
+def _read(claims: Claims, expected: Expected, at: Instant, *, received: Instant) -> IdToken:
     """The rules a login and a refresh have in common."""
     require_no_events(claims)
     iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER, tenants=expected.tenants)
@@ -124,7 +130,7 @@ def _read(claims: Claims, expected: Expected, at: Instant) -> IdToken:
         sub=sub,
         aud=aud,
         azp=require_authorized_party(claims, expected.client_id),
-        exp=require_not_expired(claims, at),
+        exp=require_not_expired(claims, received),
         iat=require_issued(claims, at),
         nonce=optional_string(claims, "nonce", Code.ID_TOKEN_NONCE),
         auth_time=optional_numeric_date(claims, "auth_time", Code.ID_TOKEN_AUTH_TIME),

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import idle_end_of
+from fastapi_oidc.flows.use import idle_end_of
 from fastapi_oidc.session.model import Identity, PublicSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.locals import OIDCLocals

@@ -43,4 +43,4 @@ def test_the_report_says_which_rule_was_broken_and_what_a_fault_explains() -> No
     assert "1 x Redis away: 1 x 503\n" in said
     assert f"  BROKEN 1 times    {Rule.ENDED_IS_REFUSED}\n" in said
     assert f"  holds             {Rule.OWN_SESSION}\n" in said
-    assert said.endswith(f"    {Rule.ENDED_IS_REFUSED}: person-001 was served")
+    assert said.endswith(f"  {Rule.ENDED_IS_REFUSED}: person-001 was served")

@@ -6,6 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
 
 from fastapi_oidc import Clock, MemoryRefreshLock
@@ -56,6 +57,39 @@ async def test_a_key_that_is_published_later_ends_no_session(world: World) -> No
     world.time.advance(AFTER_ONE_PAUSE)
     assert await generation(browser) == 1
     assert refreshes(world) == 1, "the answer was kept"
+
+
+async def whose_answer_waits_for_keys(world: World) -> httpx.AsyncClient:
+    """A browser whose refresh was answered, by a key that could not be had until after the end of
+    the new access token."""
+    browser = await world.signed_in()
+    world.time.advance(LONG_AFTER)
+    world.op.rotate_keys()
+    world.op.faults.put("jwks", ServerError(), times=9)
+    assert (await browser.get("/me")).status_code == 503
+    world.op.faults.clear()
+    world.time.advance(LONG_AFTER)
+    return browser
+
+
+async def test_no_access_token_is_handed_out_that_ended_while_its_answer_was_kept(
+    world: World,
+) -> None:
+    browser = await whose_answer_waits_for_keys(world)
+    assert await generation(browser) == 2
+    assert refreshes(world) == 2
+
+
+async def test_what_came_of_such_an_answer_is_kept_if_no_other_can_be_had() -> None:
+    world = make_world()
+    browser = await whose_answer_waits_for_keys(world)
+    world.op.faults.put("token", ServerError())
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+
+    other = another_process(world).browser()
+    other.cookies.update(dict(browser.cookies))
+    assert await generation(other) == 2, "the first refresh token is used up"
 
 
 async def test_an_id_token_of_a_time_to_come_ends_no_session(world: World) -> None:

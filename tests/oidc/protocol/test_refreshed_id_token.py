@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
@@ -45,6 +46,15 @@ def accept(change: Changes, original: EarlierIdToken = ORIGINAL) -> IdToken:
 
 def test_the_unchanged_token_is_accepted() -> None:
     assert accept({}).sub == ORIGINAL.sub
+
+
+def test_a_token_that_was_valid_when_it_came_is_accepted_however_late_that_is_known() -> None:
+    """Core 3.1.3.7 rule 9 is about the moment of its acceptance; the key may come much later."""
+    claims, much_later = changed(VALID, {}), Instant(NOW + 7200)
+    assert accept_refreshed_id_token(claims, ORIGINAL, EXPECTED, much_later, received=AT).sub
+    for received in (None, much_later):
+        with refused(Code.ID_TOKEN_EXPIRED, ProtocolViolation):
+            accept_refreshed_id_token(claims, ORIGINAL, EXPECTED, much_later, received=received)
 
 
 @pytest.mark.parametrize(
