@@ -74,25 +74,23 @@ class SessionReader(Generic[Identity]):
     not kept as a session, which takes three times the room.
     """
 
-    __slots__ = ("_changeable", "_codec", "_encoded", "_session", "_was_read")
+    __slots__ = ("_codec", "_encoded", "_shared", "_was_read")
 
     def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
         self._codec, self._encoded = codec, encoded
         self._was_read = False
-        self._session: OIDCSession[Identity] | None = None
-        self._changeable: Sequence[str] = ()
+        self._shared: tuple[OIDCSession[Identity], Sequence[str]] | None = None
 
     def __call__(self) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.malformed)."""
-        if self._session is not None:
-            return own_copy(self._session, self._changeable)
+        if self._shared is not None:
+            return own_copy(*self._shared)
         session = self._codec.decode(self._encoded)
         if not (self._was_read and self._codec.shares_identity):
             self._was_read = True
             return session
-        self._session, self._encoded = session, b""
-        self._changeable = changeable_claims(session)
-        return own_copy(session, self._changeable)
+        self._shared, self._encoded = (session, changeable_claims(session)), b""
+        return own_copy(*self._shared)
 
 
 class TransactionCodec:

@@ -110,7 +110,7 @@ def _inflated(content: bytes) -> bytes:
     """At most MAXIMUM_PLAINTEXT_BYTES; a stream that would give more is refused unread."""
     inflater = zlib.decompressobj(wbits=_RAW_DEFLATE)
     try:
-        inflated = inflater.decompress(content, MAXIMUM_PLAINTEXT_BYTES + 1)
+        inflated = inflater.decompress(content, MAXIMUM_PLAINTEXT_BYTES)
     except zlib.error:
         raise SessionError(Code.SESSION_MALFORMED, "not a deflate stream") from None
     if not inflater.eof or inflater.unused_data:

@@ -1,4 +1,4 @@
-"""How the store in memory keeps its rows, and the lists of its users."""
+"""How the stores in memory keep rows, lists of users and endings."""
 
 from __future__ import annotations
 
@@ -8,15 +8,46 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.abilities import TellsReason
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.memory import MemorySessionStore
+from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.stores import settled
+from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
-from tests.oidc.session.examples import SECRET, User, a_session
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
 
 ID, OTHER_ID = "a" * 43, "b" * 43
 ALICE = ("https://op.example.com", "app", "alice")
+
+
+def stores_of_endings(clock: Clock, limit: int) -> tuple[TellsReason, ...]:
+    """Both, each with room for so many records."""
+    return (
+        MemoryRevocationStore(clock=clock, max_records=limit),
+        MemorySessionStore(clock=clock, max_sessions=limit),
+    )
+
+
+async def test_a_record_is_forgotten_at_its_end(moving: MovableClock) -> None:
+    for store in stores_of_endings(moving.clock, 10):
+        moving.second = NOW
+        await settled(store.revoke(a_record(expires_at=NOW + 100)))
+        await settled(store.revoke(a_record(expires_at=NOW + 50)))
+        moving.second = NOW + 99
+        assert await settled(store.is_revoked(a_session()))
+        moving.second = NOW + 100
+        assert not await settled(store.is_revoked(a_session()))
+
+
+async def test_when_full_it_refuses_rather_than_forget(moving: MovableClock) -> None:
+    for store in stores_of_endings(moving.clock, 1):
+        await settled(store.revoke(a_record()))
+        with refused(Code.SESSION_REVOCATION_UNAVAILABLE, SessionError):
+            await settled(store.revoke(a_record(sid=None, sub="alice")))
+        assert await settled(store.is_revoked(a_session()))
 
 
 class CountingCodec(SessionCodec[User]):
@@ -53,6 +84,15 @@ async def test_an_encoded_row_is_of_the_identity_type_that_it_is_bound_to(
     assert found.identity == User(sub="alice", name="Alice")
 
 
+async def test_a_row_is_encoded_from_the_first_where_the_identity_type_is_given(
+    moving: MovableClock,
+) -> None:
+    store = MemorySessionStore(clock=moving.clock, identity_type=User)
+    stranger: Any = a_session().model_copy(update={"identity": "alice"})
+    with pytest.raises(ConfigurationError, match="is its identity a"):
+        await store.set(ID, stranger)
+
+
 @pytest.mark.parametrize(("kibibytes", "times"), [(5, 2), (7, 5)])
 async def test_a_row_that_is_read_again_is_decoded_no_more_unless_it_is_large(
     moving: MovableClock, kibibytes: int, times: int
@@ -74,6 +114,24 @@ async def test_a_deleted_session_leaves_the_list_of_its_user(moving: MovableCloc
         await store.set(id, a_session())
     await store.delete(ID)
     assert list(store._users.get(ALICE, ())) == [OTHER_ID]
+
+
+async def test_a_login_looks_at_four_of_a_users_sessions_at_the_most(moving: MovableClock) -> None:
+    store = MemorySessionStore[User](clock=moving.clock)
+    for number in range(10):
+        await store.set(str(number), a_session(expires_at=moving.second + 60))
+    await store.set(ID, a_session())
+    moving.second += 60
+    await store.set(OTHER_ID, a_session())
+    assert list(store._users.get(ALICE, ())) == ["4", "5", "6", "7", "8", "9", ID, OTHER_ID]
+
+
+async def test_the_list_of_a_user_ends_with_the_last_session(moving: MovableClock) -> None:
+    store = MemorySessionStore[User](clock=moving.clock)
+    await store.set(ID, a_session(id="long"))
+    await store.set(OTHER_ID, a_session(id="short", expires_at=moving.second + 60))
+    moving.second += 60
+    assert [session.id for session in await store.sessions_of(*ALICE)] == ["long"]
 
 
 async def test_a_session_may_end_while_it_is_deleted() -> None:

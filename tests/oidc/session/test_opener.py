@@ -12,7 +12,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.model import Tokens
+from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.opener import LARGEST, LIMIT, REMEMBERED, Opener
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
 from fastapi_oidc.session.sealing import KeyRing, Sealer
@@ -58,6 +58,10 @@ def a_sealer(secret: str = SECRET) -> CountedSealer:
 
 def a_cookie(sealer: Sealer, names: CookieNames = NAMES) -> SessionCookie[User]:
     return SessionCookie(SessionCodec(User), sealer, names, clock=CLOCK)
+
+
+def a_session_with(access_token: str) -> OIDCSession[User]:
+    return a_session(tokens=Tokens(id_token="id.to.ken", access_token=access_token))
 
 
 def test_a_text_is_read_once() -> None:
@@ -182,10 +186,19 @@ def test_an_identity_that_can_be_changed_belongs_to_one_request() -> None:
 def test_a_deflated_session_is_inflated_once() -> None:
     sealer = a_sealer()
     cookie = a_cookie(sealer)
-    tokens = Tokens(id_token="id.to.ken", access_token="repeated " * 500)
-    value = cookie.seal(a_session(tokens=tokens))
-    assert cookie.open(value) == cookie.open(value) == a_session(tokens=tokens)
+    session = a_session_with("repeated " * 500)
+    value = cookie.seal(session)
+    assert cookie.open(value) == cookie.open(value) == session
     assert sealer.opened == 1
+
+
+def test_a_session_that_is_large_when_inflated_is_unsealed_each_time() -> None:
+    sealer = a_sealer()
+    cookie = a_cookie(sealer)
+    value = cookie.seal(a_session_with("x" * LARGEST))
+    assert len(value) < LARGEST // 2
+    assert cookie.open(value) == cookie.open(value)
+    assert sealer.opened == 2
 
 
 def test_what_one_instance_opened_is_refused_by_another_all_the_same() -> None:

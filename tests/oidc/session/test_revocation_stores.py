@@ -186,23 +186,6 @@ class TestMemoryRevocationStore(ReasonContract):
         made: TellsReason = request.param(clock=moving.clock)
         return made
 
-    async def test_a_record_is_forgotten_at_its_end(self, moving: MovableClock) -> None:
-        store = MemoryRevocationStore(clock=moving.clock)
-        await store.revoke(a_record(expires_at=NOW + 100))
-        await store.revoke(a_record(expires_at=NOW + 50))
-        moving.second = NOW + 99
-        assert await store.is_revoked(a_session())
-        moving.second = NOW + 100
-        assert not await store.is_revoked(a_session())
-
-    async def test_when_full_it_refuses_rather_than_forget(self, moving: MovableClock) -> None:
-        store = MemoryRevocationStore(clock=moving.clock, max_records=1)
-        await store.revoke(SID_1)
-        with pytest.raises(SessionError) as caught:
-            await store.revoke(ALICE)
-        assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
-        assert await store.is_revoked(a_session())
-
 
 class TestRedisRevocationStore(ReasonContract):
     @pytest.fixture(params=["endings", "sessions and endings"])
