@@ -13,7 +13,7 @@ import httpx
 from generated_vmm.errors import VmmError
 from generated_vmm.operation import Operation
 from generated_vmm.transport.failure import CallFailed, closed, late, lost, unreachable, unreadable
-from generated_vmm.transport.wire import deadline_after, request_head
+from generated_vmm.transport.wire import deadline_after, require_path
 
 
 class HttpxChannel:
@@ -32,7 +32,7 @@ class HttpxChannel:
         """The answer to the operation; see `UnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        request_head(operation.method, operation.path)  # ValueError as for a socket of ours
+        require_path(operation.path)  # ValueError as for a socket of ours
         body = _Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
             request = request_for(operation, seconds)
@@ -63,7 +63,7 @@ class AsyncHttpxChannel:
         """The answer to the operation; see `AsyncUnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        request_head(operation.method, operation.path)  # ValueError as for a socket of ours
+        require_path(operation.path)  # ValueError as for a socket of ours
         body = _Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
             request = request_for(operation, seconds)

@@ -46,7 +46,7 @@ def deadline_after(seconds: float | None) -> float:
 
 def request_bytes(operation: Operation[object]) -> bytes:
     """The operation as HTTP/1.1 writes it, body included."""
-    head = request_head(operation.method, operation.path)
+    head = _request_head(operation.method, operation.path)
     body = operation.body
     if not body:
         return head + b"\r\n"
@@ -57,11 +57,16 @@ def request_bytes(operation: Operation[object]) -> bytes:
     )
 
 
-@lru_cache(maxsize=256)
-def request_head(method: str, path: str) -> bytes:
-    """The first lines of a request; ValueError for a path that no request line can hold."""
+def require_path(path: str) -> None:
+    """ValueError for a path that no request line can hold."""
     if PATH.fullmatch(path) is None:
         raise ValueError(f"the operation's path {path!r} is none that can be asked for")
+
+
+@lru_cache(maxsize=256)
+def _request_head(method: str, path: str) -> bytes:
+    """The first lines of a request; ValueError as `require_path`."""
+    require_path(path)
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode("ascii")
 
 

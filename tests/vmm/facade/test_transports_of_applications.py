@@ -98,6 +98,22 @@ def test_an_answer_without_an_end_ends_with_the_time(kind: Any) -> None:
     assert stream.closed.is_set()
 
 
+async def test_a_stream_that_never_waits_ends_with_the_time_too() -> None:
+    """No timer of the event loop has its turn in the meantime."""
+
+    class Busy(Stream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for part in self:
+                yield part
+
+    stream = Busy()
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
+    vm = AsyncVmmClient("/vm", timeout=0.2, transport=transport)
+    with pytest.raises(VmmTimeoutError, match=r"did not come within 0\.2 s"):
+        await vm.get_version()
+    assert stream.closed.is_set()
+
+
 async def test_a_transport_that_never_answers_ends_with_the_time() -> None:
     async def never(request: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()
