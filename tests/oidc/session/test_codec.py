@@ -112,6 +112,10 @@ def test_a_transaction_comes_back_as_it_was() -> None:
     assert codec.decode(codec.encode(a_transaction())) == a_transaction()
 
 
+def test_what_a_transaction_has_not_takes_no_room() -> None:
+    assert b"null" not in TransactionCodec().encode(a_transaction())
+
+
 def test_a_malformed_transaction_is_refused() -> None:
     with pytest.raises(SessionError) as caught:
         TransactionCodec().decode(b"{}")

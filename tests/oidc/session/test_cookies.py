@@ -90,7 +90,9 @@ def test_an_instance_knows_its_own_cookies_from_others(secure: bool) -> None:
         assert not names.is_ours(name)
 
 
-@pytest.mark.parametrize("digest", ["0" * 31 + "X", "0" * 31 + "F", "0" * 31, "0" * 33])
+@pytest.mark.parametrize(
+    "digest", ["X" + "0" * 31, "0" * 31 + "X", "0" * 31 + "F", "0" * 31, "0" * 33]
+)
 def test_a_login_is_named_by_32_hexadecimal_digits(digest: str) -> None:
     names = CookieNames("oidc", secure=True)
     assert names.is_transaction(names.transaction_prefix + "0" * 32)

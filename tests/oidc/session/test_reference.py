@@ -82,6 +82,12 @@ def test_a_reference_of_another_length_is_refused(length: int) -> None:
     assert caught.value.code is Code.SESSION_MALFORMED
 
 
+def test_a_session_id_that_is_no_text_is_none_that_anybody_has() -> None:
+    sealer = RING.sealer("reference")
+    sealed = sealer.seal(b"x" * 32 + bytes(8) + b"\xff", name=NAMES.session)
+    assert ReferenceCookie(sealer, NAMES).open(sealed).session_id == "\ufffd"
+
+
 def test_a_reference_that_was_not_sealed_here_is_refused() -> None:
     cookie = ReferenceCookie(RING.sealer("reference"), NAMES)
     planted = ReferenceCookie(RING.sealer("session"), NAMES).seal(SessionReference(b"x" * 32))
