@@ -42,6 +42,16 @@ async def test_a_record_is_forgotten_at_its_end(moving: MovableClock) -> None:
         assert not await settled(store.is_revoked(a_session()))
 
 
+async def test_it_is_known_without_a_question_whether_there_was_ever_a_record(
+    moving: MovableClock,
+) -> None:
+    store = MemoryRevocationStore(clock=moving.clock)
+    assert not store.has_records
+    await store.revoke(a_record(expires_at=NOW + 100))
+    moving.second = NOW + 100
+    assert store.has_records
+
+
 async def test_when_full_it_refuses_rather_than_forget(moving: MovableClock) -> None:
     for store in stores_of_endings(moving.clock, 1):
         for _ in range(2):

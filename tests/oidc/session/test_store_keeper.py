@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -165,56 +164,3 @@ class TestStoreKeeperWithEndingsElsewhere(EndingContract):
             await keeper.end(kept, "signed_out")
         assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
         assert await keeper.reread(kept) == Found(kept, "signed_out")
-
-
-async def test_a_store_written_before_the_abilities_is_asked_by_its_own_methods() -> None:
-    class Watching(MemorySessionStore[User]):
-        is_closed = False
-
-        async def get(self, id: str, /) -> OIDCSession[User] | None:
-            return None if self.is_closed else await super().get(id)
-
-        async def is_revoked(self, session: OIDCSession[Any], /) -> bool:
-            return session.sub == "bob" or await super().is_revoked(session)
-
-    store = Watching(clock=CLOCK)
-    keeper = a_store_keeper(store)
-    kept, other = keeper.placed(a_session()), keeper.placed(a_session(sub="bob"))
-    for each in (kept, other):
-        await keeper.save(each)
-    assert await keeper.reread(kept) == Found(kept)
-    assert await keeper.reread(other) == Found(other, "ended_by_provider")
-    store.is_closed = True
-    assert await keeper.reread(kept) is None
-
-
-@pytest.mark.parametrize("method", ["replace", "touch", "sessions_of"])
-async def test_an_ability_that_fails_is_a_store_that_is_down(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def down(*_: object) -> None:
-        raise ConnectionError
-
-    failing: MemorySessionStore[User] = MemorySessionStore(clock=CLOCK)
-    monkeypatch.setattr(failing, method, down)
-    keeper = a_store_keeper(failing)
-    kept = keeper.placed(a_session())
-    calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "replace": lambda: keeper.replace(kept),
-        "touch": lambda: keeper.touch(kept, NOW),
-        "sessions_of": lambda: keeper.sessions_of("https://op.example.com", "app", "alice"),
-    }
-    with pytest.raises(SessionError) as caught:
-        await calls[method]()
-    assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
-
-
-async def test_a_row_of_another_time_is_no_session() -> None:
-    """As when the identity's type changed and the store decodes rows itself."""
-
-    class Outdated(PlainSessionStore):
-        def get(self, id: str, /) -> OIDCSession[User] | None:
-            raise SessionError(Code.SESSION_MALFORMED, "identity.name: missing")
-
-    keeper = a_store_keeper(Outdated())
-    assert await keeper.read(cookies_of(keeper, keeper.placed(a_session()))) is None
