@@ -97,7 +97,7 @@ def summary(took: Sequence[float], seconds: float) -> Load:
 
 
 def is_whole(received: bytes) -> bool:
-    """Whether these bytes are an answer with its body."""
+    """Whether these bytes are an answer, or a request, with its body."""
     head, end, body = received.partition(HEAD_ENDS)
     if not end:
         return False

@@ -1,8 +1,10 @@
 """How fast the monitor client is, beside its peers: `python -m benchmarks.vmm [--monitor BINARY]`.
 
-Calls go to the monitor in FIRECRACKER_BIN or after `--monitor`, else to a process with one fixed
-answer. A call of ours includes the model it returns, a peer's ends with the bytes of the body.
-Exits with 1 when a target was missed, and says which.
+Calls go to a process with one fixed answer and, with a monitor in FIRECRACKER_BIN or after
+`--monitor`, to that too. A call of ours reads or writes a model, a peer's has the bytes of the
+body. Go and its SDK are no peers: they take a compiler that nothing else here needs, and nobody
+chooses between a library of Python and one of Go for its speed. Exits with 1 when a target was
+missed, and says which.
 """
 
 from __future__ import annotations
@@ -11,22 +13,25 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack
 
 import httpx
 
 from benchmarks.rounds import Cost, costs, repeated
 from benchmarks.targets import Target, report
-from benchmarks.vmm_calls import async_cases, batch_in, sync_cases
+from benchmarks.vmm_calls import METHODS, async_cases, batch_in, sync_cases
 from benchmarks.vmm_fleet import fleet_targets
 from benchmarks.vmm_imports import import_targets
 from benchmarks.vmm_models import model_targets
-from benchmarks.vmm_server import fixed_answer_servers, real_monitor
+from benchmarks.vmm_node import NAME as NODE
+from benchmarks.vmm_node import node
+from benchmarks.vmm_server import PATH, fixed_answer_servers, real_monitors
 from generated_vmm import AsyncVmmClient, VmmClient
 
 ROUNDS = 61
 CALLS = 100
+REAL = "a real monitor"
 
 
 def main() -> int:
@@ -37,60 +42,66 @@ def main() -> int:
 
 
 def vmm_targets(binary: str) -> Iterator[Target]:
-    """Measures everything, shows the figures and says what was aimed at."""
-    with monitor(binary) as path:
-        yield from call_targets(path, is_real=bool(binary))
+    """Measures everything, shows the figures and says what was aimed at.
+
+    Calls go to a process with a fixed answer and, with a binary, to a real monitor.
+    """
+    with fixed_answer_servers(1) as (path,):
+        yield from call_targets(path, "a fixed answer")
         yield from construction_targets(path)
+    if binary:
+        with real_monitors(binary) as (path,):
+            yield from call_targets(path, REAL)
     yield from model_targets()
     yield from import_targets()
-    yield from fleet_targets()
+    yield from fleet_targets(binary)
 
 
-@contextmanager
-def monitor(binary: str) -> Iterator[str]:
-    """The socket of something to ask."""
-    if binary:
-        with real_monitor(binary) as path:
-            yield path
-    else:
-        with fixed_answer_servers(1) as (path,):
-            yield path
-
-
-def call_targets(path: str, *, is_real: bool) -> Iterator[Target]:
+def call_targets(path: str, asked: str) -> Iterator[Target]:
     """Measures calls, shows the figures and says what was aimed at."""
-    figures = call_costs(path)
-    kind = "a real monitor" if is_real else "a fixed answer"
-    print(f"GET /machine-config of {kind}, µs, medians of {ROUNDS} rounds of {CALLS} calls:")
-    show_calls(figures)
+    for method in METHODS:
+        figures = call_costs(method, path)
+        print(f"\n{method} {PATH}, {asked}, µs, medians of {ROUNDS} rounds of {CALLS} calls:")
+        show_calls(figures)
+        yield from compared(f"{method}, {asked}", figures)
+
+
+def compared(what: str, figures: Mapping[str, Cost]) -> Iterator[Target]:
+    """What was aimed at."""
     ours, waiting = figures["VmmClient"], figures["AsyncVmmClient"]
     bare, standard, peer = figures["bare socket"], figures["http.client"], figures["aiohttp"]
     # A fixed answer comes in less than half the time that a monitor takes.
-    yield Target("VmmClient / bare socket, wall", ours.wall_ratio(bare), 1.5 if is_real else 3)
-    yield Target("VmmClient / http.client, wall", ours.wall_ratio(standard), 0.7)
-    yield Target("VmmClient / http.client, CPU", ours.cpu_ratio(standard), 0.5)
-    yield Target("AsyncVmmClient / aiohttp, wall", waiting.wall_ratio(peer), 0.9)
-    yield Target("AsyncVmmClient / aiohttp, CPU", waiting.cpu_ratio(peer), 0.9)
+    most = 1.5 if what.endswith(REAL) else 3
+    yield Target(f"{what}: VmmClient / bare socket", ours.wall_ratio(bare), most)
+    yield Target(f"{what}: VmmClient / http.client", ours.wall_ratio(standard), 0.7)
+    yield Target(f"{what}: VmmClient / http.client, CPU", ours.cpu_ratio(standard), 0.5)
+    yield Target(f"{what}: AsyncVmmClient / aiohttp", waiting.wall_ratio(peer), 0.9)
+    yield Target(f"{what}: AsyncVmmClient / aiohttp, CPU", waiting.cpu_ratio(peer), 0.9)
 
 
-def call_costs(path: str) -> dict[str, Cost]:
-    """What one GET costs by each client."""
+def call_costs(
+    method: str, path: str, *, rounds: int = ROUNDS, calls: int = CALLS
+) -> dict[str, Cost]:
+    """What one call costs by each client."""
     with asyncio.Runner() as runner, ExitStack() as opened:
         stack = AsyncExitStack()
-        waiting = runner.run(async_cases(path, stack))
-        cases = sync_cases(path, opened)
+        waiting = runner.run(async_cases(method, path, stack))
+        others = opened.enter_context(node(method, path))
+        cases = sync_cases(method, path, opened)
         cases |= {name: batch_in(runner, call) for name, call in waiting.items()}
-        figures = costs(cases, rounds=ROUNDS, calls=CALLS)
+        figures = costs(cases | others, rounds=rounds, calls=calls)
         runner.run(stack.aclose())
-    return figures
+        return figures | {name: case.told(rounds) for name, case in others.items()}
 
 
-def show_calls(figures: dict[str, Cost]) -> None:
+def show_calls(figures: Mapping[str, Cost]) -> None:
     bare = figures["bare socket"]
-    print(f"  {'':<24}{'wall':>8}{'CPU':>8}   {'wall / bare':>11}{'CPU / bare':>12}")
+    print(f"  {'':<30}{'wall':>8}{'CPU':>8}   {'wall / bare':>11}{'CPU / bare':>12}")
     for name, cost in figures.items():
         times = f"{cost.median_wall:8.1f}{cost.median_cpu:8.1f}"
-        print(f"  {name:<24}{times}   {cost.wall_ratio(bare):11.2f}{cost.cpu_ratio(bare):12.2f}")
+        print(f"  {name:<30}{times}   {cost.wall_ratio(bare):11.2f}{cost.cpu_ratio(bare):12.2f}")
+    if NODE not in figures:
+        print("  Node not measured: there is no node")
 
 
 def construction_targets(path: str) -> Iterator[Target]:

@@ -1,4 +1,4 @@
-"""One GET over a unix socket by every client, each over its kept connection where it has one."""
+"""One call over a unix socket by every client, each over its kept connection where it has one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import http.client
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
+from typing import Final
 
 import aiohttp
 import httpx
 import requests_unixsocket
 
 from benchmarks.rounds import Batch, repeated
-from generated_vmm import AsyncVmmClient, VmmClient
+from benchmarks.vmm_server import BODY, PATH
+from generated_vmm import AsyncVmmClient, MachineConfiguration, VmmClient
 
-URL = "http://localhost/machine-config"
-REQUEST = b"GET /machine-config HTTP/1.1\r\nHost: localhost\r\n\r\n"
+URL: Final = f"http://localhost{PATH}"
+JSON: Final = {"Content-Type": "application/json"}
+CONFIGURATION: Final = MachineConfiguration.from_answer(BODY)
+METHODS: Final = ("GET", "PUT")
+
+
+def request_of(method: str) -> tuple[bytes | None, dict[str, str]]:
+    """The body and the headers that a client is given."""
+    return (BODY, JSON) if method == "PUT" else (None, {})
 
 
 class UnixHTTPConnection(http.client.HTTPConnection):
@@ -31,41 +40,53 @@ class UnixHTTPConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def sync_cases(path: str, stack: ExitStack) -> dict[str, Batch]:
+def sync_cases(method: str, path: str, stack: ExitStack) -> dict[str, Batch]:
     """The sync clients."""
-    ours = stack.enter_context(VmmClient(path))
+    vm = stack.enter_context(VmmClient(path))
     peer = httpx.Client(transport=httpx.HTTPTransport(uds=path, verify=False))
     stack.enter_context(peer)
     session = requests_unixsocket.Session()  # type: ignore[no-untyped-call]  # it has no types
     stack.callback(session.close)
-    encoded = f"http+unix://{path.replace('/', '%2F')}/machine-config"
+    encoded = f"http+unix://{path.replace('/', '%2F')}{PATH}"
+    body, headers = request_of(method)
     return {
-        "bare socket": repeated(bare_socket(path, stack)),
-        "http.client": repeated(http_client(path, stack)),
-        "VmmClient": repeated(ours.machine_config.get),
-        "httpx.Client": repeated(lambda: peer.get(URL).content),
-        "requests-unixsocket2": repeated(lambda: session.get(encoded).content),
+        "bare socket": repeated(bare_socket(method, path, stack)),
+        "http.client": repeated(http_client(method, path, stack)),
+        "VmmClient": repeated(
+            vm.machine_config.get
+            if method == "GET"
+            else lambda: vm.machine_config.set(CONFIGURATION)
+        ),
+        "httpx.Client": repeated(
+            lambda: peer.request(method, URL, content=body, headers=headers).content
+        ),
+        "requests-unixsocket2": repeated(
+            lambda: session.request(method, encoded, data=body, headers=headers).content
+        ),
     }
 
 
 async def async_cases(
-    path: str, stack: AsyncExitStack
+    method: str, path: str, stack: AsyncExitStack
 ) -> dict[str, Callable[[], Awaitable[object]]]:
     """The async clients."""
-    ours = await stack.enter_async_context(AsyncVmmClient(path))
+    vm = await stack.enter_async_context(AsyncVmmClient(path))
     connector = aiohttp.UnixConnector(path)
     session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
     transport = httpx.AsyncHTTPTransport(uds=path, verify=False)
     client = await stack.enter_async_context(httpx.AsyncClient(transport=transport))
+    body, headers = request_of(method)
 
-    async def aiohttp_get() -> bytes:
-        async with session.get(URL) as response:
+    async def through_aiohttp() -> bytes:
+        async with session.request(method, URL, data=body, headers=headers) as response:
             return await response.read()
 
     return {
-        "AsyncVmmClient": ours.machine_config.get,
-        "aiohttp": aiohttp_get,
-        "httpx.AsyncClient": lambda: client.get(URL),
+        "AsyncVmmClient": vm.machine_config.get
+        if method == "GET"
+        else lambda: vm.machine_config.set(CONFIGURATION),
+        "aiohttp": through_aiohttp,
+        "httpx.AsyncClient": lambda: client.request(method, URL, content=body, headers=headers),
     }
 
 
@@ -79,24 +100,30 @@ def batch_in(runner: asyncio.Runner, call: Callable[[], Awaitable[object]]) -> B
     return lambda calls: runner.run(calls_in_a_row(calls))
 
 
-def bare_socket(path: str, stack: ExitStack) -> Callable[[], bytes]:
+def bare_socket(method: str, path: str, stack: ExitStack) -> Callable[[], bytes]:
     """The least that a round trip takes in Python."""
     connection = stack.enter_context(socket.socket(socket.AF_UNIX))
     connection.connect(path)
+    body, headers = request_of(method)
+    lines = [f"{method} {PATH} HTTP/1.1", "Host: localhost"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += [f"Content-Length: {len(body)}"] if body else []
+    request = "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
     def call() -> bytes:
-        connection.sendall(REQUEST)
+        connection.sendall(request)
         return connection.recv(65_536)
 
     return call
 
 
-def http_client(path: str, stack: ExitStack) -> Callable[[], bytes]:
+def http_client(method: str, path: str, stack: ExitStack) -> Callable[[], bytes]:
     connection = UnixHTTPConnection(path)
     stack.callback(connection.close)
+    body, headers = request_of(method)
 
     def call() -> bytes:
-        connection.request("GET", "/machine-config")
+        connection.request(method, PATH, body, headers)
         return connection.getresponse().read()
 
     return call

@@ -21,10 +21,11 @@ import aiohttp
 import httpx
 
 from benchmarks.targets import Target
-from benchmarks.vmm_server import fixed_answer_servers
+from benchmarks.vmm_server import fixed_answer_servers, real_monitors
 from generated_vmm import AsyncVmmClient, VmmClient
 
 MONITORS = 200
+REAL_MONITORS = 50
 SECONDS = 5
 URL = "http://localhost/machine-config"
 
@@ -39,19 +40,33 @@ class Took(TypedDict):
     descriptors: float
 
 
-def fleet_targets() -> Iterator[Target]:
-    """Measures each client in a process of its own, shows the figures, says what was aimed at."""
-    print(f"\n{MONITORS} monitors asked each second for {SECONDS} s by one process:")
-    print(f"  {'':<20}{'% of a core':>12}{'kB each':>10}{'descriptors each':>18}")
+def fleet_targets(binary: str) -> Iterator[Target]:
+    """Measures each client in a process of its own, shows the figures, says what was aimed at.
+
+    The monitors give a fixed answer; with a binary, fewer real ones are asked, too.
+    """
     with fixed_answer_servers(MONITORS) as paths:
-        figures = {client: took_by(client, paths) for client in CLIENTS}
-    for client, took in figures.items():
-        cpu, memory, descriptors = took["cpu"], took["memory"], took["descriptors"]
-        print(f"  {client:<20}{cpu:12.2f}{memory:10.1f}{descriptors:18.2f}")
-    ours = figures["VmmClient"]
+        ours = shown("monitors", paths)["VmmClient"]
     yield Target(f"{MONITORS} monitors each second, VmmClient", ours["cpu"], 2, "% CPU")
     yield Target("memory of a VmmClient in use", ours["memory"], 16, "kB")
     yield Target("file descriptors of a VmmClient in use", ours["descriptors"], 1)
+    if binary:
+        with real_monitors(binary, REAL_MONITORS) as paths:
+            ours = shown("real monitors", paths)["VmmClient"]
+        yield Target(
+            f"{REAL_MONITORS} real monitors each second, VmmClient", ours["cpu"], 2, "% CPU"
+        )
+
+
+def shown(what: str, paths: list[str]) -> dict[str, Took]:
+    """What each client took to ask these, after it has been printed."""
+    print(f"\n{len(paths)} {what} asked each second for {SECONDS} s by one process:")
+    print(f"  {'':<20}{'% of a core':>12}{'kB each':>10}{'descriptors each':>18}")
+    figures = {client: took_by(client, paths) for client in CLIENTS}
+    for client, took in figures.items():
+        cpu, memory, descriptors = took["cpu"], took["memory"], took["descriptors"]
+        print(f"  {client:<20}{cpu:12.2f}{memory:10.1f}{descriptors:18.2f}")
+    return figures
 
 
 def took_by(client: str, paths: list[str]) -> Took:

@@ -1,4 +1,4 @@
-"""Monitors to ask: a real one, or processes that give every request the same answer."""
+"""Monitors to ask: real ones, or a process that gives every request the same answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from benchmarks.load_client import is_whole
 from generated_vmm import VmmClient
 
+PATH = "/machine-config"
 BODY = (
     b'{"vcpu_count":2,"mem_size_mib":512,"smt":false,"track_dirty_pages":false,"huge_pages":"None"}'
 )
@@ -21,23 +23,28 @@ ANSWER = (
     b"HTTP/1.1 200 \r\nServer: Firecracker API\r\nConnection: keep-alive\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 )
+DONE = b"HTTP/1.1 204 \r\nServer: Firecracker API\r\nConnection: keep-alive\r\n\r\n"
+START_SECONDS = 30.0
 
 
 @contextmanager
-def real_monitor(binary: str) -> Iterator[str]:
-    """The path of its socket, for as long as the `with` block runs; it boots nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "vmm.sock"))
-        process = subprocess.Popen(
-            [binary, "--api-sock", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
+def real_monitors(binary: str, count: int = 1) -> Iterator[list[str]]:
+    """The paths of their sockets, for as long as the `with` block runs; they boot nothing."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = [str(Path(folder, f"{number}.sock")) for number in range(count)]
+        for path in paths:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [binary, "--api-sock", path],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            stack.callback(process.kill)
+        for path in paths:
             with VmmClient(path) as vm:
-                vm.wait_until_ready(10)
-            yield path
-        finally:
-            process.kill()
-            process.wait()
+                vm.wait_until_ready(START_SECONDS)
+        yield paths
 
 
 @contextmanager
@@ -76,5 +83,16 @@ def _serve(listeners: list[socket.socket]) -> None:
 
 def _answer(connection: socket.socket) -> None:
     with connection:
-        while connection.recv(65_536):
-            connection.sendall(ANSWER)
+        while request := _request(connection):
+            connection.sendall(ANSWER if request.startswith(b"GET") else DONE)
+
+
+def _request(connection: socket.socket) -> bytes:
+    """The next request with its body, or nothing when none comes any more."""
+    received = b""
+    while not is_whole(received):
+        part = connection.recv(65_536)
+        if not part:
+            return b""
+        received += part
+    return received
