@@ -13,10 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from benchmarks.curves.beside_others import AMOUNTS
 from benchmarks.curves.evictions import LIMITS, login_at_the_limit
 from benchmarks.curves.growth import tell
 from benchmarks.curves.live_endings import request_over_live_endings
-from benchmarks.curves.live_sessions import LIVE, request_over_live_sessions
+from benchmarks.curves.live_sessions import request_over_live_sessions
 from benchmarks.curves.load import fifty_connections
 from benchmarks.curves.login_parts import where_a_login_goes
 from benchmarks.curves.memory import memory_of_a_session
@@ -35,8 +36,8 @@ LONGEST: Final = 1800.0
 
 PICTURES: Final[Mapping[str, Callable[[int], Picture]]] = {
     "request-over-size": lambda most: request_over_size(),
-    "request-over-live-sessions": lambda most: request_over_live_sessions(up_to(most, LIVE)),
-    "request-over-live-endings": lambda most: request_over_live_endings(up_to(most, LIVE)),
+    "request-over-live-sessions": lambda most: request_over_live_sessions(up_to(most, AMOUNTS)),
+    "request-over-live-endings": lambda most: request_over_live_endings(up_to(most, AMOUNTS)),
     "request-over-pending-logins": lambda most: request_over_pending_logins(),
     "login-at-the-limit": lambda most: login_at_the_limit(up_to(most, LIMITS)),
     "memory-of-a-session": lambda most: memory_of_a_session(),
