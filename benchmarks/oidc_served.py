@@ -38,11 +38,12 @@ from benchmarks.oidc_served_worker import (
 from benchmarks.oidc_sessions import a_session_of_2_kb
 from benchmarks.oidc_visits import many
 from benchmarks.targets import Target, report
+from fastapi_oidc.session.opener import LIMIT
 
 WORKERS: Final = 2
 CONNECTIONS: Final = 50
-BROWSERS: Final = 50 * CONNECTIONS
-"""Of first requests: more than there are opened cookies in memory, in each worker."""
+BROWSERS: Final = 5 * LIMIT
+"""Of first requests: more than a worker remembers, if it accepts a fifth of the connections."""
 ROUNDS: Final = 11
 SECONDS: Final = 0.6
 

@@ -22,10 +22,11 @@ from benchmarks.oidc_sessions import an_app, bare_endpoint
 from benchmarks.oidc_visits import CODEC, Session, a_session_of, asking, many, ours
 from benchmarks.targets import Target
 from fastapi_oidc import StandardIdentity
+from fastapi_oidc.session.opener import LIMIT
 from fastapi_oidc.session.redis import RedisSessionStore
 
 SIZES = (500, 1000, 1500, 2000, 2500, 3000, 3500)
-BROWSERS = 1200
+BROWSERS = LIMIT + LIMIT // 5
 """More than there are opened cookies in memory: each has left it when its turn comes again."""
 PEER, OTHERS = "SessionMiddleware, one browser", "SessionMiddleware, many browsers"
 AGAIN, FIRST = "ours, cookie, again within a minute", "ours, cookie, first request"

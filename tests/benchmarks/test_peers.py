@@ -11,9 +11,11 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the peers
     from benchmarks.curves.evictions import login_at_the_limit
-    from benchmarks.curves.sizes import request_over_size
+    from benchmarks.curves.sizes import BROWSERS, request_over_size
     from benchmarks.oidc_peers import Visited, auth0, starlette_sessions, users_with_tokens
     from benchmarks.oidc_visits import CODEC, a_session_of, asking, many, ours
+
+from fastapi_oidc.session.opener import Opener
 
 
 async def of_ours() -> Visited:
@@ -63,3 +65,20 @@ def test_a_login_into_a_full_store_is_measured_at_every_limit() -> None:
     assert len(drawn.lines) == 4
     for points in drawn.lines.values():
         assert [limit for limit, _ in points] == [20, 40]
+
+
+def test_many_browsers_that_take_turns_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def opened(opener: Opener[str, object], sealed: str) -> object:
+        read.append(sealed)
+        return opens(opener, sealed)
+
+    opens = Opener._opened
+    monkeypatch.setattr(Opener, "_opened", opened)
+    with asyncio.Runner() as runner:
+        visited = runner.run(ours(many(BROWSERS, a_session_of(500))))
+        asking(runner, visited)(BROWSERS)
+        read.clear()
+        asking(runner, visited)(BROWSERS)
+    assert len(read) == BROWSERS
