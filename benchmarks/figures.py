@@ -83,34 +83,69 @@ def _row(target: Target) -> str:
 
 def _served(folder: Path) -> str:
     """What a request takes of the workers' processor, dearest last."""
-    kept = json.loads((folder / "fifty-connections.json").read_text())
+    kept = _kept(folder, "fifty-connections")
     took = sorted(kept["panels"]["processor, µs for each"].items(), key=lambda each: each[1])
-    rows = [f"| {name} | {cpu:.0f} µs | {_rounded(_MICROSECONDS / cpu)} |\n" for name, cpu in took]
-    head = "| A request | Processor time | Requests in a second of one core |\n|---|---|---|\n"
-    return head + "".join(rows) + f"\nMeasured {kept['machine']}.\n"
-
-
-def _rounded(rate: float) -> str:
-    return f"{round(rate, -2):,.0f}"
+    return _table(
+        ["A request", "Processor time", "Requests in a second of one core"],
+        [[name, f"{cpu:.0f} µs", f"{round(_MICROSECONDS / cpu, -2):,.0f}"] for name, cpu in took],
+        kept,
+    )
 
 
 def _sizes(folder: Path) -> str:
     """What a session takes, by its size."""
-    kept = json.loads((folder / "memory-of-a-session.json").read_text())
+    kept = _kept(folder, "memory-of-a-session")
     lines = {line: dict(points) for line, points in kept["lines"].items()}
     over = list(lines["ours, memory"])
-    head = "| A session of | " + " | ".join(f"{size:,} bytes" for size in over) + " |\n"
-    rows = [
-        f"| {line} | " + " | ".join(f"{taken[size]:.1f} kB" for size in over) + " |\n"
-        for line, taken in lines.items()
-    ]
-    return head + "|---" * (len(over) + 1) + "|\n" + "".join(rows)
+    return _table(
+        ["A session of", *(f"{size:,} bytes" for size in over)],
+        [[line, *(f"{taken[size]:.1f} kB" for size in over)] for line, taken in lines.items()],
+        kept,
+    )
+
+
+def _storms(folder: Path) -> str:
+    """What people see of the largest storm of each kind."""
+    kept = _kept(folder, "storms")
+    shown = {kept["y"]: kept["lines"], **kept["beside"]}
+    lines = next(iter(kept["beside"].values()))
+    most = max(sessions for points in lines.values() for sessions, _ in points)
+    return _table(
+        [f"{most:,} sessions", *shown],
+        [[line, *(f"{dict(of[line])[most]:.4g}" for of in shown.values())] for line in lines],
+        kept,
+    )
+
+
+def _logins(folder: Path) -> str:
+    """What one process completes when many sign in."""
+    kept = _kept(folder, "where-a-login-goes")
+    beside = kept["beside"]
+    names = next(iter(beside.values()))
+    return _table(
+        ["", *beside],
+        [[name, *(f"{of[name]:.3g}" for of in beside.values())] for name in names],
+        kept,
+    )
+
+
+def _kept(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kept: Kept) -> str:
+    """A table, and where and when its figures were measured."""
+    lines = [head, ["---"] * len(head), *rows]
+    table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return f"{table}\nMeasured {kept['machine']}.\n"
 
 
 BLOCKS: Final[Mapping[str, Callable[[Path], str]]] = {
     "targets": _targets,
     "served": _served,
     "sizes": _sizes,
+    "storms": _storms,
+    "logins": _logins,
 }
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.machine import show_machine
 from benchmarks.oidc_id_tokens import a_signed_id_token, token_cases
 from benchmarks.oidc_imports import oidc_import_targets
+from benchmarks.oidc_login_rate import login_rate_targets
 from benchmarks.oidc_logins import login_targets
 from benchmarks.oidc_peers import peer_cases
 from benchmarks.oidc_served import served_targets
@@ -61,6 +62,7 @@ def oidc_targets() -> Iterator[Target]:
     yield from served_targets()
     yield from token_targets()
     yield from login_targets()
+    yield from login_rate_targets()
     yield from storm_targets()
     yield from oidc_import_targets()
 

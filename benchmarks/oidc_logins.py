@@ -1,4 +1,4 @@
-"""How many logins one process completes, and where the time of one goes; ours and authlib's.
+"""Where the time of a login goes; ours and authlib's, one login after the other.
 
 The provider is a process of its own on a port of this machine; the browser is httpx, in the process
 of the application.
@@ -46,18 +46,13 @@ class Taken:
         return {part: statistics.quantiles(each)[0] for part, each in taken.items()}
 
     @property
-    def rate(self) -> float:
-        """Logins in a second, one after the other."""
-        return 1000 / sum(self.usual.values())
-
-    @property
     def own(self) -> float:
         """Milliseconds without the provider and the browser."""
         return self.usual[EXCHANGES] + self.usual[APPLICATION]
 
 
 def login_targets() -> Iterator[Target]:
-    """Signs in again and again, and shows how often in a second and where the time goes."""
+    """Signs in again and again, and shows where the time goes."""
     taken = logins(LOGINS)
     print(f"\n{LOGINS} logins in turns, first quartiles in ms:")
     print(f"  {'':<28}{'all':>8}{'CPU':>8}" + "".join(f"{part:>13}" for part in taken[OURS].usual))
@@ -66,8 +61,6 @@ def login_targets() -> Iterator[Target]:
         print(f"  {name:<28}{sum(each.usual.values()):8.2f}{each.cpu:8.2f}{parts}")
     ours, peer = taken[OURS], taken[PEER]
     print(f"  requests to the provider: ours {ours.exchanges:g}, authlib {peer.exchanges:g}")
-    for name, each in taken.items():
-        print(f"  {name}: {each.rate:.0f} a second")
     yield Target(LOGIN, ours.own / peer.own, 1)
 
 

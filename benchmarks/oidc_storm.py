@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import sys
 import urllib.request
@@ -25,7 +26,7 @@ from typing import Final
 
 from benchmarks.oidc_redis import PROGRAM, a_redis
 from benchmarks.oidc_storm_provider import a_provider
-from benchmarks.oidc_storm_worker import GOOD, LATER, Answers, Plan, work
+from benchmarks.oidc_storm_worker import GOOD, LATER, Answers, Passed, Plan, work
 from benchmarks.targets import Target, report
 
 SESSIONS, REQUESTS = 1000, 10
@@ -76,6 +77,12 @@ class Weathered:
     sessions: int
     most: int
     seconds: float
+    held: float
+
+    @property
+    def later(self) -> int:
+        """How many answers were a 503 with Retry-After first."""
+        return sum(count for kind, count in self.answers.items() if kind.endswith(LATER))
 
     @property
     def wrong(self) -> int:
@@ -97,14 +104,15 @@ def main() -> int:
 def storm_targets(storms: Sequence[Storm] = USUAL) -> Iterator[Target]:
     """Lets the storms pass, shows what came of them and says what was aimed at."""
     print(f"\n{SESSIONS} sessions expire at once, {REQUESTS} requests each:")
-    print(f"  {'':<50}{'seconds':>8}{'calls':>7}{'at once':>9}   answers")
+    print(f"  {'':<50}{'seconds':>8}{'longest':>9}{'calls':>7}{'at once':>9}   answers")
     for storm in storms:
         if "redis" in storm.mode and PROGRAM is None:
             print(f"  {storm!s:<50} not measured: there is no redis-server")
             continue
         came = weathered(storm)
         answers = ", ".join(f"{count} x {kind}" for kind, count in came.answers.most_common())
-        print(f"  {storm!s:<50}{came.seconds:8.1f}{came.calls:7}{came.most:9}   {answers}")
+        times = f"{came.seconds:8.1f}{came.held:9.1f}"
+        print(f"  {storm!s:<50}{times}{came.calls:7}{came.most:9}   {answers}")
         yield Target(f"storm: wrong answers and token calls, {storm}", came.wrong, 0)
 
 
@@ -119,10 +127,18 @@ def weathered(storm: Storm) -> Weathered:
             storm.provider_timeout,
         )
         with workers(plan, storm.processes) as connections:
-            answers, seconds = passed(connections)
+            came = passed(connections)
         with urllib.request.urlopen(f"{issuer}/counts", timeout=10) as answer:
             counts = json.load(answer)
-    return Weathered(storm, answers, counts["calls"], counts["sessions"], counts["most"], seconds)
+    return Weathered(
+        storm,
+        sum((each.answers for each in came), Counter()),
+        counts["calls"],
+        counts["sessions"],
+        counts["most"],
+        max((each.seconds for each in came), default=math.nan),
+        max((each.held for each in came), default=math.nan),
+    )
 
 
 @contextmanager
@@ -155,24 +171,21 @@ def workers(plan: Plan, count: int) -> Iterator[list[Connection]]:
             process.join()
 
 
-def passed(connections: Sequence[Connection]) -> tuple[Answers, float]:
-    """Signs in by the first process, and asks by all; the answers, and the seconds they took."""
+def passed(connections: Sequence[Connection]) -> list[Passed]:
+    """Signs in by the first process, and asks by all; what each saw that ended in time."""
     for number, connection in enumerate(connections):
         connection.send("wait" if number else "sign in")
     cookies = connections[0].recv()
     for connection in connections:
         connection.send(cookies)
-    answers: Answers = Counter()
-    longest = 0.0
+    came = []
     for connection in connections:
         if not connection.poll(LONGEST):
             break
-        counted, seconds = connection.recv()
-        answers += counted
-        longest = max(longest, seconds)
+        came.append(connection.recv())
     for connection in connections:
         connection.send("end")
-    return answers, longest
+    return came
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Annotated, Any
@@ -34,6 +35,15 @@ LATER = " (after a 503 with Retry-After)"
 
 
 @dataclass(frozen=True)
+class Passed:
+    """What one process saw: answers, seconds until the last, and of the longest single request."""
+
+    answers: Answers
+    seconds: float
+    held: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """What the processes of one storm have in common; times in seconds."""
 
@@ -54,9 +64,7 @@ def work(connection: Connection, plan: Plan) -> None:
             connection.send(runner.run(signed_in(oidc, plan)))
         cookies: list[str] = connection.recv()
         app = an_app(oidc)
-        began = time.perf_counter()
-        answers = runner.run(storm(app, cookies, plan.requests))
-        connection.send((answers, time.perf_counter() - began))
+        connection.send(runner.run(storm(app, cookies, plan.requests)))
         # What is under way goes on; a process that stands still for long loses its locks.
         runner.run(asyncio.to_thread(connection.recv))
         runner.run(oidc.site.aclose())
@@ -114,24 +122,34 @@ def an_app(oidc: OIDC[StandardIdentity]) -> FastAPI:
     return app
 
 
-async def storm(app: FastAPI, cookies: list[str], requests: int) -> Answers:
+async def storm(app: FastAPI, cookies: list[str], requests: int) -> Passed:
+    began = time.perf_counter()
     asked = [asked_for(app, cookie) for _ in range(requests) for cookie in cookies]
-    return Counter(await asyncio.gather(*asked))
+    kinds, held = zip(*await asyncio.gather(*asked), strict=True)
+    return Passed(Counter(kinds), time.perf_counter() - began, max(held))
 
 
-async def asked_for(app: FastAPI, cookie: str) -> str:
-    """The answer that is no 503 any more; before, it is asked again when it says."""
-    later = ""
+async def asked_for(app: FastAPI, cookie: str) -> tuple[str, float]:
+    """The answer that is no 503 any more; before, it is asked again when it says.
+
+    With it the seconds of the longest of these requests.
+    """
+    later, held = "", 0.0
     while True:
+        began = time.perf_counter()
         answer = await one_answer(app, cookie)
-        status, body = answer["status"], json.loads(answer["body"])
-        if status != 503:
-            break
+        held = max(held, time.perf_counter() - began)
+        if answer["status"] != 503:
+            return kind_of(answer) + later, held
         later = LATER
         await asyncio.sleep(int(dict(answer["headers"])[b"retry-after"]))
+
+
+def kind_of(answer: Mapping[str, Any]) -> str:
+    status, body = answer["status"], json.loads(answer["body"])
     if status != 200:
         return f"{status}, {body.get('code', 'no code')}"
-    return (GOOD if body["generation"] == 1 else f"refreshed {body['generation']} times") + later
+    return GOOD if body["generation"] == 1 else f"refreshed {body['generation']} times"
 
 
 async def one_answer(app: FastAPI, cookie: str) -> dict[str, Any]:

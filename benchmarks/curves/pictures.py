@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -39,7 +39,10 @@ Scale: TypeAlias = Literal["linear", "log"]
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Lines over a quantity; those of ours begin with "ours". `note` says how it was measured."""
+    """Lines over a quantity; those of ours begin with "ours". `note` says how it was measured.
+
+    What else the same measurement found, by its name and unit, is `beside` them, and not drawn.
+    """
 
     title: str
     x: str
@@ -48,6 +51,7 @@ class Lines:
     note: str
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
+    beside: Mapping[str, Mapping[str, Sequence[Point]]] = field(default_factory=dict)
     targets: Sequence[Target] = ()
 
     def draw(self, figure: Figure) -> None:
@@ -76,12 +80,16 @@ class Lines:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Bars made of parts that lie one after the other."""
+    """Bars made of parts that lie one after the other.
+
+    What was measured of the same things, by its name and unit, is `beside` them, and not drawn.
+    """
 
     title: str
     x: str
     bars: Mapping[str, Mapping[str, float]]
     note: str
+    beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     targets: Sequence[Target] = ()
 
     def draw(self, figure: Figure) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shutil
 import signal
 import socket
 from collections.abc import Sequence
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from examples.fleet.part import Actions, StartError
-from examples.fleet.program import Program, path_of
+from examples.fleet.program import Program
+
+SYSTEM_FOLDERS: Final = ("/usr/sbin", "/usr/local/sbin", "/sbin")
+"""Where nginx is, and what the path of ordinary users lacks."""
 
 CONFIGURATION: Final = """\
 daemon off;
@@ -106,7 +110,8 @@ def place_for(port: int) -> socket.socket:
 
 def nginx() -> str:
     """The program; raises StartError when there is none."""
-    found = path_of("nginx")
+    path = os.pathsep.join((os.environ.get("PATH", ""), *SYSTEM_FOLDERS))
+    found = shutil.which("nginx", path=path)
     if found is None:
         raise StartError("nginx is missing. Install it with: apt-get install -y nginx")
     return found

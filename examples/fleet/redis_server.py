@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from examples.fleet.part import StartError
-from examples.fleet.program import Program, path_of
+from examples.fleet.program import Program
 
 KEPT: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
 """Every command is on disk before it is answered: what was said of a session survives a kill."""
@@ -46,7 +47,7 @@ class RedisServer(Program):
 
 def redis_server() -> str:
     """The program; raises StartError when there is none."""
-    found = path_of("redis-server")
+    found = shutil.which("redis-server")
     if found is None:
         raise StartError(
             "redis-server is missing. Install it with: apt-get install -y redis-server"
