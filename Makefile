@@ -125,9 +125,8 @@ audit: setup ## ask whether the pinned dependencies have known vulnerabilities
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt dist/*.whl
-	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
-		--output-file dist/bill-of-materials.cdx.json build/wheel/bin/python
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[redis,testing]"
+	@release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
 	@$(BIN)/python -m zensical build --strict --clean

@@ -27,8 +27,9 @@ _COPIED: Final = (
 )
 _WORDS: Final = r"^\s*(raise\b|explanation\b|return \w+(Error|Violation)\()"
 """What an error says is for the log and decides nothing; that it is raised is its condition's."""
-_LONGEST_TEST: Final = 30
-"""Seconds. A mutant that waits for what never comes is killed by the first test that meets it."""
+_LONGEST_TEST: Final = 14
+"""Seconds. A mutant that waits for what never comes is killed by the first test that meets it: that
+ends what it started, while mutmut, after 15 seconds at the least, leaves it behind."""
 _PATIENCE: Final = 60
 """Seconds that mutmut has to stop its tests and to write down what it knows."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from examples.fleet.program import path_of
 
 NODE_MODULES = Path(__file__).with_name("node_modules")
 
@@ -17,7 +18,7 @@ def require_program(name: str, *, package: str) -> str:
 
     Without it the test that asks is skipped, or fails where CI=true.
     """
-    path = shutil.which(name)
+    path = path_of(name)
     if path is not None:
         return path
     _miss(f"program {name}", f"apt-get install -y {package}")

@@ -4,6 +4,9 @@
 # CI=true that is an error.
 set -eu
 
+# Servers may be where the path of ordinary users does not lead: examples/fleet/program.py.
+PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin"
+
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] || programs=(node redis-server nginx chromium)
 
@@ -17,7 +20,6 @@ node_is_recent() {
 has() {
     case "$1" in
     node) node_is_recent ;;
-    nginx) PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }

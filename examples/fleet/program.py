@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,8 +19,16 @@ START_SECONDS: Final = 60.0
 """A busy machine takes its time to import a web framework several times at once."""
 STOP_SECONDS: Final = 20.0
 """More than a worker takes to answer what it has begun."""
+SYSTEM_FOLDERS: Final = ("/usr/sbin", "/usr/local/sbin", "/sbin")
+"""Where servers may be, and what the path of ordinary users lacks."""
 _LAST_WORDS: Final = 2000
 _LOOKED_EACH: Final = 0.02
+
+
+def path_of(name: str) -> str | None:
+    """The path of the program `name`, also where the system keeps its servers."""
+    folders = (os.environ.get("PATH", ""), *SYSTEM_FOLDERS)
+    return shutil.which(name, path=os.pathsep.join(folders))
 
 
 class Program:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import shutil
 import signal
 import socket
 from collections.abc import Sequence
@@ -13,10 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from examples.fleet.part import Actions, StartError
-from examples.fleet.program import Program
-
-SYSTEM_FOLDERS: Final = ("/usr/sbin", "/usr/local/sbin", "/sbin")
-"""Where nginx is, and what the path of ordinary users lacks."""
+from examples.fleet.program import Program, path_of
 
 CONFIGURATION: Final = """\
 daemon off;
@@ -110,8 +106,7 @@ def place_for(port: int) -> socket.socket:
 
 def nginx() -> str:
     """The program; raises StartError when there is none."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), *SYSTEM_FOLDERS))
-    found = shutil.which("nginx", path=path)
+    found = path_of("nginx")
     if found is None:
         raise StartError("nginx is missing. Install it with: apt-get install -y nginx")
     return found

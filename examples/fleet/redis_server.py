@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from examples.fleet.part import StartError
-from examples.fleet.program import Program
+from examples.fleet.program import Program, path_of
 
 KEPT: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
 """Every command is on disk before it is answered: what was said of a session survives a kill."""
@@ -47,7 +46,7 @@ class RedisServer(Program):
 
 def redis_server() -> str:
     """The program; raises StartError when there is none."""
-    found = shutil.which("redis-server")
+    found = path_of("redis-server")
     if found is None:
         raise StartError(
             "redis-server is missing. Install it with: apt-get install -y redis-server"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,29 @@ SLOTS: Final = 16384
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 
+class Node(Server):
+    bus_port = 0
+
+    def arguments(self, port: int) -> list[str]:
+        self.bus_port = self.bus_port or free_port()
+        as_node = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
+        return [*super().arguments(port), *as_node, "--cluster-node-timeout", "1000", *KEPT]
+
+    def knows_a_whole_cluster(self) -> bool:
+        try:
+            info = self.command("CLUSTER INFO")
+        except RedisError:
+            return False
+        return info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == 3
+
+
 class Cluster:
     """Its nodes are found by asking the first one."""
 
-    def __init__(self, program: str, folder: Path) -> None:
-        self.nodes = [_Node(program, folder / f"node-{number}") for number in range(3)]
+    def __init__(
+        self, program: str, folder: Path, node: Callable[[str, Path], Node] = Node
+    ) -> None:
+        self.nodes = [node(program, folder / f"node-{number}") for number in range(3)]
 
     @property
     def url(self) -> str:
@@ -39,22 +57,6 @@ class Cluster:
 
     def until_whole(self) -> None:
         until(lambda: all(node.knows_a_whole_cluster() for node in self.nodes), "a whole cluster")
-
-
-class _Node(Server):
-    bus_port = 0
-
-    def arguments(self, port: int) -> list[str]:
-        self.bus_port = self.bus_port or free_port()
-        as_node = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
-        return [*super().arguments(port), *as_node, "--cluster-node-timeout", "1000", *KEPT]
-
-    def knows_a_whole_cluster(self) -> bool:
-        try:
-            info = self.command("CLUSTER INFO")
-        except RedisError:
-            return False
-        return info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == 3
 
 
 @contextmanager

@@ -32,28 +32,56 @@ ERRORS: list[tuple[Exception, type[VmmError], str]] = [
     (httpx.PoolTimeout(""), VmmTimeoutError, f"PoolTimeout within 3 s; {NOT_SENT}"),
     (httpx.ReadTimeout("slow"), VmmTimeoutError, f"slow within 3 s; {ACTED}"),
     (httpx.WriteTimeout("slow"), VmmTimeoutError, f"slow within 3 s; {ACTED}"),
-    (TimeoutError("slow"), VmmTimeoutError, f"did not come within 3 s; {ACTED}"),
+    (TimeoutError("slow"), VmmTimeoutError, f"the answer did not come within 3 s; {ACTED}"),
     (httpx.ConnectError("no"), VmmConnectionError, f"no connection: no; {NOT_SENT}"),
     (httpx.ReadError("cut"), VmmConnectionError, f"connection lost: cut; {ACTED}"),
     (httpx.WriteError("cut"), VmmConnectionError, f"connection lost: cut; {ACTED}"),
     (httpx.CloseError("cut"), VmmConnectionError, f"connection lost: cut; {ACTED}"),
     (httpx.ProxyError("403"), VmmConnectionError, f"connection lost: 403; {ACTED}"),
-    (BrokenPipeError(32, "Broken"), VmmConnectionError, f"lost: .*Broken; {ACTED}"),
+    (BrokenPipeError(32, "Broken"), VmmConnectionError, f"connection lost: .*Broken; {ACTED}"),
     (OSError("odd"), VmmConnectionError, f"connection lost: odd; {ACTED}"),
-    (ssl.SSLError("bad certificate"), VmmConnectionError, f"bad certificate.*; {ACTED}"),
+    (
+        ssl.SSLError("bad certificate"),
+        VmmConnectionError,
+        f"connection lost: .*bad certificate.*; {ACTED}",
+    ),
     (httpx.RemoteProtocolError("odd"), VmmProtocolError, f"odd; {ACTED}"),
     (httpx.LocalProtocolError("odd"), VmmProtocolError, f"odd; {ACTED}"),
     (httpx.UnsupportedProtocol("odd"), VmmProtocolError, f"odd; {ACTED}"),
-    (httpx.DecodingError("odd"), VmmProtocolError, f"raised DecodingError: odd; {ACTED}"),
-    (httpx.TooManyRedirects("20"), VmmProtocolError, f"raised TooManyRedirects: 20; {ACTED}"),
-    (httpx.InvalidURL("odd"), VmmProtocolError, f"raised InvalidURL: odd; {ACTED}"),
-    (httpx.CookieConflict("odd"), VmmProtocolError, f"raised CookieConflict: odd; {ACTED}"),
-    (httpx.StreamConsumed(), VmmProtocolError, f"raised StreamConsumed: .*; {ACTED}"),
-    (httpx.StreamClosed(), VmmProtocolError, f"raised StreamClosed: .*; {ACTED}"),
-    (httpx.ResponseNotRead(), VmmProtocolError, f"raised ResponseNotRead: .*; {ACTED}"),
-    (h11.RemoteProtocolError("odd"), VmmProtocolError, f"raised RemoteProtocolError: odd; {ACTED}"),
-    (KeyError("odd"), VmmProtocolError, f"raised KeyError: 'odd'; {ACTED}"),
-    (RuntimeError("x" * 9_000), VmmProtocolError, f"raised RuntimeError: xxx.*…; {ACTED}"),
+    (
+        httpx.DecodingError("odd"),
+        VmmProtocolError,
+        f"the transport raised DecodingError: odd; {ACTED}",
+    ),
+    (
+        httpx.TooManyRedirects("20"),
+        VmmProtocolError,
+        f"the transport raised TooManyRedirects: 20; {ACTED}",
+    ),
+    (httpx.InvalidURL("odd"), VmmProtocolError, f"the transport raised InvalidURL: odd; {ACTED}"),
+    (
+        httpx.CookieConflict("odd"),
+        VmmProtocolError,
+        f"the transport raised CookieConflict: odd; {ACTED}",
+    ),
+    (httpx.StreamConsumed(), VmmProtocolError, f"the transport raised StreamConsumed: .*; {ACTED}"),
+    (httpx.StreamClosed(), VmmProtocolError, f"the transport raised StreamClosed: .*; {ACTED}"),
+    (
+        httpx.ResponseNotRead(),
+        VmmProtocolError,
+        f"the transport raised ResponseNotRead: .*; {ACTED}",
+    ),
+    (
+        h11.RemoteProtocolError("odd"),
+        VmmProtocolError,
+        f"the transport raised RemoteProtocolError: odd; {ACTED}",
+    ),
+    (KeyError("odd"), VmmProtocolError, f"the transport raised KeyError: 'odd'; {ACTED}"),
+    (
+        RuntimeError("x" * 9_000),
+        VmmProtocolError,
+        f"the transport raised RuntimeError: xxx.*…; {ACTED}",
+    ),
 ]
 
 
@@ -77,7 +105,7 @@ def test_what_a_transport_raises_is_an_error_of_ours_with_the_call(
     def fail(request: httpx.Request) -> httpx.Response:
         raise error
 
-    with pytest.raises(kind, match=f"^getFirecrackerVersion .* on /run/vm.sock: .*{text}$") as got:
+    with pytest.raises(kind, match=rf"^getFirecrackerVersion .* on /run/vm\.sock: {text}$") as got:
         result_of(lambda: client(httpx.MockTransport(fail)).get_version())
     assert type(got.value) is kind
     assert got.value.operation is not None
