@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from redis import Redis
@@ -38,7 +37,7 @@ class RedisProcess:
     def ends_of(self, keys: str) -> dict[bytes, float]:
         """When each of the keys with such names is over, in seconds since the epoch."""
         with Redis(unix_socket_path=str(self._path)) as client:
-            return {key: time.time() + client.pttl(key) / 1000 for key in client.keys(keys)}
+            return {key: client.pexpiretime(key) / 1000 for key in client.keys(keys)}
 
     def let_end(self, keys: str) -> None:
         """The time of these keys is over."""
