@@ -71,26 +71,28 @@ class SessionReader(Generic[Identity]):
     """Gives the session that a codec wrote, each time as one of its caller's own.
 
     They share what nobody can change, an identity of such a type too. What is read once alone is
-    not kept as a session, which takes three times the room.
+    not kept as a session, which takes three times the room. Threads may share a reader.
     """
 
-    __slots__ = ("_codec", "_encoded", "_shared", "_was_read")
+    __slots__ = ("_codec", "_kept", "_was_read")
 
     def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
-        self._codec, self._encoded = codec, encoded
-        self._was_read = False
-        self._shared: tuple[OIDCSession[Identity], Sequence[str]] | None = None
+        self._codec, self._was_read = codec, False
+        # Its bytes; or the session, and its claims that can be changed. Replaced as a whole.
+        self._kept: bytes | tuple[OIDCSession[Identity], Sequence[str]] = encoded
 
     def __call__(self) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.malformed)."""
-        if self._shared is not None:
-            return own_copy(*self._shared)
-        session = self._codec.decode(self._encoded)
+        kept = self._kept
+        if isinstance(kept, tuple):
+            return own_copy(*kept)
+        session = self._codec.decode(kept)
         if not (self._was_read and self._codec.shares_identity):
             self._was_read = True
             return session
-        self._shared, self._encoded = (session, changeable_claims(session)), b""
-        return own_copy(*self._shared)
+        changeable = changeable_claims(session)
+        self._kept = session, changeable
+        return own_copy(session, changeable)
 
 
 class TransactionCodec:

@@ -33,7 +33,12 @@ _ATOMS: Final = frozenset(
 )
 
 _CONTAINERS: Final = (dict, list, set, bytearray)
-_OWN_CODE: Final = ("__post_init__", "model_post_init", "__get_pydantic_core_schema__")
+_OWN_CODE: Final = (
+    "__new__",
+    "__post_init__",
+    "model_post_init",
+    "__get_pydantic_core_schema__",
+)
 
 
 def is_immutable(kind: Any) -> bool:
@@ -70,13 +75,14 @@ def _are_immutable(kinds: Iterable[Any], within: tuple[type, ...]) -> bool:
 
 def _is_frozen(kind: type, within: tuple[type, ...]) -> bool:
     bases = [base for base in kind.__mro__ if base not in (BaseModel, object)]
-    if any(isinstance(each, cached_property) for base in bases for each in vars(base).values()):
+    if any(_has_a_say(each) for base in bases for each in vars(base).values()):
         return False
     has_own_code = any(name in vars(base) for base in bases for name in _OWN_CODE)
-    if has_own_code or issubclass(kind, _CONTAINERS):
+    if has_own_code or _has_validators(kind) or issubclass(kind, _CONTAINERS):
         return False
     if issubclass(kind, BaseModel):
-        return _is_frozen_model(kind, within)
+        is_made_by_pydantic = not any("__init__" in vars(base) for base in bases)
+        return is_made_by_pydantic and _is_frozen_model(kind, within)
     parameters = getattr(kind, "__dataclass_params__", None)
     if not dataclasses.is_dataclass(kind) or not getattr(parameters, "frozen", False):
         return False
@@ -87,12 +93,22 @@ def _is_frozen_model(kind: type[BaseModel], within: tuple[type, ...]) -> bool:
     config, fields = kind.model_config, kind.model_fields.values()
     if not config.get("frozen") or config.get("extra") == "allow" or kind.__private_attributes__:
         return False
-    made = kind.__pydantic_decorators__
-    if made.field_validators or made.model_validators or made.validators or made.root_validators:
-        return False
     if not all(_is_plain(field.metadata) for field in fields):
         return False
     return _are_immutable((field.annotation for field in fields), within)
+
+
+def _has_a_say(attribute: object) -> bool:
+    """Whether this attribute of a class keeps what it computes, or is a validator of pydantic's
+    (on a dataclass of the standard library)."""
+    return isinstance(attribute, cached_property) or hasattr(attribute, "decorator_info")
+
+
+def _has_validators(kind: type) -> bool:
+    made = getattr(kind, "__pydantic_decorators__", None)
+    return made is not None and bool(
+        made.field_validators or made.model_validators or made.validators or made.root_validators
+    )
 
 
 def _is_plain(metadata: Iterable[Any]) -> bool:

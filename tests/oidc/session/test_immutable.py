@@ -24,6 +24,7 @@ from pydantic import (
     root_validator,
     validator,
 )
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from fastapi_oidc import StandardIdentity
 from fastapi_oidc.session.immutable import is_immutable
@@ -127,6 +128,40 @@ class DataThatSetsUp:
         object.__setattr__(self, "roles", list(self.roles))
 
 
+class Makes(Frozen):
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        object.__setattr__(self, "name", ["a list"])
+
+
+class IsMade(Frozen):
+    def __new__(cls, **_: Any) -> IsMade:
+        return super().__new__(cls)
+
+
+@dataclass(frozen=True)
+class DataThatValidates:
+    roles: frozenset[str]
+
+    @field_validator("roles", mode="plain")
+    @classmethod
+    def listed(cls, value: Any) -> Any:
+        return list(value)
+
+
+@pydantic_dataclass(frozen=True)
+class ReadData:
+    roles: frozenset[str]
+
+
+@pydantic_dataclass(frozen=True)
+class ReadDataThatValidates(ReadData):
+    @field_validator("roles", mode="plain")
+    @classmethod
+    def listed(cls, value: Any) -> Any:
+        return list(value)
+
+
 @dataclass(frozen=True)
 class FrozenDict(dict[str, str]):
     name: str
@@ -188,7 +223,7 @@ class Pair(NamedTuple):
             Annotated[str, Field(max_length=9)],
             tuple[Frozen, User],
         ),
-        *(StandardIdentity, User, Frozen, Child),
+        *(StandardIdentity, User, Frozen, Child, ReadData),
     ],
     ids=str,
 )
@@ -203,7 +238,8 @@ def test_what_nobody_can_change_is_known(kind: Any) -> None:
         *(list[str], dict[str, str], Mapping[str, str], tuple[list[str], ...], str | list[str]),
         *(Open, HasList, HasAnything, TakesMore, HasPrivate, Computes),
         *(Validates, ValidatesAll, ValidatesAsEver, ValidatesAllAsEver, SetsUp, Unread),
-        *(ReadOtherwise, DataThatSetsUp, FrozenDict),
+        *(ReadOtherwise, Makes, IsMade, DataThatSetsUp, DataThatValidates, ReadDataThatValidates),
+        FrozenDict,
         *(Annotated[str, SkipValidation], Annotated[str, PlainValidator(list)]),
         *(OpenData, DataOfOpen, DataOfList, tuple[Open, ...], Open | None),
     ],
