@@ -11,7 +11,7 @@ REPOSITORY: Final = Path(__file__).parents[1]
 
 AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fastapi_oidc/protocol/": ("tests/oidc/protocol",),
-    "fastapi_oidc/flows/": ("tests/oidc/flows",),
+    "fastapi_oidc/flows/": ("tests/oidc/flows", "tests/oidc/web/test_sessions.py"),
     "fastapi_oidc/session/redis/": (
         "tests/oidc/session",
         "tests/oidc/redis_topologies/test_access.py",
