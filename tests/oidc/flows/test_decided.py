@@ -76,7 +76,7 @@ def test_a_postponed_refresh_is_announced_once_with_its_session(
     assert postponed.is_announced
     [event] = world.events
     assert (event.name, event.code) == ("session.refresh_postponed", error.code)
-    assert (event.sub, event.session_id) == ("alice", "session-1")
+    assert (event.sub, event.session_id, event.at) == ("alice", "session-1", world.time.now)
     waiting = decided.of(kept(world))
     assert isinstance(waiting, Postponed)
     assert not waiting.is_announced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def kept(
 
 def test_the_newer_state_has_the_later_generation_and_then_the_later_request() -> None:
     states = [kept(0), kept(0, seen=NOW), kept(0, seen=NOW + 1), kept(1)]
-    for older, newer in zip(states, states[1:], strict=False):
+    for older, newer in pairwise(states):
         assert newer_of(older, newer) is newer
         assert newer_of(newer, older) is newer
     assert newer_of(one := kept(), kept()) is one
@@ -94,7 +95,8 @@ def test_further_requests_do_not_put_that_minute_off(register: Register[Any], ti
 def test_what_is_made_of_a_session_was_last_seen_when_that_was_known(
     register: Register[Any],
 ) -> None:
-    assert register.seen_last(made := kept(1)) is made, "of a session that nobody knows"
+    made = kept(1)
+    assert register.seen_last(made) is made, "of a session that nobody knows"
     register.keep(kept(0))
     assert register.seen_last(made) is made, "of one that was not seen"
     register.keep(kept(0, seen=NOW + 5))
