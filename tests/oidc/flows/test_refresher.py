@@ -1,0 +1,152 @@
+"""What takes the place of a refresh: one at a time for a session, each by its own means."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import Code, ProviderError
+from fastapi_oidc.flows import refresher as refreshing
+from fastapi_oidc.flows.refresh_outcomes import Outcome, Refused, Renewed
+from fastapi_oidc.flows.refresher import Make, Refresher
+from fastapi_oidc.session.keeper import Kept
+from tests.oidc.interleaving import Gate
+from tests.oidc.world import World, make_world
+
+
+class Site:
+    """A world in which somebody has signed in."""
+
+    def __init__(self, world: World, kept: Kept[Any]) -> None:
+        self.world, self.kept = world, kept
+        self.refresher: Refresher[Any] = world.oidc.site.refresher
+
+    def begun(self, make: Make[Any]) -> asyncio.Task[Outcome[Any]]:
+        return asyncio.create_task(self.refresher.succeed(self.kept, make))
+
+
+@pytest.fixture
+async def site() -> Site:
+    world = make_world()
+    browser = await world.signed_in()
+    found = await world.oidc.site.party.keeper.read(dict(browser.cookies))
+    assert found is not None
+    return Site(world, found.kept)
+
+
+async def successor(kept: Kept[Any]) -> Kept[Any]:
+    changes = {"generation": kept.session.generation + 1}
+    return Kept(kept.session.model_copy(update=changes), kept.reference)
+
+
+async def others_have_come() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_failure_is_told_to_whoever_failed_and_the_next_one_makes_its_own(
+    site: Site,
+) -> None:
+    gate = Gate()
+
+    async def failing(current: Kept[Any]) -> Kept[Any]:
+        await gate.passed()
+        raise LookupError
+
+    first = site.begun(failing)
+    await gate.until_reached()
+    second = site.begun(successor)
+    await others_have_come()
+    gate.opened.set()
+    with pytest.raises(LookupError):
+        await first
+    outcome = await second
+    assert isinstance(outcome, Renewed)
+    assert outcome.kept.session.generation == 1
+
+
+async def test_whoever_waited_for_another_one_goes_on_from_what_it_made(site: Site) -> None:
+    gate, given = Gate(), []
+
+    async def held(current: Kept[Any]) -> Kept[Any]:
+        await gate.passed()
+        return await successor(current)
+
+    async def noted(current: Kept[Any]) -> Kept[Any]:
+        given.append(current.session.generation)
+        return await successor(current)
+
+    first = site.begun(held)
+    await gate.until_reached()
+    second = site.begun(noted)
+    await others_have_come()
+    gate.opened.set()
+    outcomes = await asyncio.gather(first, second)
+    assert [
+        outcome.kept.session.generation for outcome in outcomes if isinstance(outcome, Renewed)
+    ] == [1, 2]
+    assert given == [1]
+
+
+async def test_a_refresh_that_waited_for_a_failure_of_another_kind_is_made(site: Site) -> None:
+    gate = Gate()
+
+    async def failing(current: Kept[Any]) -> Kept[Any]:
+        await gate.passed()
+        raise LookupError
+
+    first = site.begun(failing)
+    await gate.until_reached()
+    second = asyncio.create_task(site.refresher.renew(site.kept))
+    await others_have_come()
+    gate.opened.set()
+    with pytest.raises(LookupError):
+        await first
+    assert isinstance(await second, Renewed)
+
+
+async def unreachable(*about: Any) -> bool:
+    raise ProviderError(Code.PROVIDER_UNREACHABLE)
+
+
+async def mute(*about: Any) -> bool:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("provider", [unreachable, mute])
+async def test_a_session_that_ended_meanwhile_is_over_though_its_tokens_cannot_be_given_back(
+    site: Site, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refreshing, "revoked_at_provider", provider)
+    monkeypatch.setattr(refreshing, "PATIENCE", 0)
+    session = site.kept.session
+
+    async def overtaken(current: Kept[Any]) -> Kept[Any]:
+        site.world.oidc.site.party.register.end(session.id, "signed_out", ends=session.expires_at)
+        return await successor(current)
+
+    async with asyncio.timeout(10):
+        outcome = await site.begun(overtaken)
+    assert outcome == Refused(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
+
+
+async def test_what_was_sent_and_is_never_answered_does_not_hold_the_end_of_the_process_up(
+    site: Site,
+) -> None:
+    world = make_world(settings={"provider_timeout": 0.01, "callback_timeout": 0.01})
+    site.refresher._party = world.oidc.site.party
+    gate = Gate()
+
+    async def never(current: Kept[Any]) -> Kept[Any]:
+        await gate.passed()
+        return current
+
+    task = site.begun(never)
+    await gate.until_reached()
+    async with asyncio.timeout(10):
+        await site.refresher.aclose()
+    gate.opened.set()
+    await task
