@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,20 +134,24 @@ async def test_a_session_that_ended_meanwhile_is_over_though_its_tokens_cannot_b
     assert outcome == Refused(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
 
 
-async def test_what_was_sent_and_is_never_answered_does_not_hold_the_end_of_the_process_up(
-    site: Site,
-) -> None:
-    world = make_world(settings={"provider_timeout": 0.01, "callback_timeout": 0.01})
-    site.refresher._party = world.oidc.site.party
-    gate = Gate()
+async def test_what_is_never_answered_does_not_hold_the_end_of_the_process_up(site: Site) -> None:
+    party, gate = site.world.oidc.site.party, Gate()
+    impatient = replace(party.policy, provider_timeout=0.0, callback_timeout=0.0)
 
     async def never(current: Kept[Any]) -> Kept[Any]:
         await gate.passed()
-        return current
+        return await successor(current)
 
     task = site.begun(never)
     await gate.until_reached()
+    site.refresher._party = replace(party, policy=impatient)
     async with asyncio.timeout(10):
         await site.refresher.aclose()
     gate.opened.set()
     await task
+
+
+async def test_the_tokens_of_a_refused_refresh_are_not_kept(site: Site) -> None:
+    site.world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
+    assert isinstance(await site.refresher.renew(site.kept), Refused)
+    assert len(site.refresher._answers._kept) == 0
