@@ -36,4 +36,4 @@ def _is_write_due(session: OIDCSession[Identity], policy: Policy, *, now: int) -
     if policy.idle_timeout is None:
         return False
     since = now - (session.last_seen_at or session.created_at)
-    return since >= max(1, policy.idle_timeout // WRITES_PER_IDLE_TIME)
+    return since >= policy.idle_timeout // WRITES_PER_IDLE_TIME

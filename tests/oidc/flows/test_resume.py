@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.flows.relying_party import Policy
-from fastapi_oidc.flows.resume import Decision, decide, end_of, idle_end_of
+from fastapi_oidc.flows.resume import Decision, decide, end_of
+from fastapi_oidc.flows.use import idle_end_of
 from fastapi_oidc.session.model import OIDCSession
 from tests.oidc.session.examples import LIFETIME, NOW, User, a_session
 
