@@ -149,7 +149,40 @@ async def test_it_is_tried_again_after_a_pause(
     bench.keeper.refused.clear()
     await bench.until_left(0)
     assert [str(event.name) for event in bench.events] == ["session.not_removed", "session.removed"]
-    assert {event.session_id for event in bench.events} == {"a"}
+    assert {(event.session_id, event.at) for event in bench.events} == {("a", bench.time.now)}
+    assert bench.events[0].code is Code.SESSION_REVOCATION_UNAVAILABLE
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that were begun, each of which is over at once."""
+    begun: list[float] = []
+
+    def over_at_once(seconds: float) -> asyncio.Timeout:
+        begun.append(seconds)
+        return asyncio.timeout_at(0)
+
+    monkeypatch.setattr(asyncio, "timeout", over_at_once)
+    return begun
+
+
+async def test_pauses_double_up_to_the_longest(bench: Bench, pauses: list[float]) -> None:
+    bench.keeper.refused = {"a"}
+    await bench.end("a")
+    await bench.until_attempts(6)
+    assert pauses[:5] == [1, 2, 4, 5, 5]
+
+
+async def test_a_process_that_ends_does_not_pause_for_long(
+    bench: Bench, pauses: list[float]
+) -> None:
+    bench.keeper.refused = {"a"}
+    await bench.end("a")
+    closing = asyncio.create_task(bench.writer.aclose())
+    await bench.until_attempts(4)
+    bench.keeper.refused.clear()
+    await closing
+    assert set(pauses[1:]) == {0.5}, "the first one began before"
 
 
 async def test_a_process_that_ends_tries_until_the_store_takes_them(

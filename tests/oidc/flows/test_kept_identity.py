@@ -103,6 +103,41 @@ async def test_a_session_that_outgrows_its_cookie_keeps_its_old_identity() -> No
     assert "session.identity_kept" in world.event_names()
 
 
+async def test_and_its_old_claims_and_id_token_with_the_new_tokens() -> None:
+    seen: list[OIDCSession[User]] = []
+    world = make_world(load_request_data=lambda context: seen.append(context.session))
+    browser = await world.signed_in()
+    grown: dict[str, Any] = {"groups": [secrets.token_hex(20) for _ in range(200)]}
+    world.op.edits.put("id_token", lambda said: said | grown)
+    world.time.advance(LONG_AFTER)
+    assert await generation(browser) == 1
+    before, after = seen
+    assert (after.claims, after.tokens.id_token) == (before.claims, before.tokens.id_token)
+    assert after.tokens.access_token != before.tokens.access_token
+    assert after.tokens.refresh_token != before.tokens.refresh_token
+
+
+async def test_what_was_stripped_stays_stripped_when_the_session_outgrows_its_cookie() -> None:
+    seen: list[OIDCSession[User]] = []
+
+    def strip(context: PersistContext[User]) -> OIDCSession[User]:
+        if context.reason == "refresh":
+            raise RuntimeError("broken")
+        tokens = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = make_world(
+        before_session_persist=strip,
+        load_request_data=lambda context: seen.append(context.session),
+    )
+    browser = await world.signed_in()
+    grown: dict[str, Any] = {"groups": [secrets.token_hex(20) for _ in range(200)]}
+    world.op.edits.put("id_token", lambda said: said | grown)
+    world.time.advance(LONG_AFTER)
+    assert await generation(browser) == 1
+    assert seen[-1].tokens.access_token == ""
+
+
 @pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
 async def test_an_identity_of_another_type_is_not_taken_at_a_refresh(store: Any) -> None:
     identities: list[Any] = ["right"]
