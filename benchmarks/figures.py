@@ -85,9 +85,18 @@ def _served(folder: Path) -> str:
     """What a request takes of the workers' processor, dearest last."""
     kept = _kept(folder, "fifty-connections")
     took = sorted(kept["panels"]["processor, µs for each"].items(), key=lambda each: each[1])
+    redis = kept["beside"]["processor of Redis, µs for each"]
     return _table(
-        ["A request", "Processor time", "Requests in a second of one core"],
-        [[name, f"{cpu:.0f} µs", f"{round(_MICROSECONDS / cpu, -2):,.0f}"] for name, cpu in took],
+        ["A request", "Processor time", "Requests in a second of one core", "Redis' own time"],
+        [
+            [
+                name,
+                f"{cpu:.0f} µs",
+                f"{round(_MICROSECONDS / cpu, -2):,.0f}",
+                f"{redis[name]:.0f} µs",
+            ]
+            for name, cpu in took
+        ],
         kept,
     )
 

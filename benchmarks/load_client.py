@@ -19,7 +19,8 @@ LENGTH = b"content-length:"
 class Load(NamedTuple):
     """Answers in a second; milliseconds within which half and 99 of 100 of them came; their number.
 
-    `cpu` is what an answer took of the servers' processors, microseconds, where that is known.
+    `cpu` is what an answer took of the servers' processors, microseconds, where that is known, and
+    `redis` what it took of Redis'.
     """
 
     rate: float
@@ -27,6 +28,7 @@ class Load(NamedTuple):
     p99: float
     answers: float
     cpu: float = math.nan
+    redis: float = math.nan
 
 
 @dataclass

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
+from redis import Redis
+
 from benchmarks.load_client import Load, get, load
 from benchmarks.machine import processor_seconds, show_machine
 from benchmarks.oidc_redis import PROGRAM, a_redis
@@ -61,10 +63,10 @@ def served_targets() -> Iterator[Target]:
     """Measures the load, shows the figures and says what was aimed at."""
     figures = served(rounds=ROUNDS, seconds=SECONDS)
     print(f"\n{CONNECTIONS} connections on {WORKERS} uvicorn workers, medians of {ROUNDS} rounds:")
-    print(f"  {'':<44}{'a second':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}")
+    print(f"  {'':<44}{'a second':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}{'Redis µs':>10}")
     for name, loads in figures.items():
         usual = median(loads)
-        times = f"{usual.p50:9.1f}{usual.p99:9.1f}{usual.cpu:9.0f}"
+        times = f"{usual.p50:9.1f}{usual.p99:9.1f}{usual.cpu:9.0f}{usual.redis:10.0f}"
         print(f"  {name:<44}{usual.rate:10.0f}{times}")
     yield from compared(figures)
 
@@ -108,7 +110,7 @@ def served(*, rounds: int, seconds: float) -> dict[str, list[Load]]:
         cookies, processors = stack.enter_context(workers(plan))
         requests = {name: [get("/me", each) for each in _enough(cookies[name])] for name in names}
         ports = {name: listener.getsockname()[1] for name, listener in listeners.items()}
-        turn = Turns(ports, requests, processors)
+        turn = Turns(ports, requests, processors, stack.enter_context(processor_of(redis)))
         return asyncio.run(turn.taken(rounds, seconds))
 
 
@@ -119,11 +121,12 @@ def _enough(cookies: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Turns:
-    """The port and the requests of each application, and what its servers have used so far."""
+    """The port and the requests of each application, and what all servers and Redis have used."""
 
     ports: Mapping[str, int]
     requests: Mapping[str, Sequence[bytes]]
     processors: Callable[[], float]
+    redis: Callable[[], float]
 
     async def taken(self, rounds: int, seconds: float) -> dict[str, list[Load]]:
         """In every round each has a turn, and another one begins; the first round is not kept."""
@@ -138,10 +141,25 @@ class Turns:
         return loads
 
     async def _turn(self, name: str, seconds: float) -> Load:
-        used = self.processors()
+        used, redis = self.processors(), self.redis()
         borne = await load(self.ports[name], self.requests[name], seconds, connections=CONNECTIONS)
-        used = self.processors() - used
-        return borne._replace(cpu=used / borne.answers * 1e6)
+        used, redis = self.processors() - used, self.redis() - redis
+        return borne._replace(cpu=used / borne.answers * 1e6, redis=redis / borne.answers * 1e6)
+
+
+@contextmanager
+def processor_of(redis: str) -> Iterator[Callable[[], float]]:
+    """What Redis says that it has used of the processor, seconds; 0 without Redis."""
+    if not redis:
+        yield lambda: 0
+        return
+    with Redis.from_url(redis) as client:
+
+        def used() -> float:
+            told = client.info("cpu")
+            return float(told["used_cpu_user"] + told["used_cpu_sys"])
+
+        yield used
 
 
 @contextmanager

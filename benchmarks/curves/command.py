@@ -44,7 +44,9 @@ PICTURES: Final[Mapping[str, Callable[[int], Picture]]] = {
     "where-a-login-goes": lambda most: where_a_login_goes(),
     "fifty-connections": lambda most: fifty_connections(),
     "storms": lambda most: storms_over_sessions(),
-    "monitors-in-a-process": lambda most: monitors_in_a_process(),
+    "monitors-in-a-process": lambda most: monitors_in_a_process(
+        os.environ.get("FIRECRACKER_BIN", "")
+    ),
 }
 
 

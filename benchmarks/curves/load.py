@@ -33,5 +33,8 @@ def fifty_connections() -> Panels:
             "processor, µs for each": {name: each.cpu for name, each in borne.items()},
         },
         note=NOTE,
+        beside={
+            "processor of Redis, µs for each": {name: each.redis for name, each in borne.items()}
+        },
         targets=list(compared(loads)),
     )

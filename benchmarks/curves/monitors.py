@@ -8,34 +8,41 @@ from benchmarks.curves.growth import tell
 from benchmarks.curves.pictures import Lines, Point
 from benchmarks.targets import Target
 from benchmarks.vmm_fleet import CLIENTS, took_by
-from benchmarks.vmm_server import fixed_answer_servers
+from benchmarks.vmm_server import fixed_answer_servers, real_monitors
 
 MONITORS: Final = (50, 100, 200, 400, 800)
+REAL: Final = (25, 50, 100)
 OURS: Final = ("VmmClient", "AsyncVmmClient")
+FIRST: Final = "VmmClient"
 
 
-def monitors_in_a_process(amounts: tuple[int, ...] = MONITORS) -> Lines:
-    """Measures each client in a process of its own, at each amount."""
+def monitors_in_a_process(binary: str = "", amounts: tuple[int, ...] = MONITORS) -> Lines:
+    """Measures each client in a process of its own, at each amount; with a binary real ones too."""
     drawn: dict[str, list[Point]] = {}
     with fixed_answer_servers(max(amounts)) as paths:
         for amount in amounts:
             tell(f"asking {amount} monitors each second")
             for client in CLIENTS:
                 line = f"ours, {client}" if client in OURS else client
-                took = took_by(client, paths[:amount])
-                drawn.setdefault(line, []).append((amount, took["cpu"]))
+                drawn.setdefault(line, []).append(_point(client, paths[:amount]))
+    if binary:
+        with real_monitors(binary, max(REAL)) as paths:
+            for amount in REAL:
+                tell(f"asking {amount} real monitors each second")
+                line = f"ours, {FIRST}, real monitors"
+                drawn.setdefault(line, []).append(_point(FIRST, paths[:amount]))
+    most, cpu = drawn[f"ours, {FIRST}"][-1]
     return Lines(
         title="Monitors that one process asks each second",
         x="monitors",
         y="per cent of a core",
         lines=drawn,
         note="GET /machine-config of every monitor, once a second for five seconds; each answers "
-        "the same. Without what the monitors take themselves.",
-        targets=[
-            Target(f"{amounts[-1]} monitors, VmmClient", _last(drawn, "ours, VmmClient"), 8, "%")
-        ],
+        "the same, but for real ones. Without what the monitors take themselves.",
+        targets=[Target(f"{most:g} monitors, {FIRST}", cpu, 8, "%")],
     )
 
 
-def _last(drawn: dict[str, list[Point]], line: str) -> float:
-    return drawn[line][-1][1]
+def _point(client: str, paths: list[str]) -> Point:
+    """How many there are, and the per cent of a core that they take."""
+    return len(paths), took_by(client, paths)["cpu"]

@@ -112,11 +112,15 @@ class Bars:
 
 @dataclass(frozen=True, kw_only=True)
 class Panels:
-    """Several quantities of the same things side by side: each panel has a bar for each thing."""
+    """Several quantities of the same things side by side: each panel has a bar for each thing.
+
+    What else was measured of them, by its name and unit, is `beside` them, and not drawn.
+    """
 
     title: str
     panels: Mapping[str, Mapping[str, float]]
     note: str
+    beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     targets: Sequence[Target] = ()
 
     def draw(self, figure: Figure) -> None:
