@@ -125,7 +125,7 @@ def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
         application=_application(parts),
         codec=codec,
         announcer=announcer,
-        register=Register(parts.clock),
+        register=Register(parts.clock, idle_timeout=settings.idle_timeout),
         endings=EndingWriter(keeper, parts.clock, announcer),
         shared=_shared(parts, codec, keys),
     )

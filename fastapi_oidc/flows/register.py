@@ -14,6 +14,10 @@ REMEMBERED: Final = 60
 """Seconds for which requests that still carry the old cookie go on with its successor, once the
 browser has shown that it has the successor."""
 
+BESIDE_A_STORE: Final = 600
+"""Seconds for which a successor that the session's store has is remembered: for requests that were
+under way, and should the store lose its last writes in a failover."""
+
 LIMIT: Final = 20_000
 """Sessions remembered at the most; beyond it those that end first are forgotten."""
 
@@ -21,12 +25,14 @@ LIMIT: Final = 20_000
 class Register(Generic[Identity]):
     """The newest state of each session, and the sessions that ended here.
 
-    A successor is kept until a request has come with it: the answer that carried its cookie may be
-    lost, and with it a refresh token that the provider gives once.
+    A successor in a cookie is kept until a request has come with it: the answer that carried its
+    cookie may be lost, and with it a refresh token that the provider gives once. It is kept for as
+    long as the old cookie would open: to the session's end, or its end for idleness after
+    `idle_timeout` seconds without a request.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, *, idle_timeout: int | None = None) -> None:
+        self._clock, self._idle_timeout = clock, idle_timeout
         self._newest: Expiring[str, Kept[Identity]] = Expiring(clock, max_entries=LIMIT)
         self._ended: Expiring[str, EndReason] = Expiring(clock, max_entries=LIMIT)
         self._told: Expiring[str, None] = Expiring(clock, max_entries=LIMIT)
@@ -34,7 +40,7 @@ class Register(Generic[Identity]):
     def keep(self, kept: Kept[Identity]) -> None:
         """`kept` is what the session goes on as, unless something newer is known."""
         if self.newest(kept) is kept:
-            self._newest.set(kept.session.id, kept, ends=kept.session.expires_at)
+            self._newest.set(kept.session.id, kept, ends=self._needed_until(kept))
 
     def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
         """The newest state known of the session of `kept`; `kept` itself when that is it."""
@@ -78,6 +84,15 @@ class Register(Generic[Identity]):
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why the session ended in this process, if it did."""
         return self._ended.get(session.id)
+
+    def _needed_until(self, kept: Kept[Identity]) -> int:
+        session = kept.session
+        if kept.reference is not None:
+            return min(session.expires_at, self._clock.now() + BESIDE_A_STORE)
+        if self._idle_timeout is None:
+            return session.expires_at
+        seen = session.last_seen_at or session.created_at
+        return min(session.expires_at, seen + self._idle_timeout)
 
 
 def newer_of(kept: Kept[Identity], other: Kept[Identity]) -> Kept[Identity]:
