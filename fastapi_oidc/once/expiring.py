@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from threading import RLock
 from typing import Final, Generic, TypeVar, overload
 
@@ -16,6 +16,9 @@ Default = TypeVar("Default")
 
 _PER_WRITE: Final = 4
 """How many ended entries a write removes: more than one, so that a write never falls behind."""
+
+
+_SPARE_SECONDS: Final = 100
 
 
 class Expiring(Generic[Key, Value]):
@@ -30,7 +33,7 @@ class Expiring(Generic[Key, Value]):
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
         self._clock, self._max_entries = clock, max_entries
         self._entries: dict[Key, tuple[int, Value]] = {}
-        # The keys that end in each second, and these seconds; a second without keys waits its turn.
+        # The keys that end in each second, and these seconds, some twice or without keys any more.
         self._keys: dict[int, dict[Key, None]] = {}
         self._seconds: list[int] = []
         self._writing = RLock()
@@ -113,7 +116,17 @@ class Expiring(Generic[Key, Value]):
     def _leave(self, key: Key) -> None:
         entry = self._entries.get(key)
         if entry is not None:
-            del self._keys[entry[0]][key]
+            keys = self._keys[entry[0]]
+            del keys[key]
+            if not keys:
+                del self._keys[entry[0]]
+                self._forget_seconds()
+
+    def _forget_seconds(self) -> None:
+        """Seconds without keys are at most as many as those with some, and a few."""
+        if len(self._seconds) > 2 * len(self._keys) + _SPARE_SECONDS:
+            self._seconds = list(self._keys)
+            heapify(self._seconds)
 
     def _remove_first(self) -> None:
         while not self._drop_first():
@@ -121,10 +134,13 @@ class Expiring(Generic[Key, Value]):
 
     def _drop_first(self) -> bool:
         """Whether the first second had an entry, which is removed; else the second is."""
-        keys = self._keys[self._seconds[0]]
-        if not keys:
-            del self._keys[heappop(self._seconds)]
+        second = self._seconds[0]
+        keys = self._keys.get(second)
+        if keys is None:
+            heappop(self._seconds)
             return False
         gone = keys.popitem(last=False) if isinstance(keys, OrderedDict) else keys.popitem()
         del self._entries[gone[0]]
+        if not keys:
+            del self._keys[second]
         return True

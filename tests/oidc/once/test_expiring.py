@@ -129,6 +129,20 @@ def test_what_is_replaced_and_popped_again_and_again_takes_no_room() -> None:
     assert size < 100_000, "bytes for two entries and two hundred seconds"
 
 
+@pytest.mark.parametrize("limit", [None, 50])
+def test_what_ends_later_and_later_leaves_no_second_behind(limit: int | None) -> None:
+    """A session for each second of a day, which is used again, refreshed or signed out."""
+    kept: Expiring[str, int] = Expiring(Time().clock(), max_entries=limit)
+    tracemalloc.start()
+    for second in range(20_000):
+        kept.set("moved", second, ends=100_000 + second)
+        kept.set("popped", second, ends=100_000 + second)
+        kept.pop("popped")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 50_000, "bytes for one entry"
+
+
 writes = st.lists(
     st.tuples(st.integers(0, 5), st.integers(990, 1030), st.sampled_from(["set", "pop", "wait"])),
     max_size=60,
