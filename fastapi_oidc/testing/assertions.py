@@ -67,23 +67,24 @@ class Assertion:
             raise _refused("iss and sub of the assertion differ")
         if self.claims.get("aud") not in (op.issuer, op.url("/token")):
             raise _refused("aud is neither the issuer nor the token endpoint")
-        self._require_times(op.clock.now())
+        expires_at = self._require_times(op.clock.now())
         jti = self.claims.get("jti")
         if not isinstance(jti, str) or not jti or jti in op.seen_assertions:
             raise _refused("jti is missing or was used before")
-        op.seen_assertions.add(jti)
+        op.seen_assertions.set(jti, None, ends=expires_at)
 
     def _is_signed_by(self, key: PublicKey | None) -> bool:
         if key is None or not suits(self.algorithm, key):
             return False
         return is_signed_by(key, self.algorithm, self.signature, self.message)
 
-    def _require_times(self, now: int) -> None:
+    def _require_times(self, now: int) -> int:
         expires_at, issued_at = self.claims.get("exp"), self.claims.get("iat")
         if type(expires_at) is not int or not now < expires_at <= now + LONGEST_LIFETIME:
             raise _refused("exp is missing, over, or more than a day ahead")
         if type(issued_at) is not int or issued_at > now + 60:
             raise _refused("iat is missing or in the future")
+        return expires_at
 
 
 def _members(segment: str) -> dict[str, JsonValue]:

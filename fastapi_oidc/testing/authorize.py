@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -115,12 +114,13 @@ def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -
     """Answers with a new code (Core 3.1.2.5)."""
     address, sid = asked.address, session.sid_for(asked.client)
     grant = Grant(asked.client, session.user, asked.scope, asked.nonce, session.auth_time, sid)
-    code = secrets.token_urlsafe(24)
-    op.credentials.codes[code] = AuthorizationCode(
-        grant,
-        op.clock.now() + op.lifetimes.code,
-        redirect_uri=address.redirect_uri,
-        code_challenge=asked.code_challenge,
+    code = op.credentials.issue_code(
+        AuthorizationCode(
+            grant,
+            op.clock.now() + op.lifetimes.code,
+            redirect_uri=address.redirect_uri,
+            code_challenge=asked.code_challenge,
+        )
     )
     op.record.add(SignedIn(asked.client.client_id, session.user.sub, sid))
     watched = session_state(session, asked.client, address.redirect_uri)

@@ -48,8 +48,8 @@ async def revoke(op: ProviderState, request: Request) -> Response:
     form = await form_parameters(request)
     client = authenticated_client(op, request.headers, form)
     token = required(form, "token")
-    refresh = op.credentials.refresh_tokens.get(token)
-    access = op.credentials.access_tokens.get(token)
+    refresh = op.credentials.refresh_token(token)
+    access = op.credentials.access_token(token)
     credential: Credential | None = refresh or access
     if credential is not None and credential.grant.client != client:
         raise Refusal("invalid_grant", "the token was issued to another client")

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.once import Expiring
 from fastapi_oidc.testing.registration import DevClient, DevUser
+
+REUSE_IS_TOLD: Final = 3600
+"""Seconds after which an authorization code is forgotten, unless it lives longer."""
+
+HINT_IS_KNOWN: Final = 14 * 24 * 3600
+"""Seconds for which an ID token is known as a hint, long after its own end."""
+
+LIMIT: Final = 50_000
+"""ID tokens, and sessions, known at the most; beyond it the oldest are forgotten."""
 
 Value = TypeVar("Value")
 
@@ -24,6 +34,7 @@ class Grant:
     auth_time: int
     sid: str
     is_revoked: bool = False
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
 
 
 @dataclass(slots=True, eq=False)
@@ -47,28 +58,74 @@ class AuthorizationCode(Credential):
     code_challenge: str = ""
 
 
-@dataclass(slots=True)
 class Credentials:
-    """Every credential issued, by its value; ID tokens too, because they return as hints."""
+    """What was issued and may come again, by its value; ID tokens too, as they return as hints.
 
-    codes: dict[str, AuthorizationCode] = field(default_factory=dict)
-    access_tokens: dict[str, Credential] = field(default_factory=dict)
-    refresh_tokens: dict[str, Credential] = field(default_factory=dict)
-    id_tokens: dict[str, Grant] = field(default_factory=dict)
+    Whoever comes later than an hour after a code was issued, or after 50,000 other ID tokens or
+    sessions, is a stranger: a provider that serves for hours takes no more and more memory.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._codes: Expiring[str, AuthorizationCode] = Expiring(clock)
+        self._access_tokens: Expiring[str, Credential] = Expiring(clock)
+        # A grant's newest refresh token; who presents another one of it has one that was used.
+        self._refresh_tokens: Expiring[str, tuple[str, Credential]] = Expiring(clock)
+        self._id_tokens: Expiring[bytes, Grant] = Expiring(clock, max_entries=LIMIT)
+        self._sessions: Expiring[str, list[Grant]] = Expiring(clock, max_entries=LIMIT)
+
+    def issue_code(self, code: AuthorizationCode) -> str:
+        """A code's value; a second use is told from an unknown code for an hour."""
+        value = secrets.token_urlsafe(24)
+        ends = max(code.expires_at, self._clock.now() + REUSE_IS_TOLD)
+        self._codes.set(value, code, ends=ends)
+        return value
+
+    def code(self, value: str) -> AuthorizationCode | None:
+        """The code of this value, which may have been used or have expired."""
+        return self._codes.get(value)
+
+    def issue_access_token(self, grant: Grant, lifetime: int) -> str:
+        """An access token for so many seconds."""
+        value, expires_at = secrets.token_urlsafe(32), self._clock.now() + lifetime
+        self._access_tokens.set(value, Credential(grant, expires_at), ends=expires_at)
+        return value
+
+    def access_token(self, value: str) -> Credential | None:
+        """The access token of this value, unless it has expired."""
+        return self._access_tokens.get(value)
+
+    def issue_refresh_token(self, grant: Grant, lifetime: int) -> str:
+        """A refresh token for so many seconds, in the place of the grant's last one."""
+        value, expires_at = f"{grant.id}.{secrets.token_urlsafe(32)}", self._clock.now() + lifetime
+        self._refresh_tokens.set(grant.id, (value, Credential(grant, expires_at)), ends=expires_at)
+        return value
+
+    def refresh_token(self, value: str) -> Credential | None:
+        """The refresh token of this value, which may be used; not when the newest has expired."""
+        newest, credential = self._refresh_tokens.get(value.partition(".")[0], ("", None))
+        if credential is None or value == newest:
+            return credential
+        return replace(credential, is_used=True)
 
     def remember_id_token(self, id_token: str, grant: Grant) -> None:
-        """Keeps a fingerprint of `id_token`."""
-        self.id_tokens[_fingerprint(id_token)] = grant
+        """Keeps a fingerprint of `id_token`, and its grant for the end of its session."""
+        ends = self._clock.now() + HINT_IS_KNOWN
+        self._id_tokens.set(_fingerprint(id_token), grant, ends=ends)
+        of_session = self._sessions.get(grant.sid) or []
+        others = [other for other in of_session if other is not grant and not other.is_revoked]
+        self._sessions.set(grant.sid, [*others, grant], ends=ends)
 
     def grant_of_id_token(self, id_token: str) -> Grant | None:
         """The grant `id_token` was issued for, expired or not; None when it is not ours."""
-        return self.id_tokens.get(_fingerprint(id_token))
+        return self._id_tokens.get(_fingerprint(id_token))
 
     def revoke_session(self, sid: str) -> None:
         """Ends a session's grants, save those for offline use (Back-Channel Logout 1.0, 2.7)."""
-        for grant in list(self.id_tokens.values()):
-            if grant.sid == sid and "offline_access" not in grant.scope:
+        for grant in self._sessions.pop(sid) or []:
+            if "offline_access" not in grant.scope:
                 grant.is_revoked = True
+                self._refresh_tokens.pop(grant.id)
 
 
 class SingleUse(Generic[Value]):
@@ -78,19 +135,18 @@ class SingleUse(Generic[Value]):
         self.lifetime = lifetime
         self._clock = clock
         self._prefix = prefix
-        self._waiting: dict[str, tuple[int, Value]] = {}
+        self._waiting: Expiring[str, Value] = Expiring(clock)
 
     def put(self, value: Value) -> str:
         """A new unguessable name for `value`, good for `lifetime` seconds."""
         name = self._prefix + secrets.token_urlsafe(24)
-        self._waiting[name] = (self._clock.now() + self.lifetime, value)
+        self._waiting.set(name, value, ends=self._clock.now() + self.lifetime)
         return name
 
     def take(self, name: str) -> Value | None:
         """The value, once; None when unknown, taken before or too old."""
-        expires_at, value = self._waiting.pop(name, (0, None))
-        return value if self._clock.now() < expires_at else None
+        return self._waiting.pop(name)
 
 
-def _fingerprint(id_token: str) -> str:
-    return hashlib.sha256(id_token.encode()).hexdigest()
+def _fingerprint(id_token: str) -> bytes:
+    return hashlib.sha256(id_token.encode()).digest()

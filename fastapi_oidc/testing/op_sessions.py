@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fastapi_oidc.testing.grants import LIMIT
 from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.signatures import base64url
 
@@ -36,7 +38,7 @@ class OPSessions:
         # Cookies do not tell ports apart: providers on one host must not share a name.
         self._cookie = f"dev_provider_{secrets.token_hex(4)}"
         self.browser_state_cookie = f"{self._cookie}_state"
-        self._sessions: dict[str, OPSession] = {}
+        self._sessions: OrderedDict[str, OPSession] = OrderedDict()
 
     def of(self, request: Request) -> OPSession | None:
         """The session of the browser that sent `request`."""
@@ -48,8 +50,10 @@ class OPSessions:
         return [session for session in list(self._sessions.values()) if session.user.sub == sub]
 
     def begin(self, session: OPSession) -> OPSession:
-        """Keeps a new session."""
+        """Keeps a new session; beyond the limit the oldest is forgotten."""
         self._sessions[session.id] = session
+        if len(self._sessions) > LIMIT:
+            self._sessions.popitem(last=False)
         return session
 
     def end(self, session: OPSession) -> None:

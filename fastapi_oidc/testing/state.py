@@ -10,6 +10,7 @@ import httpx
 from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.once import Expiring
 from fastapi_oidc.testing.asked import AuthorizationRequest, LogoutRequest
 from fastapi_oidc.testing.edits import Edits
 from fastapi_oidc.testing.faults import Faults
@@ -45,17 +46,18 @@ class ProviderState:
     lifetimes: Lifetimes
     back_channel_transport: httpx.AsyncBaseTransport | None = None
     sessions: OPSessions = field(default_factory=OPSessions)
-    credentials: Credentials = field(default_factory=Credentials)
     record: Record = field(default_factory=Record)
     edits: Edits = field(default_factory=Edits)
     faults: Faults = field(default_factory=Faults)
-    seen_assertions: set[str] = field(default_factory=set)
+    credentials: Credentials = field(init=False)
+    seen_assertions: Expiring[str, None] = field(init=False)
     pushed: SingleUse[dict[str, str]] = field(init=False)
     logins: SingleUse[AuthorizationRequest] = field(init=False)
     logouts: SingleUse[LogoutRequest] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Gives the one-visit tables their clock."""
+        """Gives what ends its clock."""
+        self.credentials, self.seen_assertions = Credentials(self.clock), Expiring(self.clock)
         page = self.lifetimes.page
         prefix = "urn:ietf:params:oauth:request_uri:"
         self.pushed = SingleUse(self.clock, lifetime=self.lifetimes.pushed_request, prefix=prefix)

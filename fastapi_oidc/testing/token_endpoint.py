@@ -46,7 +46,7 @@ async def token(op: ProviderState, request: Request) -> Response:
 def _by_code(
     op: ProviderState, client: DevClient, form: Parameters
 ) -> tuple[Grant, dict[str, JsonValue]]:
-    code = op.credentials.codes.get(required(form, "code"))
+    code = op.credentials.code(required(form, "code"))
     if code is None or code.grant.client != client:
         raise _invalid_grant("the code is unknown or was issued to another client")
     if code.is_used:
@@ -74,7 +74,7 @@ def _by_refresh_token(
     op: ProviderState, client: DevClient, form: Parameters
 ) -> tuple[Grant, dict[str, JsonValue]]:
     """Rotates: the token presented is used up, and presenting it again ends the grant."""
-    credential = op.credentials.refresh_tokens.get(required(form, "refresh_token"))
+    credential = op.credentials.refresh_token(required(form, "refresh_token"))
     if credential is None or credential.grant.client != client:
         raise _invalid_grant("the refresh token is unknown or was issued to another client")
     grant = credential.grant

@@ -6,7 +6,7 @@ import secrets
 
 from pydantic import JsonValue
 
-from fastapi_oidc.testing.grants import Credential, Grant
+from fastapi_oidc.testing.grants import Grant
 from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.signatures import half_hash
 from fastapi_oidc.testing.state import ProviderState
@@ -18,18 +18,18 @@ def token_response(
     op: ProviderState, grant: Grant, scope: tuple[str, ...], *, nonce: str | None
 ) -> dict[str, JsonValue]:
     """A successful token response with new tokens (Core 3.1.3.3)."""
-    access_token = secrets.token_urlsafe(32)
-    expires_at = op.clock.now() + op.lifetimes.access_token
-    op.credentials.access_tokens[access_token] = Credential(grant, expires_at)
+    lifetimes = op.lifetimes
+    access_token = op.credentials.issue_access_token(grant, lifetimes.access_token)
     members: dict[str, JsonValue] = {
         "access_token": access_token,
         "token_type": "Bearer",
-        "expires_in": op.lifetimes.access_token,
+        "expires_in": lifetimes.access_token,
         "scope": " ".join(scope),
         "id_token": id_token(op, grant, scope, access_token=access_token, nonce=nonce),
     }
     if grant.client.issue_refresh_tokens:
-        members["refresh_token"] = _new_refresh_token(op, grant)
+        refresh_token = op.credentials.issue_refresh_token(grant, lifetimes.refresh_token)
+        members["refresh_token"] = refresh_token
     return op.edits.edited("token_response", members)
 
 
@@ -91,13 +91,6 @@ def logout_token(op: ProviderState, client: DevClient, *, user: DevUser, sid: st
         op.edits.edited("logout_token", claims),
         algorithm,
     )
-
-
-def _new_refresh_token(op: ProviderState, grant: Grant) -> str:
-    refresh_token = secrets.token_urlsafe(32)
-    expires_at = op.clock.now() + op.lifetimes.refresh_token
-    op.credentials.refresh_tokens[refresh_token] = Credential(grant, expires_at)
-    return refresh_token
 
 
 def _signed(

@@ -27,7 +27,7 @@ async def userinfo(op: ProviderState, request: Request) -> Response:
 
 
 def _grant_of(op: ProviderState, access_token: str) -> Grant:
-    credential = op.credentials.access_tokens.get(access_token)
+    credential = op.credentials.access_token(access_token)
     if credential is None or not credential.is_valid(op.clock.now()):
         raise _unauthorized("invalid_token", "the access token is unknown, expired or revoked")
     return credential.grant
