@@ -62,10 +62,7 @@ class Register(Generic[Identity]):
     def seen_last(self, made: Kept[Identity]) -> Kept[Identity]:
         """`made`, last seen when that was known: a request may have come while it was made."""
         known = self._newest.get(made.session.id)
-        seen, before = known and known.session.last_seen_at, made.session.last_seen_at
-        if seen is None or seen <= (before or 0):
-            return made
-        return Kept(made.session.model_copy(update={"last_seen_at": seen}), made.reference)
+        return used_at(made, known and known.session.last_seen_at)
 
     def end(self, session_id: str, reason: EndReason, *, ends: int) -> None:
         """The session is over: nothing that is under way brings it back before the second `ends`,
@@ -98,6 +95,13 @@ class Register(Generic[Identity]):
 def newer_of(kept: Kept[Identity], other: Kept[Identity]) -> Kept[Identity]:
     """The later state of one session; `kept` where they are alike."""
     return other if _rank(other) > _rank(kept) else kept
+
+
+def used_at(kept: Kept[Identity], at: int | None) -> Kept[Identity]:
+    """`kept`, last seen at `at` (seconds since the epoch) unless it was seen later."""
+    if at is None or at <= (kept.session.last_seen_at or 0):
+        return kept
+    return Kept(kept.session.model_copy(update={"last_seen_at": at}), kept.reference)
 
 
 def _rank(kept: Kept[Identity]) -> tuple[int, int]:

@@ -106,13 +106,17 @@ class Shared(Generic[Identity]):
 
     async def done(self, name: str, kept: Kept[Identity]) -> None:
         """The refresh `name` is done, and `kept` is what became of it."""
-        await self.leave(kept)
-        await self.forget(name)
-
-    async def leave(self, kept: Kept[Identity]) -> None:
-        """`kept` is the newest state of its session, for other processes to find (`newest`)."""
         if kept.reference is None:  # what is in a store can be read there
             await self._keep(f"newest.{kept.session.id}", self._codec.encode(kept.session))
+        await self.forget(name)
+
+    async def leave_use(self, kept: Kept[Identity]) -> None:
+        """When the session was last seen, for other processes to find (`last_use`).
+
+        The time alone: who saw the use may not know of a refresh, whose successor is left beside.
+        """
+        if kept.reference is None:
+            await self._keep(f"used.{kept.session.id}", b"%d" % (kept.session.last_seen_at or 0))
 
     async def forget(self, name: str) -> None:
         """Nothing came of the refresh token that was presented here, or it is of no more use."""
@@ -121,9 +125,14 @@ class Shared(Generic[Identity]):
             await _tried(lambda: memory.forget(f"answer.{name}"))
 
     async def newest(self, session_id: str) -> OIDCSession[Identity] | None:
-        """The newest state that any process left lately."""
+        """What became of the session by the last refresh that any process left lately."""
         encoded = await self._kept(f"newest.{session_id}")
         return None if encoded is None else self._read(encoded).session
+
+    async def last_use(self, session_id: str) -> int | None:
+        """When any process last saw the session, in seconds since the epoch."""
+        seconds = await self._kept(f"used.{session_id}")
+        return None if seconds is None else int(seconds)
 
     async def aclose(self) -> None:
         """Closes the connections that the lock made for itself."""

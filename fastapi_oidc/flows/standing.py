@@ -12,7 +12,7 @@ from typing import Generic, TypeAlias
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.events import EventName, refused
-from fastapi_oidc.flows.register import newer_of
+from fastapi_oidc.flows.register import newer_of, used_at
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.keeper import Found, Kept
@@ -121,8 +121,11 @@ async def _found(party: RelyingParty[Identity], kept: Kept[Identity]) -> Found[I
 
 async def newest_anywhere(party: RelyingParty[Identity], kept: Kept[Identity]) -> Kept[Identity]:
     """The newest state of `kept` that this process knows or, in cookies, another one left."""
-    if party.shared is not None and kept.reference is None:
-        session = await party.shared.newest(kept.session.id)
-        if session is not None:
-            kept = newer_of(kept, Kept(session))
-    return party.register.newest(kept)
+    if party.shared is None or kept.reference is not None:
+        return party.register.newest(kept)
+    session = await party.shared.newest(kept.session.id)
+    if session is not None:
+        kept = newer_of(kept, Kept(session))
+    is_use_kept = party.policy.idle_timeout is not None
+    used = await party.shared.last_use(kept.session.id) if is_use_kept else None
+    return used_at(party.register.newest(kept), used)

@@ -28,7 +28,7 @@ async def used(
     touched = await party.keeper.touch(kept, party.clock.now())
     party.register.keep(touched)
     if party.shared is not None:
-        await party.shared.leave(touched)
+        await party.shared.leave_use(touched)
     return touched
 
 
