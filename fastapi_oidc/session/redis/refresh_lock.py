@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from redis.exceptions import RedisError
-
-from fastapi_oidc.errors import Code
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.once import Flights
 from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
@@ -152,9 +150,7 @@ class RedisRefreshLock:
                 return result
 
     async def _acquired(self, lease: _Lease) -> bool:
-        args = [lease.owner, self._milliseconds]
-        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-            answer = await self._connections.run_script(_ACQUIRE, lease.keys, args)
+        answer = await self._answer(_ACQUIRE, lease, [lease.owner, self._milliseconds])
         return bool(answer == 1)
 
     async def _held(self, lease: _Lease, operation: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -195,9 +191,9 @@ class RedisRefreshLock:
         while True:
             await asyncio.sleep(self._ttl / _EXTENSIONS_PER_LEASE)
             try:
-                is_ours = await self._connections.run_script(_EXTEND, lease.keys, args)
-            except (RedisError, TimeoutError, OSError) as error:
-                _log.warning("refresh lock not extended: %s", type(error).__name__)
+                is_ours = await self._answer(_EXTEND, lease, args)
+            except SessionError as error:
+                _log.warning("refresh lock not extended: %s", type(error.__cause__).__name__)
                 continue
             if not is_ours:
                 _log.warning("refresh lock lost while its refresh goes on")
@@ -207,9 +203,15 @@ class RedisRefreshLock:
         """Gives the lock back with the result; a Redis that fails here cannot undo the run."""
         args: list[str | bytes] = [lease.owner, str(REMEMBERED_SECONDS), *results]
         try:
-            await self._connections.run_script(_RELEASE, lease.keys, args)
-        except (RedisError, TimeoutError, OSError) as error:
-            _log.warning("refresh lock not released, it ends by itself: %s", type(error).__name__)
+            await self._answer(_RELEASE, lease, args)
+        except SessionError as error:
+            raised = type(error.__cause__).__name__
+            _log.warning("refresh lock not released, it ends by itself: %s", raised)
+
+    async def _answer(self, script: Script, lease: _Lease, args: Sequence[str | bytes]) -> Any:
+        """What `script` returns; raises SessionError (session.lock_unavailable) for any failure."""
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            return await self._connections.run_script(script, lease.keys, args)
 
     def _kept_key(self, name: str) -> str:
         return f"{self._prefix}kept:{name}"

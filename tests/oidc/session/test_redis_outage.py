@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisClusterException
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis.refresh_lock import _EXTEND, _RELEASE
+from fastapi_oidc.session.redis.scripts import Script
 from tests.oidc.session.examples import User, a_record, a_session
 from tests.redis_server import running_redis
 
@@ -65,3 +71,62 @@ async def test_a_redis_that_goes_during_the_run_does_not_lose_its_result(
         await client.aclose()
     assert "lock not released" in caplog.text
     assert "sealed-secret" not in caplog.text
+
+
+class Failing:
+    """One script, which fails the first time that it is run."""
+
+    def __init__(self, script: Script, error: Exception) -> None:
+        self._script, self._error, self._run = script, error, Script.run
+        self.runs, self.is_run_again = 0, asyncio.Event()
+
+    async def run(self, script: Script, *args: Any) -> Any:
+        if script is self._script:
+            self.runs += 1
+            if self.runs == 1:
+                raise self._error
+            self.is_run_again.set()
+        return await self._run(script, *args)
+
+
+FAILURES = [
+    RedisConnectionError("closed"),
+    RedisClusterException("no node of it answers"),
+    RuntimeError("whatever a client raises"),
+]
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=repr)
+async def test_a_lease_that_was_not_extended_once_is_extended_the_next_time(
+    redis: Redis, prefix: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = Failing(_EXTEND, error)
+    monkeypatch.setattr(Script, "run", lambda *args: failing.run(*args))
+
+    async def operation() -> bytes:
+        await failing.is_run_again.wait()
+        return b"sealed-secret"
+
+    lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.06)
+    assert await lock.run_exclusive("s", operation) == b"sealed-secret"
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=repr)
+async def test_a_lock_that_is_not_given_back_does_not_lose_the_result(
+    redis: Redis,
+    prefix: str,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failing = Failing(_RELEASE, error)
+    monkeypatch.setattr(Script, "run", lambda *args: failing.run(*args))
+
+    async def operation() -> bytes:
+        return b"sealed-secret"
+
+    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
+        lock = RedisRefreshLock(redis, prefix=prefix)
+        assert await lock.run_exclusive("s", operation) == b"sealed-secret"
+    [words] = [record.getMessage() for record in caplog.records]
+    assert words.endswith(f"not released, it ends by itself: {type(error).__name__}")
