@@ -9,6 +9,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, RedisCluster
+from redis.exceptions import ClusterError, RedisClusterException, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -33,6 +34,9 @@ DEFAULT_TIMEOUT: Final = 5.0
 LONG_FAILURE: Final = 0.25
 """Seconds after which a connection that failed has made somebody wait."""
 
+# A node's CLUSTERDOWN, a ClusterError, is an error reply, but of a cluster that is not all there.
+_UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
+
 _turns: WeakKeyDictionary[Pool, Turns] = WeakKeyDictionary()
 _circuits: WeakKeyDictionary[Pool, Circuit] = WeakKeyDictionary()
 
@@ -41,8 +45,8 @@ class Connections:
     """Commands to one Redis, of which so many run at a time that no pool is ever used up.
 
     The others wait for their turn, in order. What waits or takes longer than `timeout` seconds
-    raises TimeoutError; from then on commands raise RedisMuteError at once, but for one every two
-    seconds, until there is an answer.
+    raises TimeoutError; from then on commands raise RedisMuteError at once, but for one at a time,
+    until there is an answer.
 
     All that is made of one client shares the turns of its pool: all of them if the pool is ours or
     waits itself, else half of them (at most 50), since the application may use the client too.
@@ -58,20 +62,10 @@ class Connections:
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of `command`, when it has its turn; texts are bytes."""
-        seconds, began = self._circuit.patience(self._timeout), time.monotonic()
-        try:
-            async with asyncio.timeout(seconds), self._turns.taken():
-                answer = await command(self.client)
-        except (TimeoutError, RedisTimeoutError):
-            self._circuit.open()
-            raise
-        except (RedisConnectionError, OSError):
-            # redis-py says so too where a new connection or a sentinel was waited for in vain.
-            if time.monotonic() - began >= LONG_FAILURE:
-                self._circuit.open()
-            raise
-        self._circuit.close()
-        return answer
+        if not self._circuit.is_open:
+            return await self._sent(command, self._timeout)
+        with self._circuit.probe(self._timeout) as seconds:
+            return await self._sent(command, seconds)
 
     async def run_script(
         self, script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]
@@ -100,6 +94,25 @@ class Connections:
         """Closes the connections, if the pool is ours; a later command opens new ones."""
         if is_ours(pool_of(self.client)):
             await close(self.client)
+
+    async def _sent(self, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds), self._turns.taken():
+                answer = await command(self.client)
+        except (TimeoutError, RedisTimeoutError):
+            self._circuit.open()
+            raise
+        except _UNREACHED:
+            # redis-py says so too where a new connection or a sentinel was waited for in vain.
+            if time.monotonic() - began >= LONG_FAILURE:
+                self._circuit.open()
+            raise
+        except ResponseError:
+            self._circuit.close()
+            raise
+        self._circuit.close()
+        return answer
 
 
 def _require_usable(client: Client) -> None:

@@ -67,7 +67,7 @@ async def under_way(browser: httpx.AsyncClient, *workers: Worker) -> AsyncIterat
 
 
 async def served(browser: httpx.AsyncClient, worker: Worker) -> httpx.Response:
-    """The first answer that is no 503; until then one request every two seconds asks Redis."""
+    """The first answer that is no 503; until then one request at a time asks Redis."""
     async with asyncio.timeout(PATIENCE):
         while True:
             answer = await browser.get(worker.at("/me"))

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import (
+    ClusterDownError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisClusterException,
+    ResponseError,
+    SlotNotCoveredError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.circuit import (
-    PROBE_INTERVAL,
+    PROBE_PAUSE,
     PROBE_SECONDS,
     Circuit,
     RedisMuteError,
@@ -23,6 +33,7 @@ from fastapi_oidc.session.redis.connections import Connections
 from tests.oidc.session.examples import User, a_session
 
 USUAL, SHORT = 5.0, 0.2
+CONNECTIONS = "fastapi_oidc.session.redis.connections"
 
 
 class Seconds:
@@ -45,8 +56,19 @@ def circuit(seconds: Seconds) -> Circuit:
     return Circuit(seconds)
 
 
-def test_closed_it_lets_every_command_take_its_time(circuit: Circuit) -> None:
-    assert [circuit.patience(USUAL) for _ in range(3)] == [USUAL] * 3
+def asks(circuit: Circuit, usual: float = USUAL) -> float:
+    """How long a command may take that has no answer."""
+    with circuit.probe(usual) as limit:
+        circuit.open()
+    return limit
+
+
+def test_it_is_opened_and_closed(circuit: Circuit) -> None:
+    assert not circuit.is_open
+    circuit.open()
+    assert circuit.is_open
+    circuit.close()
+    assert not circuit.is_open
 
 
 def test_open_it_lets_one_command_ask_and_a_while_later_another(
@@ -54,34 +76,64 @@ def test_open_it_lets_one_command_ask_and_a_while_later_another(
 ) -> None:
     circuit.open()
     for _ in range(3):
-        assert circuit.patience(USUAL) == PROBE_SECONDS
-        for waited in (0.0, PROBE_SECONDS, PROBE_INTERVAL - PROBE_SECONDS - 0.25):
+        with circuit.probe(USUAL) as limit:
+            for waited in (0.0, limit):
+                seconds.now += waited
+                with pytest.raises(RedisMuteError):
+                    asks(circuit)
+        for waited in (0.0, PROBE_PAUSE - 0.25):
             seconds.now += waited
             with pytest.raises(RedisMuteError):
-                circuit.patience(USUAL)
+                asks(circuit)
         seconds.now += 0.25
+
+
+def test_each_that_asks_may_take_twice_as_long_and_no_longer_than_it_may_anyway(
+    circuit: Circuit, seconds: Seconds
+) -> None:
+    limits = []
+    circuit.open()
+    for _ in range(5):
+        limits.append(asks(circuit))
+        seconds.now += PROBE_PAUSE
+    assert limits == [1.0, 2.0, 4.0, USUAL, USUAL]
 
 
 def test_a_command_that_may_take_less_takes_no_more_to_ask(circuit: Circuit) -> None:
     circuit.open()
-    assert circuit.patience(SHORT) == SHORT
+    assert asks(circuit, SHORT) == SHORT
 
 
-def test_an_answer_closes_it(circuit: Circuit) -> None:
+def test_the_next_time_that_it_opens_the_first_to_ask_is_brief_again(
+    circuit: Circuit, seconds: Seconds
+) -> None:
     circuit.open()
-    circuit.patience(USUAL)
+    for _ in range(3):
+        asks(circuit)
+        seconds.now += PROBE_PAUSE
     circuit.close()
-    assert [circuit.patience(USUAL) for _ in range(3)] == [USUAL] * 3
+    circuit.open()
+    assert asks(circuit) == PROBE_SECONDS
+
+
+def test_whoever_goes_away_while_it_asks_leaves_it_to_another(
+    circuit: Circuit, seconds: Seconds
+) -> None:
+    circuit.open()
+    with pytest.raises(asyncio.CancelledError), circuit.probe(USUAL):
+        raise asyncio.CancelledError
+    seconds.now += PROBE_PAUSE
+    asks(circuit)
 
 
 def test_a_late_failure_is_no_reason_to_ask_more_often(circuit: Circuit, seconds: Seconds) -> None:
     circuit.open()
-    circuit.patience(USUAL)
+    asks(circuit)
     circuit.open()
     with pytest.raises(RedisMuteError):
-        circuit.patience(USUAL)
-    seconds.now += PROBE_INTERVAL
-    assert circuit.patience(USUAL) == PROBE_SECONDS
+        asks(circuit)
+    seconds.now += PROBE_PAUSE
+    asks(circuit)
 
 
 def failing(error: Exception) -> Callable[[Any], Awaitable[None]]:
@@ -99,6 +151,21 @@ async def answered(client: object) -> str:
     return "answer"
 
 
+@pytest.fixture
+def driven(seconds: Seconds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Circuits go by `seconds`, which stand still unless they are moved."""
+    monkeypatch.setattr(f"{CONNECTIONS}.Circuit", lambda: Circuit(seconds))
+
+
+async def opened(redis: Redis) -> Connections:
+    """Connections to a Redis that has not answered, and is asked by the next command."""
+    connections = Connections(redis, 0.01)
+    with pytest.raises(TimeoutError):
+        await connections.run(never)
+    return Connections(redis, USUAL)
+
+
+@pytest.mark.usefixtures("driven")
 @pytest.mark.parametrize("unanswered", [never, failing(RedisTimeoutError())])
 async def test_no_answer_in_time_opens_it_for_all_that_is_made_of_the_client(
     redis: Redis, unanswered: Callable[[Any], Awaitable[None]]
@@ -111,11 +178,21 @@ async def test_no_answer_in_time_opens_it_for_all_that_is_made_of_the_client(
         await others.run(answered)
 
 
-@pytest.mark.parametrize("error", [RedisConnectionError("late"), OSError("late")])
-async def test_a_connection_that_fails_late_opens_it(
+UNREACHED = [
+    RedisConnectionError("late"),
+    RedisClusterException("no node"),
+    SlotNotCoveredError("one of them is gone"),
+    ClusterDownError("the cluster is down"),
+    OSError("late"),
+]
+
+
+@pytest.mark.usefixtures("driven")
+@pytest.mark.parametrize("error", UNREACHED, ids=repr)
+async def test_what_is_waited_for_in_vain_opens_it(
     redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastapi_oidc.session.redis.connections.LONG_FAILURE", 0)
+    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 0)
     connections = Connections(redis, USUAL)
     for _ in range(2):
         with pytest.raises(type(error)):
@@ -124,11 +201,11 @@ async def test_a_connection_that_fails_late_opens_it(
         await connections.run(answered)
 
 
-@pytest.mark.parametrize("error", [RedisConnectionError("refused"), ValueError("of ours")])
+@pytest.mark.parametrize("error", [*UNREACHED, ValueError("of ours")], ids=repr)
 async def test_what_fails_at_once_costs_nobody_a_wait_and_opens_nothing(
     redis: Redis, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastapi_oidc.session.redis.connections.LONG_FAILURE", 60)
+    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 60)
     connections = Connections(redis, USUAL)
     for _ in range(3):
         with pytest.raises(type(error)):
@@ -145,6 +222,68 @@ async def test_a_command_whose_caller_goes_away_opens_nothing(redis: Redis) -> N
     assert [await connections.run(answered) for _ in range(3)] == ["answer"] * 3
 
 
+@pytest.mark.usefixtures("driven")
+async def test_a_redis_that_takes_longer_than_a_second_to_reach_is_found_again(
+    redis: Redis, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over slow TLS, or behind sentinels and nodes that are mute."""
+    connections = await opened(redis)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", seconds)
+
+    async def slow(client: object) -> str:
+        seconds.now += 3
+        for _ in range(3):
+            await asyncio.sleep(0)  # what is to end by now does
+        return "answer"
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await connections.run(slow)
+        seconds.now += PROBE_PAUSE
+    for _ in range(2):
+        assert await connections.run(slow) == "answer"
+
+
+@pytest.mark.usefixtures("driven")
+@pytest.mark.parametrize(
+    "reply", [ResponseError("NOREPLICAS"), ReadOnlyError("READONLY"), NoPermissionError("NOPERM")]
+)
+async def test_an_error_reply_is_an_answer(redis: Redis, reply: ResponseError) -> None:
+    connections = await opened(redis)
+    with pytest.raises(type(reply)):
+        await connections.run(failing(reply))
+    assert [await connections.run(answered) for _ in range(3)] == ["answer"] * 3
+
+
+@pytest.mark.usefixtures("driven")
+async def test_a_node_that_knows_of_no_whole_cluster_is_no_answer_of_it(redis: Redis) -> None:
+    connections = await opened(redis)
+    with pytest.raises(ClusterDownError):
+        await connections.run(failing(ClusterDownError("the cluster is down")))
+    with pytest.raises(RedisMuteError):
+        await connections.run(answered)
+
+
+@pytest.mark.usefixtures("driven")
+async def test_a_cluster_that_is_wholly_mute_is_waited_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its nodes take connections and commands, and answer none."""
+    monkeypatch.setattr(f"{CONNECTIONS}.LONG_FAILURE", 0.05)
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        hosts = ",".join(f"127.0.0.1:{node.getsockname()[1]}" for node in nodes)
+        store = RedisSessionStore.from_url(f"redis+cluster://{hosts}?socket_timeout=0.05", User)
+        causes = []
+        for _ in range(3):
+            with pytest.raises(SessionError) as caught:
+                await store.get("id")
+            causes.append(type(caught.value.__cause__))
+        await store.aclose()
+    assert (causes[0], causes[-1]) == (RedisClusterException, RedisMuteError)
+
+
+@pytest.mark.usefixtures("driven")
 async def test_while_it_is_open_stores_and_lock_are_unavailable_at_once(redis: Redis) -> None:
     connections = Connections(redis, 0.01)
     for _ in range(2):
