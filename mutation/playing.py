@@ -83,6 +83,7 @@ def settings(chosen: list[str]) -> str:
         "pytest_add_cli_args": [
             *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "mutation.fastest_first"),
             *("-p", "mutation.forked_children", "-p", "mutation.same_names"),
+            *("-p", "mutation.leftovers"),
             f"--timeout={_LONGEST_TEST}",
             *(f"--ignore={tests}" for tests in UNRUN),
         ],

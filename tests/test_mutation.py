@@ -133,6 +133,31 @@ def test_a_test_keeps_its_name_when_it_is_collected_again(tmp_path: Path) -> Non
     assert names == [r"['test_odd[a\\nb]', 'test_odd[\\u2026]']"] * 2
 
 
+LEFT_OPEN = """
+import socket
+
+def test_left():
+    left = socket.socket(), lambda: left
+"""
+
+
+def test_what_is_left_open_is_a_failure(tmp_path: Path) -> None:
+    """It ends as a reference cycle, when pytest looks for what nobody closed."""
+    (tmp_path / "test_left.py").write_text(LEFT_OPEN)
+    unraisable = "error::pytest.PytestUnraisableExceptionWarning"
+    pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-W", unraisable]
+    ended = subprocess.run(
+        [*pytest_here, "-W", "error::ResourceWarning", "-p", "mutation.leftovers"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
+    assert ended.stdout.startswith(".")  # the test itself passed
+    assert "Traceback" not in ended.stderr
+
+
 def test_what_a_forked_child_runs_counts_for_its_test() -> None:
     """In a child itself, since the plugin stays for as long as its process."""
     mutmut = ModuleType("mutmut.state")

@@ -142,7 +142,7 @@ def keys_of_session(session: OIDCSession[Identity]) -> tuple[Key, ...]:
     of_all = (_session_key(session.id), user_key(*client, session.sub))
     if session.sid is None:
         return (*of_all, _key_without_sid(session))
-    return (*of_all, _sid_key(session), (*client, "sid", session.sid, session.sub))
+    return (*of_all, _key_of_sid(session, session.sid), (*client, "sid", session.sid, session.sub))
 
 
 def reason_of(session: OIDCSession[Identity], endings: Sequence[Ending | None]) -> EndReason | None:
@@ -161,8 +161,9 @@ def digests_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
 
 def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
     """Whether `digests` are those of `session`, in which nothing but its `sid` can have changed."""
-    number, key = (3, _key_without_sid(session)) if session.sid is None else (4, _sid_key(session))
-    return len(digests) == number and digests[2] == digest(key)
+    if session.sid is None:
+        return len(digests) == 3 and digests[2] == digest(_key_without_sid(session))
+    return len(digests) == 4 and digests[2] == digest(_key_of_sid(session, session.sid))
 
 
 @lru_cache(maxsize=4096)
@@ -180,8 +181,8 @@ def _key_without_sid(session: OIDCSession[Identity]) -> Key:
     return (session.issuer, session.client_id, "sub", session.sub, "without sid")
 
 
-def _sid_key(session: OIDCSession[Identity]) -> Key:
-    return (session.issuer, session.client_id, "sid", session.sid or "", "")
+def _key_of_sid(session: OIDCSession[Identity], sid: str) -> Key:
+    return (session.issuer, session.client_id, "sid", sid, "")
 
 
 def _session_key(session_id: str) -> Key:

@@ -22,6 +22,11 @@ MAXIMUM_PLAINTEXT_BYTES = 65_536
 _DEFLATED = b"d"
 _DEFLATED_OPENED = b"j"
 _RAW_DEFLATE = -zlib.MAX_WBITS
+_TOO_LARGE = (
+    "the session cookie needs {size} bytes and may have {limit}; its parts: {parts}. Keep sessions "
+    "in a session_store, drop what you do not need in before_session_persist, or raise "
+    "max_cookie_size (browsers refuse more than 4096)"
+)
 
 
 class CookieTooLarge(SessionError):
@@ -33,11 +38,7 @@ class CookieTooLarge(SessionError):
     def __init__(self, size: int, limit: int, parts: Mapping[str, int]) -> None:
         largest = sorted(parts.items(), key=lambda part: -part[1])
         listed = ", ".join(f"{name} {length}" for name, length in largest)
-        explanation = (
-            f"the session cookie needs {size} bytes and may have {limit}; its parts: {listed}. Keep"
-            " sessions in a session_store, drop what you do not need in before_session_persist, or"
-            " raise max_cookie_size (browsers refuse more than 4096)"
-        )
+        explanation = _TOO_LARGE.format(size=size, limit=limit, parts=listed)
         super().__init__(Code.SESSION_COOKIE_TOO_LARGE, explanation)
         self.size, self.limit, self.parts = size, limit, parts
 

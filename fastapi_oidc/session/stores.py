@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.endings import RevocationRecord
@@ -62,7 +62,8 @@ class RefreshLock(Protocol):
 async def settled(value: Answer | Awaitable[Answer]) -> Answer:
     """The answer of a method that may or may not be async."""
     if inspect.isawaitable(value):
-        return await cast("Awaitable[Answer]", value)
+        answer: Answer = await value
+        return answer
     return value
 
 

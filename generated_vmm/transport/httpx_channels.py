@@ -118,9 +118,7 @@ class _Body:
 
 def request_for(operation: Operation[object], seconds: float | None) -> httpx.Request:
     """The operation as httpx has it."""
-    headers = {"Host": "localhost"}
-    if operation.body:
-        headers["Content-Type"] = "application/json"
+    headers = {"Content-Type": "application/json"} if operation.body else {}
     timeout = {"connect": seconds, "read": seconds, "write": seconds, "pool": seconds}
     return httpx.Request(
         operation.method,

@@ -163,7 +163,8 @@ def _master(address: _Address, usual: Options) -> Redis:
         asking[name] = options.pop(f"sentinel_{name}", None)
     hosts = [(host["host"], host.get("port", SENTINEL_PORT)) for host in address.hosts]
     sentinel = Sentinel(hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
-    return cast("Redis", sentinel.master_for(address.service, **{**usual, **options}))
+    master: Redis = sentinel.master_for(address.service, **{**usual, **options})
+    return master
 
 
 def _cluster(address: _Address, usual: Options) -> RedisCluster:

@@ -10,9 +10,11 @@ from fastapi_oidc.session.endings import (
     digests_of,
     ending_of,
     expiry_of_record,
+    keys_of_record,
 )
 from tests.oidc.session.examples import NOW, a_record, a_session
 
+APP = ("https://op.example.com", "app")
 CLIENT = {"issuer": "https://op.example.com", "client_id": "app", "issued_at": NOW}
 
 
@@ -44,6 +46,26 @@ def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
     session_lifetime: int, kept_for: int
 ) -> None:
     assert expiry_of_record(NOW, session_lifetime) == NOW + kept_for
+
+
+@pytest.mark.parametrize(
+    ("names", "keys"),
+    [
+        ({"session_id": "one"}, [("session", "one")]),
+        ({"sid": "two"}, [(*APP, "sid", "two", "")]),
+        ({"sub": "bob"}, [(*APP, "sub", "bob")]),
+        (
+            {"sid": "two", "sub": "bob"},
+            [(*APP, "sid", "two", "bob"), (*APP, "sub", "bob", "without sid")],
+        ),
+    ],
+)
+def test_records_are_kept_under_keys_that_other_versions_know(
+    names: dict[str, str], keys: list[tuple[str, ...]]
+) -> None:
+    """Those of 0.1.0 read and write the same Redis."""
+    record = RevocationRecord(**CLIENT, **names, expires_at=NOW + 1)  # type: ignore[arg-type]
+    assert list(keys_of_record(record)) == keys
 
 
 def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens() -> None:

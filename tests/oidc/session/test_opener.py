@@ -47,9 +47,9 @@ class Reader:
 class CountedSealer(Sealer):
     opened = 0
 
-    def open(self, sealed: str, *, name: str) -> bytes:
+    def decrypt(self, raw: bytes, *, name: str) -> bytes:
         self.opened += 1
-        return super().open(sealed, name=name)
+        return super().decrypt(raw, name=name)
 
 
 def a_sealer(secret: str = SECRET) -> CountedSealer:
@@ -126,6 +126,19 @@ def test_what_is_large_is_not_remembered() -> None:
     largest = "x" * ((LARGEST - 1) // 2) + "!"
     assert [reader.has_to_read(largest) for _ in range(2)] == [True, False]
     assert [reader.has_to_read("x" + largest) for _ in range(2)] == [True, True]
+
+
+@pytest.mark.parametrize(("size", "times"), [(LARGEST, 1), (LARGEST + 1, 2)])
+def test_the_size_of_what_is_remembered_is_exact(size: int, times: int) -> None:
+    asked: list[str] = []
+
+    def read(text: str) -> tuple[str, int]:
+        asked.append(text)
+        return text, size
+
+    opener = Opener(read, clock=CLOCK)
+    assert opener.open("text") == opener.open("text") == "text"
+    assert len(asked) == times
 
 
 def test_nothing_that_was_opened_is_in_repr() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio import ConnectionPool, Redis, RedisCluster, Sentinel
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, place_of
+from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, place_of, pool_of
 from tests.oidc.session.examples import User
 
 CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
@@ -49,14 +49,21 @@ def test_tls_checks_who_answers(host: str) -> None:
 
 
 def test_the_master_that_sentinels_name() -> None:
-    pool, sentinels = master(f"redis+sentinel://{WRITTEN}@one,two:26380,[::1]:26381/my%2Fmaster/2")
+    pool, sentinels = master(f"redis+sentinel://{WRITTEN}@one:26380,two,[::1]:26381/my%2Fmaster/2")
     assert (pool.service_name, pool.is_master, pool.max_connections) == ("my/master", True, 50)
     assert (CREDENTIALS | {"db": 2}).items() <= pool.connection_kwargs.items()
     hosts = [(sentinel["host"], sentinel["port"]) for sentinel in sentinels]
-    assert hosts == [("one", 26379), ("two", 26380), ("::1", 26381)]
+    assert hosts == [("one", 26380), ("two", 26379), ("::1", 26381)]
+    assert not pool.connection_kwargs.keys() & {"host", "port"}
     for sentinel in sentinels:
         assert sentinel["socket_timeout"] == sentinel["socket_connect_timeout"] == NODE_SECONDS
         assert sentinel["password"] is sentinel["username"] is None
+        assert sentinel["retry"].get_retries() == 0
+
+
+def test_patience_that_a_url_asks_for_is_for_sentinels_too() -> None:
+    pool, sentinels = master("redis+sentinel://one,two/mymaster?socket_timeout=2")
+    assert {options["socket_timeout"] for options in (pool.connection_kwargs, *sentinels)} == {2}
 
 
 def test_sentinels_have_a_password_and_tls_of_their_own() -> None:
@@ -69,6 +76,22 @@ def test_sentinels_have_a_password_and_tls_of_their_own() -> None:
     for options in (pool.connection_kwargs, *sentinels):
         assert (options["ssl_ca_certs"], options["ssl_check_hostname"]) == ("/ca.pem", True)
     assert {(one["username"], one["password"]) for one in sentinels} == {("asker", "s&cret")}
+
+
+async def test_what_is_closed_takes_its_connections_to_sentinels_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = client_of("redis+sentinel://one,two/mymaster")
+    pool = pool_of(client)
+    assert isinstance(pool, SentinelConnectionPool)
+    closed: list[Redis] = []
+
+    async def aclose(client: Redis) -> None:
+        closed.append(client)
+
+    monkeypatch.setattr(Redis, "aclose", aclose)
+    await close(client)
+    assert closed == [client, *pool.sentinel_manager.sentinels]
 
 
 def test_a_cluster() -> None:
@@ -161,3 +184,10 @@ def test_the_same_place_is_known_as_such(one: str, other: str, is_same: bool) ->
     assert (place_of(client_of(one)) == place_of(client_of(other))) is is_same
     store = RedisSessionStore.from_url(one, User)
     assert store.keeps_endings_of(RedisRevocationStore.from_url(other)) is is_same
+
+
+def test_clients_that_hide_their_places_are_not_taken_for_one_place() -> None:
+    one, other = (Redis(connection_pool=ConnectionPool()) for _ in range(2))
+    assert place_of(one) is None
+    assert not RedisSessionStore(one, User).keeps_endings_of(RedisRevocationStore(other))
+    assert RedisSessionStore(one, User).keeps_endings_of(RedisRevocationStore(one))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from redis.exceptions import RedisClusterException
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
 from fastapi_oidc.session.redis.refresh_lock import _EXTEND, _RELEASE
 from fastapi_oidc.session.redis.scripts import Script
-from tests.oidc.session.examples import User, a_record, a_session
+from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.redis_server import running_redis
 
 
@@ -32,7 +34,15 @@ async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
 
 async def test_the_session_store_is_unavailable(gone: Redis) -> None:
     store = RedisSessionStore(gone, User)
-    for call in (store.get("id"), store.set("id", a_session()), store.delete("id")):
+    for call in (
+        store.get("id"),
+        store.get_with_endings("id", ()),
+        store.set("id", a_session()),
+        store.replace("id", a_session()),
+        store.touch("id", NOW),
+        store.delete("id"),
+        store.sessions_of("https://op.example.com", "app", "alice"),
+    ):
         with pytest.raises(SessionError) as caught:
             await call
         assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
@@ -54,6 +64,36 @@ async def test_the_lock_is_unavailable_and_nothing_runs_without_it(gone: Redis) 
     with pytest.raises(SessionError) as caught:
         await RedisRefreshLock(gone).run_exclusive("session-1", operation)
     assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+
+async def test_the_lock_keeps_nothing_without_saying_so(gone: Redis) -> None:
+    lock = RedisRefreshLock(gone)
+    for call in (
+        lock.claim("name", b"data", 60),
+        lock.keep("name", b"data", 60),
+        lock.kept("name"),
+        lock.forget("name"),
+    ):
+        with pytest.raises(SessionError) as caught:
+            await call
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+
+async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
+    """With a server that takes connections and says nothing."""
+    path = tmp_path / "mute.sock"
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(path))
+        mute.listen()
+        url, patience = f"unix://{path}", 0.05
+        store = RedisSessionStore.from_url(url, User, timeout=patience)
+        revocations = RedisRevocationStore.from_url(url, timeout=patience)
+        lock = RedisRefreshLock.from_url(url, timeout=patience)
+        for call in (store.get("id"), revocations.is_revoked(a_session()), lock.kept("name")):
+            async with asyncio.timeout(DEFAULT_TIMEOUT / 2):
+                with pytest.raises(SessionError):
+                    await call
+        await asyncio.gather(store.aclose(), revocations.aclose(), lock.aclose())
 
 
 async def test_a_redis_that_goes_during_the_run_does_not_lose_its_result(

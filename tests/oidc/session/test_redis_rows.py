@@ -8,8 +8,10 @@ from redis.asyncio import Redis
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.redis.rows import RowCodec
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_session
+from tests.oidc.session.test_opener import CountedSealer
 
 ID, OTHER_ID = "a" * 43, "b" * 43
 
@@ -122,6 +124,17 @@ async def test_clear_rows_can_be_refused(rows: Rows, writer: str) -> None:
     assert await rows.store(SECRET, reads_clear_rows=False).get(ID) is None
 
 
+async def test_options_given_with_a_url_are_the_stores(
+    rows: Rows, redis_url: str, prefix: str
+) -> None:
+    await rows.put(SessionCodec(User).encode(a_session()))
+    for options, found in (({}, a_session()), ({"reads_clear_rows": False}, None)):
+        store = RedisSessionStore.from_url(redis_url, User, prefix=prefix, **options)
+        store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+        assert await store.get(ID) == found
+        await store.aclose()
+
+
 @pytest.mark.parametrize("row", [b"", b"s", b"c", b"c000000000", b"s0000000000short", b"cnever"])
 async def test_what_nobody_wrote_is_no_session(rows: Rows, row: bytes) -> None:
     await rows.put(row)
@@ -145,3 +158,14 @@ async def test_a_session_that_is_over_already_makes_no_row_and_no_outage(rows: R
     await store.set(ID, over)
     await store.revoke(ending_of(over, "signed_out", NOW))
     assert await store.get(ID) is None
+
+
+@pytest.mark.parametrize(("length", "times"), [(5_000, 1), (7_000, 2)])
+def test_a_row_on_redis_is_unsealed_once_unless_it_is_large(length: int, times: int) -> None:
+    sealer = CountedSealer(KeyRing([SECRET]).keys("row"))
+    rows = RowCodec(User, reads_clear_rows=False)
+    rows.seal_with(sealer)
+    session = a_session(claims={"text": "x" * length})
+    row = rows.encode("id", session)
+    assert rows.decode("id", row) == rows.decode("id", row) == session
+    assert sealer.opened == times

@@ -11,11 +11,12 @@ from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.abilities import TellsReason
-from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.endings import RevocationRecord, digests_of
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.stores import RevocationStore, settled
+from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.oidc.session.plain_stores import PlainRevocationStore
@@ -103,6 +104,12 @@ REASONED = [
         None,
     ),
     ("application: by sub", APPLICATION_SUB, a_session(), "revoked"),
+    (
+        "application: by sub, with its reason",
+        APPLICATION_SUB.model_copy(update={"reason": "signed_out"}),
+        a_session(),
+        "signed_out",
+    ),
     ("application: another user", APPLICATION_SUB, a_session(sub="bob"), None),
     (
         "application: by its own clock, before",
@@ -215,14 +222,21 @@ class TestRedisRevocationStore(ReasonContract):
         (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
         assert await redis.get(key) == str(NOW).encode()
 
-    async def test_what_nobody_wrote_is_an_outage(self, redis: Redis, prefix: str) -> None:
-        store = RedisRevocationStore(redis, prefix=prefix)
+    @pytest.mark.parametrize("written", ["soon", "1  2 revoked", "1 2 because", "1 2"])
+    async def test_what_nobody_wrote_is_an_outage(
+        self, redis: Redis, prefix: str, written: str
+    ) -> None:
+        store = RedisSessionStore(redis, User, prefix=prefix)
         await store.revoke(SID_1)
         (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
-        await redis.set(key, "soon")
-        with pytest.raises(SessionError) as caught:
-            await store.ended_by(a_session())
-        assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
+        await redis.set(key, written)
+        await store.set("id", a_session())
+        for question in (
+            store.ended_by(a_session()),
+            store.get_with_endings("id", digests_of(a_session())),
+        ):
+            with refused(Code.SESSION_REVOCATION_UNAVAILABLE, SessionError):
+                await question
 
     async def test_a_key_does_not_name_the_user(self, redis: Redis, prefix: str) -> None:
         await RedisRevocationStore(redis, prefix=prefix).revoke(ALICE)

@@ -79,10 +79,12 @@ class AbilityContract(ABC):
         await store.set(ID, first)
         await store.set(OTHER_ID, second.model_copy(update={"created_at": NOW + 1}))
         await store.set(THIRD_ID, a_session(id="three", sub="bob"))
+        last = a_session(id="four", created_at=NOW + 2, expires_at=NOW + 3 * LIFETIME)
+        await store.set("d" * 43, last)
         listed = await store.sessions_of(*ALICE)
-        assert [session.id for session in listed] == ["one", "two"]
+        assert [session.id for session in listed] == ["one", "two", "four"]
         await store.delete(ID)
-        assert [session.id for session in await store.sessions_of(*ALICE)] == ["two"]
+        assert [session.id for session in await store.sessions_of(*ALICE)] == ["two", "four"]
         assert await store.sessions_of(ALICE[0], "another", "alice") == []
 
     async def test_a_session_and_its_end_are_found_together(self, store: AbleStore) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -22,7 +22,6 @@ from generated_vmm import (
     VmmProtocolError,
     VmmTimeoutError,
 )
-from generated_vmm.transport.httpx_channels import AsyncHttpxChannel, HttpxChannel
 from tests.vmm.facade.conftest import result_of
 
 ACTED, NOT_SENT = "the monitor may have carried the call out", "nothing was sent"
@@ -172,42 +171,6 @@ def test_an_answer_that_a_proxy_compressed_is_read(
     assert answered.firecracker_version == "9"
 
 
-def parts(*sizes: int) -> Callable[[httpx.Request], httpx.Response]:
-    """Answers with so many bytes at a time."""
-
-    async def made() -> AsyncIterator[bytes]:
-        for size in sizes:
-            yield bytes(size)
-
-    class Stream(httpx.SyncByteStream, httpx.AsyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            return map(bytes, sizes)
-
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return made()
-
-    return lambda _: httpx.Response(200, stream=Stream())
-
-
-def test_the_limit_of_an_answer_is_for_all_its_parts(
-    client: Callable[[httpx.MockTransport], Any],
-) -> None:
-    limit, everything = 1_048_576, Operation("own", "GET", "/own", None, len)
-    just = client(httpx.MockTransport(parts(limit - 1, 1)))
-    assert result_of(lambda: just.send(everything)) == limit
-    over = client(httpx.MockTransport(parts(limit // 2, limit // 2, 1)))
-    with pytest.raises(VmmProtocolError, match=f"the answer is larger than {limit} bytes"):
-        result_of(lambda: over.send(everything))
-
-
-@pytest.mark.parametrize("kind", [HttpxChannel, AsyncHttpxChannel])
-def test_header_names_come_in_lower_case_from_any_transport(kind: Any) -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(204, headers={"Deprecation": "True"}))
-    asked = Operation("own", "GET", "/own", None, bytes)
-    answered = result_of(lambda: kind(transport, 10).exchange(asked, 3))
-    assert answered.headers == [(b"deprecation", b"True")]
-
-
 def test_the_request_is_the_one_that_goes_over_the_socket(
     client: Callable[[httpx.MockTransport], Any],
 ) -> None:
@@ -221,6 +184,7 @@ def test_the_request_is_the_one_that_goes_over_the_socket(
     (request,) = asked
     assert (request.method, request.url.raw_path) == ("PATCH", b"/drives/a")
     assert json.loads(request.read()) == {"drive_id": "a", "path_on_host": "/x"}
+    assert request.headers["Host"] == "localhost"
     assert request.headers["Content-Type"] == "application/json"
     assert request.extensions["timeout"] == dict.fromkeys(("connect", "read", "write", "pool"), 3)
 

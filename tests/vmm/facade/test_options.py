@@ -23,7 +23,7 @@ from generated_vmm import (
     VmmRequestTooLarge,
     VmmTimeoutError,
 )
-from tests.vmm.facade.conftest import Serve
+from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
 
 INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
@@ -60,10 +60,13 @@ def test_the_body_limit_is_an_option(serve: Serve, socket_path: Path) -> None:
     assert len(server.requests) == 1
 
 
-def test_the_answer_limit_is_an_option(serve: Serve, socket_path: Path) -> None:
+@pytest.mark.parametrize("kind", [VmmClient, AsyncVmmClient])
+def test_the_answer_limit_is_an_option(kind: Any, serve: Serve, socket_path: Path) -> None:
     serve(lambda wire: wire.answer_all(answer(200, INFO)))
-    with VmmClient(socket_path, max_answer_bytes=100) as vm, pytest.raises(VmmProtocolError):
-        vm.get_instance_info()
+    vm = kind(socket_path, max_answer_bytes=100)
+    with pytest.raises(VmmProtocolError, match="larger than 100 bytes"):
+        result_of(lambda: vm.get_instance_info())
+    result_of(lambda: vm.close())
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -13,10 +13,12 @@ import pytest
 
 from generated_vmm import (
     AsyncVmmClient,
+    Operation,
     VmmClient,
     VmmProtocolError,
     VmmTimeoutError,
 )
+from generated_vmm.transport.httpx_channels import AsyncHttpxChannel, HttpxChannel
 from tests.vmm.facade.conftest import result_of
 
 VERSION = b'{"firecracker_version":"9"}'
@@ -122,3 +124,38 @@ async def test_a_transport_that_never_answers_ends_with_the_time() -> None:
     vm = AsyncVmmClient("/vm", timeout=0.1, transport=httpx.MockTransport(never))
     with pytest.raises(VmmTimeoutError, match=r"within 0\.1 s; the monitor may have"):
         await vm.get_version()
+
+
+def parts(*sizes: int) -> Callable[[httpx.Request], httpx.Response]:
+    """Answers with so many bytes at a time."""
+
+    async def made() -> AsyncIterator[bytes]:
+        for size in sizes:
+            yield bytes(size)
+
+    class Stream(httpx.SyncByteStream, httpx.AsyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            return map(bytes, sizes)
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return made()
+
+    return lambda _: httpx.Response(200, stream=Stream())
+
+
+@pytest.mark.parametrize("kind", [VmmClient, AsyncVmmClient])
+def test_the_limit_of_an_answer_is_for_all_its_parts(kind: Any) -> None:
+    limit, everything = 1_048_576, Operation("own", "GET", "/own", None, len)
+    just = kind("/vm", transport=httpx.MockTransport(parts(limit - 1, 1)))
+    assert result_of(lambda: just.send(everything)) == limit
+    over = kind("/vm", transport=httpx.MockTransport(parts(limit // 2, limit // 2, 1)))
+    with pytest.raises(VmmProtocolError, match=f"the answer is larger than {limit} bytes"):
+        result_of(lambda: over.send(everything))
+
+
+@pytest.mark.parametrize("kind", [HttpxChannel, AsyncHttpxChannel])
+def test_header_names_come_in_lower_case_from_any_transport(kind: Any) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(204, headers={"Deprecation": "True"}))
+    asked = Operation("own", "GET", "/own", None, bytes)
+    answered = result_of(lambda: kind(transport, 10).exchange(asked, 3))
+    assert answered.headers == [(b"deprecation", b"True")]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import select
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
+from generated_vmm.transport.blocking import waited
+from generated_vmm.transport.httpx_transports import UnixTransport
 from tests.vmm.scripted import OK, Play, Wire
-from tests.vmm.transport.conftest import Call, Serve
+from tests.vmm.transport.conftest import Call, Serve, make_request
 
 TIMEOUT = 0.2
 
@@ -69,6 +74,28 @@ def test_a_server_that_does_not_read_times_out(call: Call, serve: Serve) -> None
     serve(lambda wire: time.sleep(TIMEOUT * 2))
     with ends_in_time(), pytest.raises(httpx.TimeoutException):
         call("PUT", bytes(1_000_000), timeout=TIMEOUT)
+
+
+def test_who_waits_for_room_is_woken_by_room_alone(
+    serve: Serve, socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the sync client: an answer that came before is read after the request was sent."""
+    waits, finish = [], threading.Event()
+
+    def noted(poll: select.poll, deadline: float) -> bool:
+        waits.append(poll)
+        return waited(poll, deadline)
+
+    def unread(wire: Wire) -> None:
+        wire.send(OK)
+        finish.wait(5)
+
+    serve(unread)
+    monkeypatch.setattr("generated_vmm.transport.blocking.waited", noted)
+    with UnixTransport(socket_path) as transport, pytest.raises(httpx.ReadTimeout):
+        transport.handle_request(make_request("PUT", bytes(4_000_000), TIMEOUT))
+    finish.set()
+    assert len(waits) < 10
 
 
 def test_no_timeout_waits(call: Call, serve: Serve) -> None:

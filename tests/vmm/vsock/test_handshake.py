@@ -153,6 +153,20 @@ def test_no_attempt_begins_that_would_have_no_time(
         attempts.require_time_left(ConnectionRefusedError("nobody"))
 
 
+@pytest.mark.parametrize("port", [0, 2**32 - 1])
+def test_every_port_that_there_is_can_be_asked_for(
+    connect: Connect, serve: Serve, port: int
+) -> None:
+    def play(wire: Wire) -> None:
+        asked.append(wire.receive())
+        wire.send(b"OK 1\n")
+
+    asked: list[bytes] = []
+    serve(play)
+    connect(port, 5)
+    assert asked == [b"CONNECT %d\n" % port]
+
+
 @pytest.mark.parametrize("port", [-1, 2**32])
 def test_a_port_that_is_none_is_refused(connect: Connect, port: int) -> None:
     with pytest.raises(ValueError, match="port"):
