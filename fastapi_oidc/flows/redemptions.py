@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine
+from copy import copy
 from dataclasses import replace
 from typing import Final, Generic, TypeAlias
 
@@ -29,6 +30,8 @@ Outcome: TypeAlias = SignedIn[Identity] | Refused | Failed
 
 class Redemptions(Generic[Identity]):
     """Runs each redemption once; it belongs to no request and is never cancelled.
+
+    An error is remembered without its traceback, whose frames hold the code and all cookies.
 
     `patience` is how many seconds a callback waits as a whole.
     """
@@ -52,7 +55,11 @@ class Redemptions(Generic[Identity]):
             if not run.done():
                 explanation = f"the sign-in took longer than {self._patience:g} seconds"
                 raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-            outcome = self._outcomes.get(name, run.result())
+            outcome = run.result()
+            if isinstance(outcome, SignedIn):
+                outcome = self._outcomes.get(name, outcome)
+        else:
+            outcome = _without_frames(outcome)
         return self._told(name, outcome)
 
     async def aclose(self) -> None:
@@ -66,7 +73,8 @@ class Redemptions(Generic[Identity]):
             outcome = await redeem()
             if isinstance(outcome, Refused) and outcome.may_be_retried:
                 return outcome
-            self._outcomes.set(name, outcome, ends=self._clock.now() + REMEMBERED)
+            ends = self._clock.now() + REMEMBERED
+            self._outcomes.set(name, _without_frames(outcome), ends=ends)
             return outcome
 
         return run()
@@ -82,3 +90,17 @@ class Redemptions(Generic[Identity]):
 def name_of(transaction: LoginTransaction) -> str:
     """Names one login, in words that a store may see."""
     return f"login.{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
+
+
+def _without_frames(outcome: Outcome[Identity]) -> Outcome[Identity]:
+    """`outcome` with an error that nobody has raised, or will.
+
+    An exception of the application that cannot be copied is kept as it is.
+    """
+    if isinstance(outcome, SignedIn):
+        return outcome
+    try:
+        error = copy(outcome.error)
+        return replace(outcome, error=error)  # type: ignore[arg-type]  # of the same type
+    except Exception:
+        return outcome
