@@ -71,7 +71,9 @@ class EndingWriter(Generic[Identity]):
         self._announcer(replace(event, session_id=previous.id))
         self._owed.setdefault(previous.id, _Owed(previous, reason))
         if len(self._owed) > LIMIT:
-            del self._owed[next(iter(self._owed))]
+            oldest = next(iter(self._owed))
+            del self._owed[oldest]
+            self._announce_given_up(oldest, f"{LIMIT} others are to be told to the store")
         self._begin()
 
     def wake(self) -> None:
@@ -90,6 +92,14 @@ class EndingWriter(Generic[Identity]):
             await self._ended(LAST_ATTEMPTS)
         finally:
             self._is_closing = False
+            for id, owed in list(self._owed.items()):
+                if self._clock.now() < owed.previous.expires_at:
+                    self._announce_given_up(id, "the process ended before the store answered")
+
+    def _announce_given_up(self, session_id: str, because: str) -> None:
+        now = self._clock.now()
+        event = Event(EventName.SESSION_REMOVAL_GIVEN_UP, now, explanation=because)
+        self._announcer(replace(event, session_id=session_id))
 
     async def _ended(self, seconds: float) -> None:
         if self._writing is None:

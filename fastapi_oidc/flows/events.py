@@ -23,6 +23,7 @@ class EventName(StrEnum):
     SESSION_ENDED = "session.ended"
     SESSION_NOT_REMOVED = "session.not_removed"
     SESSION_REMOVED = "session.removed"
+    SESSION_REMOVAL_GIVEN_UP = "session.removal_given_up"
     SESSION_COOKIE_WITHHELD = "session.cookie_withheld"
     LOGOUT_STARTED = "logout.started"
     LOGOUT_RETURNED = "logout.returned"
@@ -58,6 +59,7 @@ _WARNINGS = frozenset(
         EventName.SESSION_REFRESH_POSTPONED,
         EventName.SESSION_IDENTITY_KEPT,
         EventName.SESSION_NOT_REMOVED,
+        EventName.SESSION_REMOVAL_GIVEN_UP,
         EventName.SESSION_COOKIE_WITHHELD,
         EventName.LOGOUT_RETURN_REFUSED,
         EventName.LOGOUT_REVOCATION_FAILED,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from fastapi_oidc import Clock, Code, Event, SessionError
+from fastapi_oidc import Clock, Code, Event, EventName, SessionError
 from fastapi_oidc.flows import ending_writer
 from fastapi_oidc.flows.ending_writer import EndingWriter
 from fastapi_oidc.flows.events import Announcer
@@ -196,6 +196,36 @@ async def test_a_process_that_ends_tries_until_the_store_takes_them(
     bench.keeper.refused.clear()
     await closing
     assert bench.keeper.ended == ["a"]
+
+
+def given_up(bench: Bench) -> list[tuple[str | None, str]]:
+    name = EventName.SESSION_REMOVAL_GIVEN_UP
+    return [(event.session_id, event.explanation) for event in bench.events if event.name == name]
+
+
+async def test_one_that_is_given_up_for_others_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending_writer, "LIMIT", 2)
+    bench.keeper.refused = {"a", "b", "c"}
+    await bench.end("a", "b")
+    assert given_up(bench) == []
+    await bench.end("c")
+    assert given_up(bench) == [("a", "2 others are to be told to the store")]
+
+
+async def test_those_that_the_process_leaves_behind_are_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending_writer, "LAST_ATTEMPTS", 0)
+    bench.keeper.refused = {"a", "b", "over"}
+    await bench.end("a", "b")
+    await bench.end("over", seconds=0)
+    bench.keeper.gate = Gate()
+    await bench.writer.aclose()
+    bench.keeper.gate = None
+    why = "the process ended before the store answered"
+    assert given_up(bench) == [("a", why), ("b", why)]
 
 
 async def test_a_store_that_is_mute_does_not_hold_the_end_of_the_process_up(
