@@ -85,10 +85,11 @@ class Memory:
 
     def rows(self) -> Iterator[str]:
         """A line for each process."""
-        yield f"{'Memory, MiB':<24}{'process':>9}{'start':>9}{'end':>9}"
+        settled = f"after {SETTLED_AFTER:.0f} s"
+        yield f"{'Memory, MiB':<24}{'process':>9}{settled:>12}{'end':>9}"
         for (name, pid), size in sorted(self._sizes.items()):
             start = "-" if size.start is None else f"{size.start:.1f}"
-            yield f"{name:<24}{pid:9}{start:>9}{size.end:9.1f}"
+            yield f"{name:<24}{pid:9}{start:>12}{size.end:9.1f}"
 
 
 def resident_mib(pid: int) -> float | None:
