@@ -46,7 +46,7 @@ $(NODE_READY): tests/package.json tests/package-lock.json
 demo: setup ## serve the console with its own provider and monitor
 	@$(BIN)/python -m examples.console
 
-fleet: setup ## serve the console by four workers behind nginx, with one Redis, to end and start by hand
+fleet: setup ## serve the console by four workers behind nginx, with one Redis, to end and start by hand (starts in ten seconds)
 	@tests/programs.sh redis-server nginx
 	@$(BIN)/python -m examples.fleet
 
@@ -119,7 +119,7 @@ mutants: setup ## change what decides and print what no test notices; MINUTES=10
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
 	@$(BIN)/python -m mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
 
-audit: setup ## ask whether the pinned dependencies have known vulnerabilities
+audit: setup ## ask whether the pinned dependencies have known vulnerabilities (a minute)
 	@$(BIN)/python -m release.audit
 
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist

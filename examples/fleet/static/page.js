@@ -91,6 +91,7 @@ const factsOf = (session) => {
 
 const showSession = (answer) => {
   const isThere = answer.status === 200;
+  document.getElementById("sign-in").hidden = isThere;
   const facts = isThere ? factsOf(answer.body) : { "Session": told(answer) };
   const terms = Object.entries(facts).flatMap(([term, text]) => [
     element("dt", term),
