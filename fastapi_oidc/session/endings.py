@@ -101,23 +101,25 @@ class Ending(NamedTuple):
 
 
 def expiry_of_record(now: int, session_lifetime: int) -> int:
-    """When a record made at `now` may be forgotten, in whatever way `session_lifetime` changes."""
-    return now + max(session_lifetime, MINIMUM_RECORD_LIFETIME)
+    """When a record made at `now` may be forgotten, in whatever way `session_lifetime` changes, and
+    by the clock of whichever process or store."""
+    return now + max(session_lifetime, MINIMUM_RECORD_LIFETIME) + LATE_ANSWER
 
 
 def ending_of(
     session: OIDCSession[Identity] | PreviousSession, reason: EndReason, now: int
 ) -> RevocationRecord:
-    """The record that ends this one session, kept for as long as a copy of it could open.
+    """The record that ends this one session, kept for longer than a copy of it could open.
 
-    Of a session whose time is over, long enough for an answer that is still under way.
+    A store forgets it by a clock of its own, which may be ahead of the one that the session ends
+    by; and of a session whose time is over an answer may still be under way.
     """
     return RevocationRecord(
         issuer=session.issuer,
         client_id=session.client_id,
         session_id=session.id,
         issued_at=now,
-        expires_at=max(session.expires_at, now + LATE_ANSWER),
+        expires_at=max(session.expires_at, now) + LATE_ANSWER,
         made_by="application",
         reason=reason,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from abc import ABC, abstractmethod
 
 import pytest
@@ -11,7 +12,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.abilities import TellsReason
-from fastapi_oidc.session.endings import RevocationRecord, digests_of
+from fastapi_oidc.session.endings import RevocationRecord, digests_of, ending_of
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
@@ -21,6 +22,7 @@ from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.oidc.session.plain_stores import PlainRevocationStore
 
+HOUR = 3600
 SID_1 = a_record(sid="op-session-1")
 BOTH = a_record(sid="op-session-1", sub="alice")
 ALICE = a_record(sid=None, sub="alice")
@@ -207,6 +209,15 @@ class TestRedisRevocationStore(ReasonContract):
         await store.revoke(a_record(expires_at=NOW + 100))
         (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
         assert await redis.expiretime(key) == NOW + 200
+
+    async def test_an_ending_does_not_lapse_for_a_process_whose_clock_is_behind_that_of_redis(
+        self, store: TellsReason
+    ) -> None:
+        """By its own clock the session lives for a minute, by that of Redis it is over."""
+        now = int(time.time())
+        session = a_session(authenticated_at=now - 8 * HOUR, expires_at=now - 60)
+        await settled(store.revoke(ending_of(session, "signed_out", now - 7 * HOUR)))
+        assert await settled(store.ended_by(session)) == "signed_out"
 
     async def test_what_0_1_0_wrote_is_read(self, redis: Redis, prefix: str) -> None:
         """One integer, under the SHA-256 of the JSON of what a record names."""
