@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import unquote
 from weakref import WeakSet
 
@@ -142,7 +142,7 @@ class _Address(NamedTuple):
             raise ValueError
         user, at, hosts = authority.rpartition("@")
         urls = [f"{transport}://{user}{at}{host}/{database}?{query}" for host in hosts.split(",")]
-        parsed = [cast("Options", parse_url(one)) for one in urls]
+        parsed: list[Options] = [dict(parse_url(one)) for one in urls]
         if not all("host" in host for host in parsed):
             raise ValueError
         return cls(shape, unquote(service), parsed)

@@ -177,6 +177,17 @@ class DataOfOpen:
     of: Open
 
 
+@dataclass(frozen=True)
+class Tree:
+    name: str
+    branches: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnreadData:
+    groups: Annotated[tuple[str, ...], SkipValidation] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class DataOfList:
     roles: list[str] = field(default_factory=list)
@@ -221,9 +232,10 @@ class Pair(NamedTuple):
             tuple[str, ...],
             frozenset[int],
             Annotated[str, Field(max_length=9)],
+            Annotated[Frozen, Field(description="anybody")],
             tuple[Frozen, User],
         ),
-        *(StandardIdentity, User, Frozen, Child, ReadData),
+        *(StandardIdentity, User, Frozen, Child, Tree, ReadData),
     ],
     ids=str,
 )
@@ -241,7 +253,8 @@ def test_what_nobody_can_change_is_known(kind: Any) -> None:
         *(ReadOtherwise, Makes, IsMade, DataThatSetsUp, DataThatValidates, ReadDataThatValidates),
         FrozenDict,
         *(Annotated[str, SkipValidation], Annotated[str, PlainValidator(list)]),
-        *(OpenData, DataOfOpen, DataOfList, tuple[Open, ...], Open | None),
+        Annotated[list[str], Field(max_length=9)],
+        *(OpenData, DataOfOpen, DataOfList, UnreadData, tuple[Open, ...], Open | None),
     ],
     ids=str,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -37,6 +38,7 @@ def test_one_server() -> None:
     client = client_of(f"redis://{WRITTEN}@redis.example.com:6380/3?socket_timeout=2")
     expected = {"host": "redis.example.com", "port": 6380, "db": 3, "socket_timeout": 2}
     assert (CREDENTIALS | expected).items() <= options_of(client).items()
+    assert options_of(client)["retry"].get_retries() == 1
 
 
 @pytest.mark.parametrize("host", ["redis.example.com", "[::1]:6379"])
@@ -59,6 +61,12 @@ def test_the_master_that_sentinels_name() -> None:
         assert sentinel["socket_timeout"] == sentinel["socket_connect_timeout"] == NODE_SECONDS
         assert sentinel["password"] is sentinel["username"] is None
         assert sentinel["retry"].get_retries() == 0
+
+
+def test_only_the_first_mark_of_each_kind_parts_a_url() -> None:
+    pool, _ = master("redis+sentinel://app:a,b@one,two/mymaster?client_name=of://us")
+    assert (pool.connection_kwargs["password"], pool.service_name) == ("a,b", "mymaster")
+    assert pool.connection_kwargs["client_name"] == "of://us"
 
 
 def test_patience_that_a_url_asks_for_is_for_sentinels_too() -> None:
@@ -95,7 +103,7 @@ async def test_what_is_closed_takes_its_connections_to_sentinels_along(
 
 
 def test_a_cluster() -> None:
-    client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000")
+    client = client_of(f"redis+cluster://{WRITTEN}@10.0.0.1,10.0.0.2:7000/0")
     assert isinstance(client, RedisCluster)
     assert list(client.nodes_manager.startup_nodes) == ["10.0.0.1:6379", "10.0.0.2:7000"]
     expected = {"socket_timeout": NODE_SECONDS, "max_connections": 50}
@@ -134,6 +142,7 @@ def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(
     with pytest.raises(ConfigurationError) as caught:
         made.from_url(url)
     assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert re.search(r"Error|Exception", caught.value.account)
     assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.account}"
     assert caught.value.__cause__ is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -95,6 +95,17 @@ async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
 async def test_a_redis_that_does_not_answer_is_given_up(redis: Redis) -> None:
     with pytest.raises(TimeoutError):
         await Connections(redis, 0.01).run(Commands())
+
+
+async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answered(_cluster: RedisCluster, names: list[str]) -> list[bytes]:
+        return [name.encode() for name in names]
+
+    monkeypatch.setattr(RedisCluster, "mget_nonatomic", answered)
+    cluster = Connections(client_of("redis+cluster://10.0.0.1"), DEFAULT_TIMEOUT)
+    assert await cluster.values(["one", "two"]) == [b"one", b"two"]
 
 
 async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefix: str) -> None:

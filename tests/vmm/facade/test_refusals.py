@@ -35,6 +35,7 @@ REFUSALS = {
     "deeply nested": (answer(400, b"[" * 100_000), 400, "[" * 100_000),
     "huge": (answer(400, b'{"fault_message":"' + b"x" * 200_000 + b'"}'), 400, "x" * 200_000),
     "nothing": (b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n", 500, ""),
+    "a choice": (answer(300, b""), 300, ""),
     "a redirect": (answer(302, b""), 302, ""),
     "a status nobody knows": (answer(599, b"?"), 599, "?"),
 }

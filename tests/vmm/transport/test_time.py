@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -74,6 +76,28 @@ def test_a_server_that_does_not_read_times_out(call: Call, serve: Serve) -> None
     serve(lambda wire: time.sleep(TIMEOUT * 2))
     with ends_in_time(), pytest.raises(httpx.TimeoutException):
         call("PUT", bytes(1_000_000), timeout=TIMEOUT)
+
+
+def test_a_wait_is_one_system_call_for_all_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of so many milliseconds as poll(2) can be told."""
+
+    class Poll:
+        now, waits = 100.0, list[float]()
+
+        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+            self.waits.append(milliseconds)
+            self.now += milliseconds / 1000
+            return []
+
+    poll: Any = Poll()
+    monkeypatch.setattr(
+        "generated_vmm.transport.blocking.time", SimpleNamespace(monotonic=lambda: poll.now)
+    )
+    assert not waited(poll, 100.25)
+    assert not waited(poll, 2_000_100.25)
+    assert poll.waits == [250, 1_000_000_000, 1_000_000_000]
 
 
 def test_who_waits_for_room_is_woken_by_room_alone(
