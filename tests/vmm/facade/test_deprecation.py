@@ -48,7 +48,8 @@ async def test_the_warning_points_at_the_awaited_call(serve: Serve, socket_path:
 def test_a_refusal_may_be_deprecated_too(run: Run, serve: Serve) -> None:
     refusal = answer(400, b'{"fault_message":"no"}', b"Deprecation: true")
     serve(lambda wire: wire.answer_all(refusal))
-    with pytest.warns(VmmDeprecationWarning), pytest.raises(VmmApiError, match="no"):
+    warned = pytest.warns(VmmDeprecationWarning, match=r" \(PATCH /vm\): the monitor says that ")
+    with warned, pytest.raises(VmmApiError, match="no"):
         run(lambda vm: vm.pause())
 
 

@@ -85,7 +85,8 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
 
 
 def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) -> None:
-    with full_queue(socket_path), pytest.raises(httpx.ConnectTimeout):
+    late = pytest.raises(httpx.ConnectTimeout, match=r"^nobody accepted the connection$")
+    with full_queue(socket_path), late:
         call(timeout=0.1)
 
 

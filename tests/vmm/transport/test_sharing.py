@@ -18,6 +18,7 @@ from tests.vmm.scripted import OK, Wire, answer
 from tests.vmm.transport.conftest import Serve
 
 CALLS = 200
+HELD = r"^another call held the connection$"
 
 
 def echo(wire: Wire) -> None:
@@ -92,7 +93,7 @@ def test_waiting_for_another_thread_counts(serve: Serve, socket_path: Path) -> N
     with UnixTransport(socket_path) as transport, ThreadPoolExecutor(1) as threads:
         first = threads.submit(transport.handle_request, request_to("/first"))
         assert arrived.wait(5)
-        with pytest.raises(httpx.ConnectTimeout):
+        with pytest.raises(httpx.ConnectTimeout, match=HELD):
             transport.handle_request(request_to("/second", timeout=0.1))
         finish.set()
         assert first.result().status_code == 200
@@ -124,7 +125,7 @@ async def test_waiting_for_another_task_counts(serve: Serve, socket_path: Path) 
     async with AsyncUnixTransport(socket_path) as transport:
         first = asyncio.create_task(transport.handle_async_request(request_to("/first")))
         await asyncio.sleep(0)
-        with pytest.raises(httpx.ConnectTimeout):
+        with pytest.raises(httpx.ConnectTimeout, match=HELD):
             await transport.handle_async_request(request_to("/second", timeout=0.1))
         finish.set()
         assert (await first).status_code == 200
