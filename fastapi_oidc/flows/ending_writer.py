@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from time import monotonic
 from typing import Final, Generic, NamedTuple
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.events import Announcer, Event, EventName, refused
+from fastapi_oidc.once import Flights
 from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.model import EndReason, Identity, PreviousSession
@@ -32,13 +35,15 @@ class _Owed(NamedTuple):
 class EndingWriter(Generic[Identity]):
     """Whoever ends a session has it over in this process before (`Register.end`).
 
-    An ending that a store cannot take is kept here until the session would be over anyhow, and is
-    written with one of the attempts that follow: after a pause, or when a request has found that
-    the store answers (`wake`). A process that dies before has written nothing.
+    An attempt belongs to no request: one that is cancelled stops waiting, and the attempt goes on
+    to its end. An ending that a store cannot take is kept here until the session would be over
+    anyhow, and is written with one of the attempts that follow: after a pause, or when a request
+    has found that the store answers (`wake`). A process that dies before has written nothing.
     """
 
     def __init__(self, keeper: Keeper[Identity], clock: Clock, announcer: Announcer) -> None:
         self._keeper, self._clock, self._announcer = keeper, clock, announcer
+        self._attempts: Flights[object, None] = Flights()
         self._owed: dict[str, _Owed] = {}
         self._writing: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
@@ -50,20 +55,26 @@ class EndingWriter(Generic[Identity]):
 
     async def end(self, previous: PreviousSession, reason: EndReason) -> None:
         """The session is kept no longer, and its end recorded; later if the store is down."""
-        try:
-            await self._keeper.end_previous(previous, reason)
-        except SessionError as error:
-            self.postpone(previous, reason, error)
+        await self._attempted(
+            _Owed(previous, reason), lambda: self._keeper.end_previous(previous, reason)
+        )
 
     async def record(self, previous: PreviousSession, reason: EndReason) -> None:
         """As `end`, without removing the session from its store; of no effect where the end of a
         single session cannot be recorded."""
         if not self._keeper.keeps_endings:
             return
-        try:
-            await self._keeper.revoke(ending_of(previous, reason, self._clock.now()))
-        except SessionError as error:
-            self.postpone(previous, reason, error)
+        record = ending_of(previous, reason, self._clock.now())
+        await self._attempted(_Owed(previous, reason), lambda: self._keeper.revoke(record))
+
+    async def _attempted(self, owed: _Owed, write: Callable[[], Awaitable[None]]) -> None:
+        async def attempt() -> None:
+            try:
+                await write()
+            except SessionError as error:
+                self.postpone(*owed, error)
+
+        await self._attempts.run(object(), attempt)
 
     def postpone(self, previous: PreviousSession, reason: EndReason, error: SessionError) -> None:
         """The session is to be ended as soon as the store answers; announced with `error`."""
@@ -84,12 +95,14 @@ class EndingWriter(Generic[Identity]):
 
     async def aclose(self) -> None:
         """The last attempts, for a few seconds at the most."""
+        ends = monotonic() + LAST_ATTEMPTS
+        await self._attempts.ended(LAST_ATTEMPTS)
         if not self._owed:
             return
         self._is_closing = True
         self.wake()
         try:
-            await self._ended(LAST_ATTEMPTS)
+            await self._ended(max(LAST_PAUSE, ends - monotonic()))
         finally:
             self._is_closing = False
             for id, owed in list(self._owed.items()):

@@ -29,6 +29,15 @@ async def end_here(
     return newest
 
 
+async def clear(
+    party: RelyingParty[Identity], cookies: Mapping[str, str], begun: Kept[Identity] | None
+) -> None:
+    """The session that the browser had is over, and the one that its request has `begun`."""
+    if begun is not None:
+        await end(party, begun, "signed_out")
+    await end_here(party, cookies)
+
+
 async def end(party: RelyingParty[Identity], kept: Kept[Identity], reason: EndReason) -> None:
     """The session is over here at once, and wherever its store or the endings are read: as soon as
     they can be written."""

@@ -14,7 +14,7 @@ from fastapi_oidc.flows.callback import Callback, complete_login
 from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout
-from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
+from fastapi_oidc.flows.outcomes import Failed, Redirection, Refused, SignedIn
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import answers
@@ -75,7 +75,7 @@ class Actions(Generic[Identity, RequestData]):
         with exchange.owning():
             require_same_origin(exchange)
             # To its end, also when the browser goes away: the session's tokens are known once.
-            redirection = await self.site.sign_outs.run(
+            redirection: Redirection = await self.site.sign_outs.run(
                 object(),
                 partial(
                     begin_logout,

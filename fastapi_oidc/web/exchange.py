@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Generic
@@ -10,11 +11,12 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
-from fastapi_oidc.flows.endings import end, end_here
+from fastapi_oidc.flows.endings import clear, end
 from fastapi_oidc.flows.outcomes import Resumed, SignedIn
 from fastapi_oidc.flows.resume import living, refresh_now, resume
 from fastapi_oidc.flows.standing import Begun, Goes, Left, Standing, cookie_changes
 from fastapi_oidc.session.cookies import CookieChange
+from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.cookie_header import own_cookies
@@ -38,6 +40,14 @@ class Owning:
             _own(self._instance, error)
 
 
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _own(instance: str, error: OIDCError) -> None:
     if error.instance is None:
         error.instance = instance
@@ -57,7 +67,8 @@ class Exchange(Generic[Identity, RequestData]):
         self._entrance, self._paths_for = entrance, paths_for
         self._changes: dict[str, CookieChange] = {}
         self._standing: Standing[Identity] | None = None
-        self._ends_when_sent = False
+        self._is_cleared = self._has_ended = False
+        self._begun: Kept[Identity] | None = None
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """Who the request is from, once somebody has asked."""
 
@@ -133,7 +144,7 @@ class Exchange(Generic[Identity, RequestData]):
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """As `locals`, with new tokens; raises SessionError when they cannot be had."""
         with self.owning():
-            if self._ends_when_sent:
+            if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
             party, refresher = self.site.party, self.site.refresher
             return await self._resumed(await refresh_now(party, refresher, self.cookies))
@@ -141,7 +152,7 @@ class Exchange(Generic[Identity, RequestData]):
     async def is_still_signed_in(self) -> bool:
         """Whether the session that the request came with goes on, as far as is known now."""
         with self.owning():
-            if self._ends_when_sent:
+            if self._is_cleared:
                 return False
             kept = await living(self.site.party, self.cookies)
             return kept is not None and not self.site.refresher.refused(kept)
@@ -174,13 +185,19 @@ class Exchange(Generic[Identity, RequestData]):
         self._are(OIDCLocals())
 
     def clear(self) -> None:
-        """No session after this answer, not even by a refresh that is under way."""
-        session = None if self.known is None else self.known.session
+        """No session after this answer, not even by a refresh that is under way.
+
+        It ends everywhere from now on, also when the browser goes away: by a task of its own or,
+        for a thread, which cannot begin one, with the answer.
+        """
+        party, session = self.site.party, None if self.known is None else self.known.session
         if session is not None:
-            register = self.site.party.register
-            register.end(session.id, "signed_out", ends=session.expires_at)
-        self._ends_when_sent = True
+            party.register.end(session.id, "signed_out", ends=session.expires_at)
+        self._begun = self._standing.kept if isinstance(self._standing, Begun) else self._begun
+        self._is_cleared, self._has_ended = True, False
         self.left()
+        if _is_in_event_loop():
+            self.site.sign_outs.begin(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
@@ -193,14 +210,20 @@ class Exchange(Generic[Identity, RequestData]):
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""
-        if self._ends_when_sent:
-            await end_here(self.site.party, self.cookies)
+        if self._is_cleared:
+            await self.site.sign_outs.run(self, self._ended)
         standing, self._standing = self._standing, None
         if standing is not None:
             self.record(await cookie_changes(self.site.party, standing))
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
+
+    async def _ended(self) -> None:
+        """What was cleared is over, here and elsewhere."""
+        if not self._has_ended:
+            await clear(self.site.party, self.cookies, self._begun)
+            self._has_ended = True
 
     async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
         session, standing, ended, unavailable = resumed

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.flows.redemptions import Redemptions
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -58,7 +57,7 @@ class Site(Generic[Identity, RequestData]):
     party: RelyingParty[Identity]
     refresher: Refresher[Identity]
     redemptions: Redemptions[Identity]
-    sign_outs: Flights[object, Redirection]
+    sign_outs: Flights[object, Any]
     csrf: CSRFTokens
     origin: str | None
     trusted_origins: frozenset[str] = frozenset()

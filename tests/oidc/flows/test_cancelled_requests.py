@@ -3,14 +3,16 @@ twice, and whoever comes again is answered as if nothing had happened."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 
-from fastapi_oidc import Clock
+from fastapi_oidc import OIDC, Clock
 from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation
 from tests.oidc.interleaving import another_process
@@ -66,9 +68,21 @@ def a_place(mode: str) -> Place:
     if lock:
         shared["refresh_lock"] = SuspendingLock(clock=clock)
     network = SuspendingNetwork()
-    world = make_world(time=time, transport=network, **shared)
+    world = make_world(time=time, transport=network, mount=with_forget_me, **shared)
     network.inner = httpx.ASGITransport(world.op.app)
     return Place(world, another_process(world, **shared))
+
+
+def with_forget_me(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.post("/forget-me")
+    async def forget_me(request: Request) -> None:
+        await asyncio.sleep(0)
+        oidc.clear_session(request)
+        await asyncio.sleep(0)
+
+    @app.post("/forget-me-in-a-thread")
+    def forget_me_in_a_thread(request: Request) -> None:
+        oidc.clear_session(request)
 
 
 async def to_callback(browser: httpx.AsyncClient) -> str:
@@ -159,3 +173,34 @@ async def test_a_sign_out_whose_client_goes_away(place: Place) -> None:
         return cancelled
 
     await cancelled_at_every_point(attempt)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_session_that_is_cleared_for_a_client_that_goes_away(place: Place) -> None:
+    """It is over everywhere, or nowhere yet."""
+    over: list[bool] = []
+
+    async def attempt(point: int) -> bool:
+        cookies = dict((await place.world.signed_in()).cookies)
+        cancelled = await is_cancelled(place.browser(cookies).post("/forget-me"), point)
+        await others_have_ended()
+        here, elsewhere = [
+            await generation(place.browser(cookies, elsewhere=elsewhere)) is None
+            for elsewhere in (False, True)
+        ]
+        assert here == elsewhere, f"cancelled at {point}"
+        over.append(here)
+        return cancelled
+
+    await cancelled_at_every_point(attempt)
+    assert over == sorted(over), "from the first point after it was cleared"
+    assert over[0] is False
+    assert over[-2] is True, "although it was cancelled"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_thread_clears_a_session_everywhere_with_the_answer(place: Place) -> None:
+    cookies = dict((await place.world.signed_in()).cookies)
+    await place.browser(cookies).post("/forget-me-in-a-thread")
+    for elsewhere in (False, True):
+        assert await generation(place.browser(cookies, elsewhere=elsewhere)) is None

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import PlainTextResponse
 
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, PersistContext, SignedIn
 from fastapi_oidc.testing import sign_in
@@ -94,6 +95,20 @@ async def test_an_on_success_that_raises_leaves_no_session(store: Any) -> None:
         assert answer.status_code == 403
         assert not await signed_in(browser)
     assert not [cookie for cookie in cookies if cookie.startswith("__Host-oidc_session=ey")]
+
+
+async def test_an_on_success_that_clears_the_session_leaves_none_in_the_store() -> None:
+    def turn_away(request: Request, _signed_in: SignedIn[Any]) -> PlainTextResponse:
+        world.oidc.clear_session(request)
+        return PlainTextResponse("you may not", 403)
+
+    world = make_world(session_store="memory")
+    before = await world.signed_in()
+    async with browser_of(world, mounted(world, on_success=turn_away)) as browser:
+        browser.cookies.update(dict(before.cookies))
+        assert (await sign_in(browser, "/in", user="alice")).status_code == 403
+        assert not await signed_in(browser)
+    assert await world.oidc.sessions_of("alice") == []
 
 
 @pytest.mark.parametrize("store", [None, "memory"])
