@@ -121,7 +121,10 @@ def _storms(folder: Path) -> str:
     most = max(sessions for points in lines.values() for sessions, _ in points)
     return _table(
         [f"{most:,} sessions", *shown],
-        [[line, *(f"{dict(of[line])[most]:.4g}" for of in shown.values())] for line in lines],
+        [
+            [line, *(f"{_readable(dict(of[line])[most])}" for of in shown.values())]
+            for line in lines
+        ],
         kept,
     )
 
@@ -133,9 +136,13 @@ def _logins(folder: Path) -> str:
     names = next(iter(beside.values()))
     return _table(
         ["", *beside],
-        [[name, *(f"{of[name]:.3g}" for of in beside.values())] for name in names],
+        [[name, *(f"{_readable(of[name])}" for of in beside.values())] for name in names],
         kept,
     )
+
+
+def _readable(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _kept(folder: Path, name: str) -> Any:

@@ -17,7 +17,8 @@ from benchmarks.oidc_served import (
 
 NOTE: Final = (
     f"{CONNECTIONS} connections on {WORKERS} uvicorn workers, medians of {ROUNDS} turns of "
-    f"{SECONDS:g} s; the load comes from a third process on the same cores."
+    f"{SECONDS:g} s; the load comes from a third process on the same cores. A worker serves all of "
+    "them; what they hold at the start is frozen, so that no request waits for its collection."
 )
 
 

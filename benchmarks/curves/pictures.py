@@ -130,10 +130,14 @@ class Panels:
             colors = [OURS[0] if name.startswith("ours") else PEERS[0] for name in bars]
             axes.barh(list(bars), list(bars.values()), color=colors, height=0.6)
             for place, value in enumerate(bars.values()):
-                axes.text(value, place, f" {value:.4g}", va="center", fontsize=8)
+                axes.text(value, place, f" {_readable(value)}", va="center", fontsize=8)
             axes.set_xlabel(quantity)
             axes.margins(x=0.2)
         row[0].invert_yaxis()
+
+
+def _readable(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 Picture: TypeAlias = Lines | Bars | Panels
