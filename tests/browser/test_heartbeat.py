@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.element import events, expect_status, member, opened, revalidate
-from tests.browser.site import NOBODY, Site
+from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 HEARTBEAT = 'heartbeat-url="/heartbeat"'
 
@@ -82,6 +83,38 @@ def test_a_session_that_the_server_could_not_end_does_not_come_back(
     assert revalidate(page) == "revoked"
     assert site.session == NOBODY
     assert site.asked("GET /") == 1
+    tolerate("status of (403|503)")
+
+
+@pytest.mark.parametrize("sub", ["alice", "bob"])
+def test_who_signs_in_in_another_tab_meanwhile_stays_signed_in(
+    page: Page, site: Site, sub: str, tolerate: Callable[[str], None]
+) -> None:
+    site.logout_status = 503
+    beating(page, site)
+    site.heartbeat_status = 403
+    assert revalidate(page) == "revoked"
+    site.logout_status, site.heartbeat_status = 303, 204
+    site.session = signed_in(sub=sub, expires_at=int(time.time()) + 2 * EIGHT_HOURS)
+    assert revalidate(page) == "authenticated"
+    assert revalidate(page) == "authenticated"
+    assert len(site.forms) == 1, "the one that failed"
+    tolerate("status of (403|503)")
+
+
+def test_a_session_that_must_go_goes_when_the_server_can_be_asked_again(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    site.logout_status = 503
+    beating(page, site)
+    site.heartbeat_status = 403
+    assert revalidate(page) == "revoked"
+    site.session_status, site.logout_status = 503, 303
+    assert revalidate(page) == "revoked"
+    assert site.session != NOBODY
+    site.session_status = 200
+    assert revalidate(page) == "revoked"
+    assert site.session == NOBODY
     tolerate("status of (403|503)")
 
 

@@ -451,7 +451,7 @@ export class OIDCContext extends Base {
   #activeAt = 0
   /** @type {string | null} */ #ended = null
   #revalidateAt = Infinity
-  /** The session must go, and the server could not be told yet. */ #clearingOwed = false
+  /** The login that must go, and the server could not be told yet. @type {string | null} */ #owedLogin = null
   /** Another tab is ending the idle session. */ #following = false
   /** Until then the page is being left, and no second navigation cancels the first. */ #leavingUntil = 0
   /** Where to go when the page was not left after all. @type {string | null} */ #redirectOwed = null
@@ -653,11 +653,19 @@ export class OIDCContext extends Base {
   }
 
   /**
+   * What the server has, once a login that must go is gone; one that another tab has made meanwhile stays.
    * @param {boolean} active whether somebody is here
    * @returns {Promise<Readonly<PublicSession> | null>} null when the server does not tell
    */
   async #ask(active) {
-    if (this.#clearingOwed && !(await this.#clear())) return null
+    const session = await this.#fetchSession(active)
+    if (session && loginOf(session) !== this.#owedLogin) this.#owedLogin = null
+    if (!session || !this.#owedLogin) return session
+    return (await this.#clear()) ? this.#fetchSession(active) : null
+  }
+
+  /** @param {boolean} active @returns {Promise<Readonly<PublicSession> | null>} */
+  async #fetchSession(active) {
     const url = new URL(this.sessionUrl)
     if (active) url.searchParams.set('active', '1')
     const answer = await this.#request(url.href)
@@ -733,7 +741,8 @@ export class OIDCContext extends Base {
 
   /** Ends a session that the server still holds. @param {string} reason */
   async #end(reason) {
-    this.#clearingOwed = true
+    this.#owedLogin = loginOf(this.#session)
+    if (!this.#owedLogin) return
     this.#become('revoked', null)
     await this.#clear()
     this.#revoke(reason)
@@ -744,15 +753,16 @@ export class OIDCContext extends Base {
     this.#become('revoked', null)
     // While the server still holds the session, the next page would only come back here.
     const detail = this.#ended ? { reason, ended: this.#ended } : { reason }
-    if (this.#emit('oidc-revoked', detail) && !this.#clearingOwed) this.#redirect(this.redirectOnRevoked)
+    if (this.#emit('oidc-revoked', detail) && !this.#owedLogin) this.#redirect(this.redirectOnRevoked)
   }
 
   /** @returns {Promise<boolean>} whether the server has ended the session */
   async #clear() {
     const body = new URLSearchParams({ local: '1' })
     const answer = await this.#request(this.logoutUrl, { method: 'POST', body, redirect: 'manual', keepalive: true })
-    this.#clearingOwed = !(answer?.ok || answer?.type === 'opaqueredirect')
-    return !this.#clearingOwed
+    if (!answer?.ok && answer?.type !== 'opaqueredirect') return false
+    this.#owedLogin = null
+    return true
   }
 
   async #watchProvider() {
