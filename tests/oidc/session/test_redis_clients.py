@@ -60,7 +60,7 @@ def test_the_master_that_sentinels_name() -> None:
     for sentinel in sentinels:
         assert sentinel["socket_timeout"] == sentinel["socket_connect_timeout"] == NODE_SECONDS
         assert sentinel["password"] is sentinel["username"] is None
-        assert sentinel["retry"].get_retries() == 0
+        assert sentinel["retry"]._retries == 0
 
 
 def test_only_the_first_mark_of_each_kind_parts_a_url() -> None:
