@@ -101,6 +101,15 @@ async def close(client: Client) -> None:
             await sentinel.aclose()
 
 
+async def leave(client: Client) -> None:
+    """Idle connections are closed: they may lead to what was the master, as another is by its name.
+
+    A cluster's nodes name the new master themselves.
+    """
+    if isinstance(client, Redis):
+        await client.connection_pool.disconnect(inuse_connections=False)
+
+
 def _made(url: str, usual: Options) -> Client:
     address = _Address.parse(url)
     if address.shape == "sentinel":

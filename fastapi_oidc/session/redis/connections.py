@@ -9,7 +9,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, RedisCluster
-from redis.exceptions import ClusterError, RedisClusterException, ResponseError
+from redis.exceptions import ClusterError, ReadOnlyError, RedisClusterException, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -22,6 +22,7 @@ from fastapi_oidc.session.redis.clients import (
     Pool,
     close,
     is_ours,
+    leave,
     place_of,
     pool_of,
     reads_replicas,
@@ -99,7 +100,7 @@ class Connections:
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds), self._turns.taken():
-                answer = await command(self.client)
+                answer = await self._answer(command)
         except (TimeoutError, RedisTimeoutError):
             self._circuit.open()
             raise
@@ -113,6 +114,13 @@ class Connections:
             raise
         self._circuit.close()
         return answer
+
+    async def _answer(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
+        try:
+            return await command(self.client)
+        except ReadOnlyError:
+            await leave(self.client)
+            raise
 
 
 def _require_usable(client: Client) -> None:

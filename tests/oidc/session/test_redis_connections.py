@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
@@ -124,6 +125,24 @@ async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) 
     connection = redis.connection_pool._available_connections[0]
     await RedisSessionStore(redis, User, prefix=prefix).aclose()
     assert connection.is_connected
+
+
+async def test_a_name_that_leads_to_another_master_is_followed(tmp_path: Path) -> None:
+    """As where a service does its failover behind one name; here that is a symbolic link."""
+    name = tmp_path / "redis.sock"
+    with running_redis() as one, running_redis() as other:
+        name.symlink_to(one.removeprefix("unix://"))
+        store = RedisSessionStore.from_url(f"unix://{name}", User)
+        await asyncio.gather(*(store.set(ID, a_session()) for _ in range(5)))
+        client = Redis.from_url(one)
+        await client.replicaof("127.0.0.1", "1")
+        name.unlink()
+        name.symlink_to(other.removeprefix("unix://"))
+        with pytest.raises(SessionError):
+            await store.delete(ID)
+        await store.set(ID, a_session())
+        assert [await store.get(ID) for _ in range(5)] == [a_session()] * 5
+        await asyncio.gather(store.aclose(), client.aclose())
 
 
 async def test_a_connection_that_redis_dropped_is_replaced() -> None:
