@@ -89,7 +89,7 @@ async def test_a_replacement_must_be_the_same_login(
         answer = await sign_in(browser, LOGIN_URL, user="alice")
         assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
         assert (await browser.get("/")).json() == {"is_authenticated": False}
-    assert named in world.events[-1].explanation
+    assert world.events[-1].explanation.endswith(f" {named}")
 
 
 async def test_a_wrong_replacement_at_a_refresh_is_not_taken_and_costs_no_session() -> None:
