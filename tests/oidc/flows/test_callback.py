@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, IdentityContext
+from fastapi_oidc.flows import login
 from fastapi_oidc.flows.callback import Callback, complete_login, next_second
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.testing import OAuthError, ServerError
@@ -48,6 +49,20 @@ async def test_a_good_answer_is_a_session_and_uses_its_login_up() -> None:
     assert outcome.session == outcome.kept.session
     assert (outcome.return_to, outcome.silent, outcome.replayed) == ("/me", False, False)
     assert used_up(outcome) == pending(browser) != set()
+
+
+async def test_a_path_elsewhere_leads_home_though_it_was_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By an older version, whose rule for paths was another one."""
+    world = make_world(settings={"default_return_path": "/home"})
+    browser = world.browser()
+    with monkeypatch.context() as older:
+        older.setattr(login, "same_origin_path", lambda path, default: "//evil.test")
+        url = await callback_url(world, browser)
+    outcome = await completed(world, browser, url)
+    assert isinstance(outcome, SignedIn)
+    assert outcome.return_to == "/home"
 
 
 async def test_the_same_answer_again_is_the_same_session_and_no_new_login() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
 from fastapi_oidc.flows.outcomes import Redirection
+from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.testing import AnswerLost, ServerError, TokenRevoked
 from tests.oidc.world import BASE_URL, World, make_world
 
@@ -67,6 +68,16 @@ async def test_another_state_leads_home(states: list[str] | None) -> None:
     home = complete_logout(party, parameters, cookies(redirection))
     assert home == Redirection("/home", (party.logouts.ended(),))
     assert world.event_names()[-1] == "logout.return_refused"
+
+
+async def test_a_path_elsewhere_leads_home_though_it_was_sealed() -> None:
+    """By an older version, whose rule for paths was another one."""
+    world = make_world(settings={"default_return_path": "/home"})
+    party = world.oidc.site.party
+    now = int(world.time.now)
+    pending = PendingLogout(state="s", return_to="//evil.test", created_at=now)
+    sealed = cookies(Redirection("", (party.logouts.begun(pending),)))
+    assert complete_logout(party, {"state": ["s"]}, sealed).location == "/home"
 
 
 async def test_a_return_long_after_leads_home() -> None:

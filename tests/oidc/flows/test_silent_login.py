@@ -57,6 +57,13 @@ async def test_the_same_user_renews_the_session_in_place(world: World) -> None:
     assert sent["id_token_hint"].startswith("ey")
 
 
+async def test_a_check_brings_the_identity_of_now(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.edits.put("userinfo", lambda said: said | {"name": "Alice Again"})
+    assert outcome(await check(browser)) == ("same_user", "")
+    assert (await me(browser))["identity"]["name"] == "Alice Again"
+
+
 async def test_after_the_user_authenticated_again_there_the_session_is_refreshed_on(
     world: World,
 ) -> None:
