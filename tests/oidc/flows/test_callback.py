@@ -14,6 +14,7 @@ from fastapi_oidc.flows.callback import Callback, complete_login, next_second
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.test_double_callbacks import callback_url
+from tests.oidc.flows.test_silent_login import IFRAME
 from tests.oidc.world import World, make_world
 
 AN_HOUR = 3600
@@ -48,6 +49,19 @@ async def test_a_good_answer_is_a_session_and_uses_its_login_up() -> None:
     assert outcome.kept is not None
     assert outcome.session == outcome.kept.session
     assert (outcome.return_to, outcome.silent, outcome.replayed) == ("/me", False, False)
+    assert used_up(outcome) == pending(browser) != set()
+
+
+async def test_the_answer_to_a_silent_check_is_the_session_renewed_in_its_place() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    asked = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
+    answer = await browser.get(asked.headers["location"], follow_redirects=False)
+    outcome = await completed(world, browser, answer.headers["location"])
+    assert isinstance(outcome, SignedIn)
+    assert outcome.kept is not None, "the browser is to get its cookie"
+    assert outcome.session == outcome.kept.session
+    assert (outcome.session.generation, outcome.return_to, outcome.silent) == (1, "/", True)
     assert used_up(outcome) == pending(browser) != set()
 
 
