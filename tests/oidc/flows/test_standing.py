@@ -79,7 +79,7 @@ async def test_also_when_another_process_left_it() -> None:
     site = await a_site(time=time, **shared)
     elsewhere = another_process(site.world, **shared).oidc.site.party
     assert elsewhere.shared is not None
-    await elsewhere.shared.leave(newest := site.after(2))
+    await elsewhere.shared.done("the second refresh", newest := site.after(2))
     for standing in (Goes(site.after(1)), Over(site.after(1), "expired")):
         changes = await cookie_changes(site.party, standing)
         assert await site.led_to(changes) == newest.session
