@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeAlias
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.answers import Answers
 from fastapi_oidc.flows.decided import Decided
-from fastapi_oidc.flows.events import Event, EventName
+from fastapi_oidc.flows.events import EventName
 from fastapi_oidc.flows.refresh import successor
 from fastapi_oidc.flows.refresh_outcomes import (
     Outcome,
@@ -30,7 +30,7 @@ from fastapi_oidc.flows.refresh_outcomes import (
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import PATIENCE, revoked_at_provider
 from fastapi_oidc.flows.standing import newest_anywhere
-from fastapi_oidc.once import Flights, Turns
+from fastapi_oidc.once import Closed, Closing, Flights, Turns
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 
@@ -44,10 +44,6 @@ LONGEST_WAIT: Final = 30.0
 Make: TypeAlias = Callable[[Kept[Identity]], Awaitable[Kept[Identity]]]
 
 
-class _Unsent(Exception):
-    """Its turn came when the process was to end."""
-
-
 class Refresher(Generic[Identity]):
     """Renews sessions."""
 
@@ -56,7 +52,7 @@ class Refresher(Generic[Identity]):
         self._turns = Turns(IN_FLIGHT)
         self._flights: Flights[str, Outcome[Identity]] = Flights()
         self._begun: dict[str, asyncio.Event] = {}
-        self._is_closing = False
+        self._closing = Closing()
         self._answers = Answers(party)
         self._decisions = Decided(party)
 
@@ -75,16 +71,14 @@ class Refresher(Generic[Identity]):
                 continue  # a run that was under way, in which nothing was refreshed
 
     async def aclose(self) -> None:
-        """Sends no token request any more, and waits for the answers to those that were sent.
+        """Waits for the answers to token requests that were sent; no other one that was asked for
+        before the end of it is sent any more.
 
         Their refresh tokens are used up, and what the provider answers would be lost.
         """
         policy = self._party.policy
-        self._is_closing = True
-        try:
+        with self._closing.closed():
             await self._flights.ended(policy.provider_timeout + policy.callback_timeout)
-        finally:
-            self._is_closing = False
 
     async def succeed(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """What becomes of `kept` when `make` makes its successor, in the place of a refresh.
@@ -125,7 +119,7 @@ class Refresher(Generic[Identity]):
 
         def begin() -> Coroutine[object, object, Outcome[Identity]]:
             self._begun[name] = asyncio.Event()
-            return self._run(name, kept, make)
+            return self._run(name, kept, self._closing.unless_closed(make))
 
         run = self._flights.begin(name, begin)
         policy = self._party.policy
@@ -140,7 +134,7 @@ class Refresher(Generic[Identity]):
     ) -> Outcome[Identity]:
         try:
             return await self._decided(name, kept, make)
-        except _Unsent:
+        except Closed:
             return Postponed(1, self._clock.now() + 1, "this process ends")
         finally:
             self._begun.pop(name).set()
@@ -178,8 +172,6 @@ class Refresher(Generic[Identity]):
 
     async def _saved(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
         """The successor, kept, unless another process has made it already."""
-        if self._is_closing:
-            raise _Unsent
         current = await self._still_kept(kept)
         if current.session.generation > kept.session.generation:
             return current
@@ -192,7 +184,8 @@ class Refresher(Generic[Identity]):
         self._answers.forget(name)
         if self._party.shared is not None:
             await self._party.shared.done(name, made)
-        self._announce_refreshed(made.session)
+        session = made.session
+        self._party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
         return made
 
     async def _replaced(self, made: Kept[Identity]) -> bool:
@@ -231,11 +224,6 @@ class Refresher(Generic[Identity]):
         if found and not found.ended and found.kept.session.generation > kept.session.generation:
             return self._decisions.renew(kept, found.kept)
         return self._decisions.refuse(kept.session, error)
-
-    def _announce_refreshed(self, session: OIDCSession[Identity]) -> None:
-        now = self._clock.now()
-        event = Event(EventName.SESSION_REFRESHED, now, sub=session.sub, session_id=session.id)
-        self._party.announcer(event)
 
 
 async def _happens(waiting: Awaitable[object], seconds: float) -> bool:

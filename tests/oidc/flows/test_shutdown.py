@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.once import Turns
 from tests.oidc.flows.test_cancelled_requests import to_callback
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
@@ -24,6 +25,14 @@ async def has_had_its_chance(closing: asyncio.Task[None]) -> bool:
     for _ in range(50):
         await asyncio.sleep(0)
     return closing.done()
+
+
+async def both_are_under_way(refresher: Refresher[Any]) -> bool:
+    for _ in range(1000):
+        if len(refresher._flights) == 2:
+            return True
+        await asyncio.sleep(0)
+    return False
 
 
 async def test_a_refresh_that_was_sent_comes_to_its_end_first(world: World) -> None:
@@ -58,6 +67,30 @@ async def test_a_refresh_that_waits_for_its_turn_is_not_sent(world: World) -> No
     assert "retry-after" in answers[1].headers
     assert refreshes(world) == 1
     assert await generation(second) == 1
+
+
+async def test_a_refresh_that_waits_longer_than_the_shutdown_is_not_sent_either(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def for_no_time(_seconds: float) -> None:
+        """As when the time for it is over."""
+
+    site, held = world.oidc.site, Held(first=True)
+    first, second = await world.signed_in(), await world.signed_in("bob")
+    site.refresher._turns = Turns(1)
+    world.op.faults.put("token", held)
+    world.time.advance(LONG_AFTER)
+    requests = [begun(browser.get("/me")) for browser in (first, second)]
+    await held.gate.until_reached()
+    assert await both_are_under_way(site.refresher)
+    monkeypatch.setattr(site.refresher._flights, "ended", for_no_time)
+    await site.refresher.aclose()
+    held.gate.opened.set()
+    answers = await asyncio.gather(*requests)
+    assert [answer.status_code for answer in answers] == [200, 503]
+    assert refreshes(world) == 1
+    assert await generation(first) == 1
+    assert await generation(second) == 1, "once the application is started again"
 
 
 async def test_a_login_whose_code_was_sent_comes_to_its_end_first(world: World) -> None:
