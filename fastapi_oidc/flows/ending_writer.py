@@ -12,7 +12,7 @@ from typing import Final, Generic, NamedTuple
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.flows.events import Announcer, Event, EventName, refused
-from fastapi_oidc.once import Flights
+from fastapi_oidc.once import Flights, cancelled
 from fastapi_oidc.session.endings import ending_of
 from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.model import EndReason, Identity, PreviousSession
@@ -118,7 +118,7 @@ class EndingWriter(Generic[Identity]):
         if self._writing is None:
             return
         await asyncio.wait([self._writing], timeout=seconds)
-        self._writing.cancel()
+        await cancelled(self._writing)
         with suppress(asyncio.CancelledError):
             await self._writing
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final, Self
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.once import Flights
+from fastapi_oidc.once import Flights, cancelled
 from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
@@ -183,8 +183,7 @@ class RedisRefreshLock:
         try:
             yield
         finally:
-            extending.cancel()
-            await asyncio.wait([extending])
+            await cancelled(extending)
 
     async def _keep_extending(self, lease: _Lease) -> None:
         args = [lease.owner, self._milliseconds]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock
+from fastapi_oidc.session.redis.refresh_lock import _EXTEND
+from fastapi_oidc.session.redis.scripts import Script
 from tests.oidc.session.test_refresh_locks import PATIENCE, Refresh, Turns, YieldsTurnsContract
 from tests.oidc.session.test_refresh_locks import turns as turns
 
@@ -74,6 +78,27 @@ class TestRedisRefreshLock(YieldsTurnsContract):
         lock = RedisRefreshLock(redis, prefix=prefix, ttl=3)
         assert await lock.run_exclusive("session-1", until_extended) == b"sealed"
         assert not await redis.exists(f"{prefix}lock:session-1")
+
+    async def test_a_run_ends_when_the_extension_of_its_lease_swallows_its_cancellation(
+        self, redis: Redis, prefix: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.3)
+        run_script, extended = lock._connections.run_script, asyncio.Event()
+
+        async def swallowing(script: Script, *rest: Any) -> Any:
+            if script is _EXTEND and not extended.is_set():
+                extended.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+            return await run_script(script, *rest)
+
+        async def until_extended() -> bytes:
+            await extended.wait()
+            return b"sealed"
+
+        monkeypatch.setattr(lock._connections, "run_script", swallowing)
+        async with asyncio.timeout(PATIENCE):
+            assert await lock.run_exclusive("session-1", until_extended) == b"sealed"
 
     async def test_a_lease_that_was_lost_stops_no_run(
         self,
