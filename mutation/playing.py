@@ -25,8 +25,8 @@ _COPIED: Final = (
     "openapi",
     "pyproject.toml",
 )
-_WORDS: Final = r"^\s*(raise\b|explanation\b|return \w+(Error|Violation)\()"
-"""What an error says is for the log and decides nothing; that it is raised is its condition's."""
+_WORDS: Final = r"^\s*(raise\b|explanation\b|_log\.|return \w+(Error|Violation)\()"
+"""What an error or the log says decides nothing; that it is said is its condition's."""
 _LONGEST_TEST: Final = 14
 """Seconds. A mutant that waits for what never comes is killed by the first test that meets it: that
 ends what it started, while mutmut, after 15 seconds at the least, leaves it behind."""
