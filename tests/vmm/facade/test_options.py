@@ -8,6 +8,7 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from threading import TIMEOUT_MAX
 from typing import Any
 
 import httpx
@@ -73,6 +74,23 @@ def test_the_answer_limit_is_an_option(kind: Any, serve: Serve, socket_path: Pat
 def test_a_timeout_that_is_none_is_refused(timeout: Any) -> None:
     with pytest.raises(ValueError, match="it must be a number of seconds, more than 0"):
         VmmClient("/s", timeout=timeout)
+
+
+def test_a_timeout_may_be_the_longest_that_there_is() -> None:
+    VmmClient("/s", timeout=TIMEOUT_MAX).close()
+    with pytest.raises(ValueError, match="it must be a number of seconds"):
+        VmmClient("/s", timeout=TIMEOUT_MAX * 2)
+
+
+def test_a_body_limit_of_none_lets_calls_without_a_body_through(
+    serve: Serve, socket_path: Path
+) -> None:
+    server = serve(lambda wire: wire.answer_all(answer(200, INFO)))
+    with VmmClient(socket_path, max_body_bytes=0) as vm:
+        vm.get_instance_info()
+        with pytest.raises(VmmRequestTooLarge, match="the limit is 0"):
+            vm.pause()
+    assert len(server.requests) == 1
 
 
 def test_a_negative_body_limit_is_refused() -> None:

@@ -40,6 +40,10 @@ def test_a_transport_may_wrap_ours(serve: Serve, socket_path: Path) -> None:
     assert len(server.connections) == 1
 
 
+def test_a_channel_says_why_there_is_no_answer() -> None:
+    assert str(CallFailed(VmmTimeoutError, "too late\nfor it", sent=True)) == "too late for it"
+
+
 class RefusingChannel(UnixChannel):
     """Lets nothing through but what looks."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from generated_vmm.transport import CallFailed
+from generated_vmm.transport.parser import AnswerParser
 from tests.vmm.scripted import NO_CONTENT, OK, Play, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve
 
@@ -46,6 +48,7 @@ OUT_OF_STEP = {
     "the HTTP layer's error": LAYER_ERROR,
     "an error without a body": b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n",
     "an error as text": answer(503, b"Too many"),
+    "a choice": answer(300, b"{}"),
     "bytes behind the answer": OK + b"{}",
     "a second answer behind it": OK + OK,
     "Connection: close": b"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
@@ -145,6 +148,12 @@ def test_an_answer_without_a_length_ends_with_the_connection(call: Call, serve: 
     serve(play)
     assert call().content == b"[1]"
     assert call().content == b"[1]"
+
+
+def test_the_limit_of_an_answer_is_exact() -> None:
+    assert AnswerParser(len(OK)).feed(OK)
+    with pytest.raises(CallFailed, match=f"larger than {len(OK) - 1} bytes"):
+        AnswerParser(len(OK) - 1).feed(OK)
 
 
 def test_headers_arrive_as_they_were_sent(call: Call, serve: Serve) -> None:

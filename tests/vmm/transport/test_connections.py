@@ -90,6 +90,18 @@ def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) ->
         call(timeout=0.1)
 
 
+def test_opening_says_whether_there_is_a_connection(
+    serve: Serve, socket_path: Path, tmp_path: Path
+) -> None:
+    serve(Wire.answer_all)
+    busy = tmp_path / "busy.sock"
+    with full_queue(busy):
+        for path, is_open in ((socket_path, True), (busy, False)):
+            connection = Connection()
+            assert connection.open(str(path)) is connection.is_open is is_open
+            connection.close()
+
+
 def test_a_monitor_that_comes_back_is_found_again(call: Call, socket_path: Path) -> None:
     for _ in range(2):
         server = ScriptedServer(socket_path, Wire.answer_all)
