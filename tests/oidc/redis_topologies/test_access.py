@@ -40,12 +40,14 @@ async def assert_it_works(url: str) -> None:
         assert await store.get(ID) == a_session()
 
 
-async def assert_unavailable(url: str) -> None:
+async def assert_unavailable(url: str) -> str:
+    """What is told of it."""
     async with store_at(url) as store:
         with pytest.raises(SessionError) as caught:
             await store.get(ID)
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     assert PASSWORD not in f"{caught.value!r} {caught.value.account}"
+    return str(caught.value.account)
 
 
 class _WithTls(Server):
@@ -129,7 +131,8 @@ def test_the_documented_user_has_every_command_of_our_scripts() -> None:
 @pytest.mark.parametrize("user", ["", "app:wrong@", "nobody:PASSWORD@", ":PASSWORD@"])
 async def test_others_are_not(guarded: Server, user: str) -> None:
     user = user.replace("PASSWORD", PASSWORD)
-    await assert_unavailable(f"redis://{user}127.0.0.1:{guarded.port}/0")
+    told = await assert_unavailable(f"redis://{user}127.0.0.1:{guarded.port}/0")
+    assert told == "the store raised AuthenticationError"
 
 
 @pytest.mark.parametrize(

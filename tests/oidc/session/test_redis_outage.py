@@ -49,6 +49,28 @@ async def test_the_session_store_is_unavailable(gone: Redis) -> None:
         assert caught.value.status == 503
 
 
+REFUSING = [
+    ("unix://app:right@", "ACL SETUSER app on >right +hello +get ~*", "NoPermissionError"),
+    ("unix://", "CONFIG SET maxmemory 1", "OutOfMemoryError"),
+    ("unix://", "REPLICAOF 127.0.0.1 1", "ReadOnlyError"),
+]
+
+
+@pytest.mark.parametrize(("user", "change", "told"), REFUSING, ids=[row[-1] for row in REFUSING])
+async def test_a_redis_that_refuses_is_told_by_what_it_refuses_and_costs_no_wait(
+    user: str, change: str, told: str
+) -> None:
+    with running_redis() as url:
+        operator = Redis.from_url(url)
+        await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
+        store = RedisSessionStore.from_url(url.replace("unix://", user), User)
+        for _ in range(3):
+            with pytest.raises(SessionError, match=f"the store raised {told}$") as caught:
+                await store.set("id", a_session())
+            assert caught.value.status == 503
+        await asyncio.gather(store.aclose(), operator.aclose())
+
+
 async def test_the_revocation_store_is_unavailable(gone: Redis) -> None:
     store = RedisRevocationStore(gone)
     for call in (store.revoke(a_record()), store.is_revoked(a_session())):
