@@ -212,6 +212,7 @@ async def test_a_reference_that_names_no_session_is_cleared_and_no_more(
     outage = an_outage("store")
     thief = await signed_out_during(outage)
     assert outage.unwritten == 0
-    assert "session.not_removed" in outage.world.event_names()
+    [event] = [each for each in outage.world.events if each.name == "session.not_removed"]
+    assert event.at == outage.world.time.now
     outage.store.is_down = False
     assert await generation(thief) == 0
