@@ -59,6 +59,9 @@ async def complete_login(
         )
         if isinstance(outcome, Refused) and outcome.may_be_retried:
             return outcome
+        if isinstance(outcome, SignedIn):
+            # The application may change an identity; what is kept, and remembered, stays as it is.
+            outcome = replace(outcome, session=party.codec.copied(outcome.session))
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))

@@ -95,7 +95,10 @@ async def resume(
         return await _renewed(party, refresher, kept, found.kept, active=active)
     if party.policy.idle_timeout is not None:
         kept = await used(party, kept, active=active)
-    return Resumed(kept.session, None if kept is found.kept else _news(kept, found.kept))
+    if kept is found.kept:
+        return Resumed(kept.session)
+    # What others are given too, and what is going to be sealed, is nobody's to change.
+    return Resumed(party.codec.copied(kept.session), _news(kept, found.kept))
 
 
 async def refresh_now(
@@ -193,7 +196,7 @@ async def _after(
     match outcome:
         case Renewed(successor):
             seen = await used(party, successor, active=active)
-            return Resumed(seen.session, Goes(seen))
+            return Resumed(party.codec.copied(seen.session), Goes(seen))
         case Refused(code, because):
             reason = party.register.ended(kept.session)
             return await _ended(party, kept, code, reason or _reason(code), because)
@@ -202,7 +205,7 @@ async def _after(
             seen = await used(party, kept, active=active)
             standing = _news(seen, known)
             if party.clock.now() < (kept.session.tokens.expires_at or 0):
-                return Resumed(seen.session, standing)
+                return Resumed(party.codec.copied(seen.session), standing)
             return Resumed(None, standing, unavailable=_postponed(party, outcome))
 
 

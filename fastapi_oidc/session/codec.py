@@ -66,6 +66,12 @@ class SessionCodec(Generic[Identity]):
         except ValidationError as error:
             raise _malformed(error) from None
 
+    def copied(self, session: OIDCSession[Identity]) -> OIDCSession[Identity]:
+        """`session` again; nothing that can be changed is part of both."""
+        if self.shares_identity:
+            return own_copy(session, changeable_claims(session))
+        return self.decode(self.encode(session))
+
 
 class SessionReader(Generic[Identity]):
     """Gives the session that a codec wrote, each time as one of its caller's own.
