@@ -55,14 +55,19 @@ def a_dev_provider() -> Iterator[str]:
 
 def _serve(connection: Connection) -> None:
     logging.disable()
+    with the_provider().serve() as issuer:
+        connection.send(issuer)
+        connection.recv()
+
+
+def the_provider() -> DevProvider:
+    """Knows Alice, and the applications as one client; each answer says how long it took."""
     client = DevClient(
         client_id="app", client_secret=SECRET, redirect_uris=[f"{BASE_URL}/auth/callback"]
     )
     op = DevProvider(users=[DevUser("alice", "Alice")], clients=[client])
     op.app.add_middleware(TellsItsTime)
-    with op.serve() as issuer:
-        connection.send(issuer)
-        connection.recv()
+    return op
 
 
 def our_app(issuer: str) -> FastAPI:
