@@ -13,5 +13,5 @@ def pytest_unconfigure() -> Generator[None]:
     """Ends the process; mutmut takes what pytest raises for a run of no test."""
     try:
         return (yield)
-    except Warning:
+    except (Warning, ExceptionGroup):  # one, or several
         os._exit(pytest.ExitCode.TESTS_FAILED)

@@ -137,7 +137,8 @@ LEFT_OPEN = """
 import socket
 
 def test_left():
-    left = socket.socket(), lambda: left
+    left = [socket.socket(), socket.socket()]
+    left.append(left)
 """
 
 
