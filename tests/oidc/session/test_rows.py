@@ -43,6 +43,38 @@ async def test_a_store_written_before_the_abilities_is_asked_by_its_own_methods(
     assert await keeper.reread(kept) is None
 
 
+class WithOwnGet(MemorySessionStore[User]):
+    async def get(self, id: str, /) -> OIDCSession[User] | None:
+        return None
+
+
+class WithOwnQuestion(MemorySessionStore[User]):
+    async def is_revoked(self, session: OIDCSession[Any], /) -> bool:
+        return True
+
+
+class WithOwnReason(MemorySessionStore[User]):
+    async def ended_by(self, session: OIDCSession[Any], /) -> EndReason | None:
+        return "signed_out"
+
+
+@pytest.mark.parametrize(
+    ("kind", "gone", "reason"),
+    [
+        (WithOwnGet, True, None),
+        (WithOwnQuestion, False, "ended_by_provider"),
+        (WithOwnReason, False, "signed_out"),
+    ],
+)
+async def test_each_method_of_ones_own_is_asked_and_not_what_finds_all_at_once(
+    kind: type[MemorySessionStore[User]], gone: bool, reason: EndReason | None
+) -> None:
+    keeper = a_store_keeper(kind(clock=CLOCK))
+    kept = keeper.placed(a_session())
+    await keeper.save(kept)
+    assert await keeper.reread(kept) == (None if gone else Found(kept, reason))
+
+
 async def test_a_set_of_ones_own_is_not_gone_round_by_a_replace_that_was_inherited() -> None:
     class Replacing(PlainSessionStore):
         def replace(self, id: str, session: OIDCSession[User], /) -> bool:
