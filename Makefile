@@ -86,7 +86,7 @@ releases: setup programs ## test and check with other descriptions too; SPECS="F
 bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes); FIRECRACKER_BIN=... KEEP=1
 	@$(BIN)/python -m benchmarks $(if $(KEEP),--keep)
 
-# MOST=100000 for less memory, NAMES="storms request-over-size" for some
+# MOST=100000 for less memory, NAMES="storms request-over-size" for some, FIRECRACKER_BIN=PROGRAM for real monitors too
 MOST ?= 1000000
 curves: setup ## measure growth up to a million and draw docs/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
 	@$(BIN)/python -m benchmarks.curves --most $(MOST) $(NAMES)
