@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Final, Generic
 
@@ -10,11 +11,14 @@ from fastapi_oidc.flows.refresh_outcomes import name_of
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.shared import KeptAnswer
 from fastapi_oidc.once import Expiring
-from fastapi_oidc.provider import LONGEST_EXCHANGE
+from fastapi_oidc.provider import LONGEST_EXCHANGE, Undecided
 from fastapi_oidc.session.model import Identity, OIDCSession
 
 LIMIT: Final = 20_000
 """Refreshes remembered at the most."""
+
+UNVERIFIED: Final = 3600
+"""Seconds for which an answer is kept whose ID token no key of the provider verifies."""
 
 
 class Answers(Generic[Identity]):
@@ -30,14 +34,41 @@ class Answers(Generic[Identity]):
         self._kept: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
 
     async def to(self, session: OIDCSession[Identity]) -> KeptAnswer:
-        """What the token endpoint answers, or answered before to this same refresh token."""
+        """What the token endpoint answers, or answered before to this same refresh token; its ID
+        token is verified.
+
+        That is done once: a provider may withdraw the key while the answer has to be kept. One that
+        no newly read key verifies for an hour is given up; the refresh token is presented again
+        then, and what becomes of the session is the provider's word.
+        """
         name = name_of(session)
         answer = self._kept.get(name) or await self._left(name)
-        return answer or await self._asked(name, session)
+        answer = answer or await self._asked(name, session)
+        if answer.response.id_token is None or answer.verified is not None:
+            return answer
+        try:
+            verified = await self._party.provider.verify(answer.response.id_token)
+        except Undecided as error:
+            if error.is_by_new_keys and self._party.clock.now() >= answer.received_at + UNVERIFIED:
+                await self._give_up(name)
+            raise
+        answer = replace(answer, verified=verified)
+        self._kept.set(name, answer, ends=session.expires_at)
+        return answer
+
+    async def are_awaited(self, session: OIDCSession[Identity]) -> bool:
+        """Whether the refresh token was presented, and no successor is made of the answer yet."""
+        name, shared = name_of(session), self._party.shared
+        return name in self._kept or (shared is not None and await shared.is_presented(name))
 
     def forget(self, name: str) -> None:
         """What became of this answer is kept, or it is of no more use."""
         self._kept.pop(name)
+
+    async def _give_up(self, name: str) -> None:
+        self.forget(name)
+        if self._party.shared is not None:
+            await self._party.shared.forget(name)
 
     async def _left(self, name: str) -> KeptAnswer | None:
         """The answer that another process left; None when the token is to be presented here."""

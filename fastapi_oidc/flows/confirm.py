@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.flows.refresh import fitting
-from fastapi_oidc.flows.refresh_outcomes import Postponed, Renewed
+from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Renewed
 from fastapi_oidc.flows.refresher import Refresher
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, reauthenticated, renewed
@@ -40,7 +40,16 @@ async def confirmed(
             session = reauthenticated(session, id_token)
         return await fitting(party, current, session, evidence)
 
-    match await refresher.succeed(kept, by_answer):
+    if evidence.answer.refresh_token is None:
+        # It keeps that of the session, which may be used up by an answer that waits.
+        kept = party.register.newest(kept)
+        if await refresher.has_presented(kept):
+            kept = _successor(await refresher.renew(kept))
+    return _successor(await refresher.succeed(kept, by_answer))
+
+
+def _successor(outcome: Outcome[Identity]) -> Kept[Identity]:
+    match outcome:
         case Renewed(successor):
             return successor
         case Postponed():

@@ -36,7 +36,7 @@ async def successor(
     Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
     application ends the session or no cookie can hold it, ProviderError when nothing was decided.
     """
-    id_token = await _accepted(party, kept.session, answer)
+    id_token = _accepted(party, kept.session, answer)
     user_info = await _user_info(party, kept.session, answer.response)
     session_state = answer.response.session_state
     evidence = Evidence(answer.response, id_token, user_info, session_state, answer.received_at)
@@ -86,13 +86,13 @@ def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> OIDCError | N
     return None
 
 
-async def _accepted(
+def _accepted(
     party: RelyingParty[Identity], session: OIDCSession[Identity], answer: KeptAnswer
 ) -> IdToken | None:
-    """The new ID token, which a refresh may leave out (Core 12.2)."""
-    if answer.response.id_token is None:
+    """The new ID token, whose signature is good; a refresh may leave it out (Core 12.2)."""
+    verified = answer.verified
+    if verified is None:
         return None
-    verified = await party.provider.verify(answer.response.id_token)
     expected = Expected(
         issuer=party.policy.issuer,
         client_id=party.policy.client_id,

@@ -109,6 +109,10 @@ class Refresher(Generic[Identity]):
                 return outcome
             kept = outcome.kept
 
+    async def has_presented(self, kept: Kept[Identity]) -> bool:
+        """Whether the refresh token was presented, here or elsewhere, without a successor yet."""
+        return await self._answers.are_awaited(kept.session)
+
     def refused(self, kept: Kept[Identity]) -> bool:
         """Whether it was decided here that the session of `kept` does not go on."""
         return isinstance(self._decisions.of(self._party.register.newest(kept)), Refused)

@@ -12,6 +12,7 @@ from typing import Final, Generic
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.protocol.json import parse_json
 from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.provider import VerifiedToken
 from fastapi_oidc.session.abilities import Closes, KeepsAnswers, Turn, YieldsTurns, bypasses
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.keeper import Kept
@@ -28,10 +29,14 @@ _log = logging.getLogger("fastapi_oidc.session")
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """What the token endpoint answered to a refresh at `received_at`, seconds since the epoch."""
+    """What the token endpoint answered to a refresh at `received_at`, seconds since the epoch.
+
+    `verified` is its ID token, once the signature was found to be good in this process.
+    """
 
     response: TokenResponse = field(repr=False)
     received_at: int
+    verified: VerifiedToken | None = field(default=None, repr=False)
 
 
 class Shared(Generic[Identity]):
@@ -99,6 +104,10 @@ class Shared(Generic[Identity]):
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
             sealed = await settled(self._memory.claim(place, mark, seconds))
             return None if sealed is None else _answer(self._opened(place, sealed))
+
+    async def is_presented(self, name: str) -> bool:
+        """Whether a process has presented the refresh token, and not come to the end yet."""
+        return await self._kept(f"answer.{name}") is not None
 
     async def keep_answer(self, name: str, answer: KeptAnswer) -> None:
         """For whoever goes on should this process end now."""

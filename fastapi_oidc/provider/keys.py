@@ -37,7 +37,10 @@ class Undecided(ProviderError):
     """The keys at hand do not verify a token, and newer ones that may do so cannot be had yet.
 
     The code is jws.key_missing or jws.signature. Trying the same token again later may help.
+    `is_by_new_keys`: the keys were read just then.
     """
+
+    is_by_new_keys = False
 
 
 class TokenVerifier:
@@ -105,7 +108,9 @@ class TokenVerifier:
             # A wrong signature is final; a key may be used before all servers of the OP publish it.
             if miss.code is Code.JWS_SIGNATURE:
                 raise
-            raise _undecided(miss, "the provider's keys were read again") from None
+            undecided = _undecided(miss, "the provider's keys were read again")
+            undecided.is_by_new_keys = True
+            raise undecided from None
 
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri

@@ -10,7 +10,10 @@ import httpx
 import pytest
 
 from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc.flows.answers import UNVERIFIED
+from fastapi_oidc.flows.decided import LONGEST_PAUSE
 from fastapi_oidc.testing import OAuthError, ServerError
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
@@ -57,6 +60,44 @@ async def test_a_key_that_is_published_later_ends_no_session(world: World) -> No
     world.time.advance(AFTER_ONE_PAUSE)
     assert await generation(browser) == 1
     assert refreshes(world) == 1, "the answer was kept"
+
+
+async def test_an_answer_that_was_verified_outlives_its_key() -> None:
+    time = Time()
+    store, options = fallible("store", time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    time.advance(LONG_AFTER)
+    store.is_down, store.failing = True, frozenset({"replace"})
+    assert (await browser.get("/me")).status_code == 503
+    store.is_down = False
+    world.op.rotate_keys()
+    await world.signed_in("bob")  # the keys are read again
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+async def test_an_answer_that_no_key_verifies_for_an_hour_is_given_up() -> None:
+    world = make_world()
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(LONG_AFTER)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    world.op.rotate_keys()
+    await world.signed_in("bob")
+    held.gate.opened.set()
+    assert (await request).status_code == 503
+    calls = world.op.record.calls["token"]
+    for _ in range(UNVERIFIED // LONGEST_PAUSE):
+        world.time.advance(LONGEST_PAUSE)
+        assert (await browser.get("/me")).status_code == 503
+        assert world.op.record.calls["token"] == calls
+    for _ in range(2):
+        world.time.advance(LONGEST_PAUSE)
+        answer = await browser.get("/me")
+    assert answer.status_code == 401, "the refresh token was used up by what is of no use"
+    assert world.op.record.calls["token"] == calls + 1
 
 
 async def whose_answer_waits_for_keys(world: World) -> httpx.AsyncClient:

@@ -10,11 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from fastapi_oidc import Code, PersistContext, SessionError
+from fastapi_oidc import Clock, Code, MemoryRefreshLock, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.test_refresh import LONG_AFTER
 from tests.oidc.flows.test_refresh_failures import FailingLock
-from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.interleaving import Held, another_process, begun, same_browser
+from tests.oidc.world import Time, World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
 
@@ -213,3 +215,30 @@ async def test_form_post_applications_check_by_query() -> None:
     answer = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
     assert "response_mode" not in parse_qs(urlsplit(answer.headers["location"]).query)
     assert outcome(await check(browser)) == ("same_user", "")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+async def test_an_answer_that_waits_comes_before_one_without_a_refresh_token(
+    elsewhere: bool,
+) -> None:
+    """Else the session would keep a refresh token that is used up."""
+    time = Time()
+    store, options = fallible("store", time)
+    options["refresh_lock"] = MemoryRefreshLock(clock=Clock(read=time))
+    here = make_world(time=time, **options)
+    there = another_process(here, **options)
+    browser = await here.signed_in()
+    time.advance(LONG_AFTER)
+    store.is_down, store.failing = True, frozenset({"replace"})
+    assert (await browser.get("/me")).status_code == 503
+    store.is_down = False
+    here.op.edits.put("token_response", without_refresh_token)
+    asked = same_browser(browser, there) if elsewhere else browser
+    assert outcome(await check(asked)) == ("same_user", "")
+    here.op.edits.clear()
+    time.advance(LONG_AFTER)
+    assert (await asked.get("/me")).json()["generation"] == 3
+
+
+def without_refresh_token(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name != "refresh_token"}
