@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +10,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Clock, Code, MemoryRefreshLock, PersistContext, SessionError
-from fastapi_oidc.testing import AuthorizationRequested, Delay, ServerError
+from fastapi_oidc.testing import AuthorizationRequested, ServerError
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER
 from tests.oidc.flows.test_refresh_failures import FailingLock
@@ -141,13 +140,14 @@ async def test_a_check_with_the_cookie_from_before_a_refresh_goes_on_from_its_su
 
 
 async def test_signing_out_during_the_check_stays_signed_out(world: World) -> None:
-    browser = await world.signed_in()
+    browser, held = await world.signed_in(), Held()
     async with world.browser() as other_tab:
         other_tab.cookies.update(dict(browser.cookies))
-        world.op.faults.put("token", Delay(0.1))
-        checking = asyncio.create_task(check(other_tab))
-        await asyncio.sleep(0.05)
+        world.op.faults.put("token", held)
+        checking = begun(check(other_tab))
+        await held.gate.until_reached()
         await browser.post("/auth/logout", data={"local": "1"})
+        held.gate.opened.set()
         answer = await checking
     assert outcome(answer)[0] == "error"
     assert "__Host-oidc_session=" not in str(answer.headers.get_list("set-cookie"))
