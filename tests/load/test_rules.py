@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from load.causes import Cause
-from load.figures import FLAT_MIB, SETTLED_AFTER, Memory
 from load.leaving import WAYS, Way, back_channel, sign_out, sign_out_everywhere
 from load.rules import EXAMPLES, Rule, Verdict
 from load.visit import Visit
@@ -232,28 +231,6 @@ async def test_what_the_provider_records_is_taken_from_it() -> None:
     assert (await world.visited()).holds
     assert world.op.record.events == []
     assert not world.site.tokens.refreshes
-
-
-@pytest.mark.parametrize(("growth", "broken"), [(FLAT_MIB, 0), (FLAT_MIB + 1, 1)])
-def test_a_worker_that_grows_is_seen(growth: float, broken: int) -> None:
-    sizes = iter([50.0, 80.0, 80.0 + growth])
-    memory, verdict = Memory(lambda pid: next(sizes)), Verdict()
-    for moment in (0, SETTLED_AFTER, 2 * SETTLED_AFTER):
-        memory.sample({"worker 1": 7, "worker 2": None}, moment)
-    memory.judge(verdict)
-    assert verdict.breaches[Rule.FLAT_MEMORY] == broken
-
-
-def test_a_process_that_is_another_begins_anew() -> None:
-    memory, verdict = Memory(lambda pid: float(pid)), Verdict()
-    memory.sample({"worker 1": 50}, 0)
-    memory.sample({"worker 1": 500}, SETTLED_AFTER)
-    memory.judge(verdict)
-    assert verdict.holds
-    assert [row.split()[2:] for row in memory.rows()][1:] == [
-        ["50", "-", "50.0"],
-        ["500", "-", "500.0"],
-    ]
 
 
 def test_many_breaches_are_counted_and_some_are_told() -> None:

@@ -4,80 +4,13 @@ end of the process."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
 
 import pytest
 
-from fastapi_oidc import Clock, Code, Event, EventName, SessionError
+from fastapi_oidc import Code
 from fastapi_oidc.flows import ending_writer
-from fastapi_oidc.flows.ending_writer import EndingWriter
-from fastapi_oidc.flows.events import Announcer
-from fastapi_oidc.session.keeper import Keeper
-from fastapi_oidc.session.model import EndReason, PreviousSession
+from tests.oidc.flows.ending_bench import Bench
 from tests.oidc.interleaving import Gate
-from tests.oidc.world import Time
-
-OFTEN = 200
-HOUR = 3600
-
-
-class Ends:
-    """The part of a keeper that is used: takes no ending of the sessions in `refused`."""
-
-    def __init__(self) -> None:
-        self.refused: set[str] = set()
-        self.ended: list[str] = []
-        self.attempts = 0
-        self.gate: Gate | None = None
-
-    async def end_previous(self, previous: PreviousSession, reason: EndReason) -> None:
-        self.attempts += 1
-        if self.gate is not None:
-            await self.gate.passed()
-        if previous.id in self.refused:
-            raise SessionError(Code.SESSION_REVOCATION_UNAVAILABLE)
-        self.ended.append(previous.id)
-
-
-class Bench:
-    """A writer, the keeper it writes to, and what it announces."""
-
-    def __init__(self) -> None:
-        self.time, self.keeper = Time(), Ends()
-        self.events: list[Event] = []
-        clock, announcer = Clock(read=self.time), Announcer(self.events.append)
-        self.writer = EndingWriter(cast("Keeper[Any]", self.keeper), clock, announcer)
-
-    async def end(self, *ids: str, seconds: int = HOUR) -> None:
-        for id in ids:
-            await self.writer.end(self.session(id, seconds), "signed_out")
-
-    def session(self, id: str, seconds: int = HOUR) -> PreviousSession:
-        return PreviousSession(
-            id=id, issuer="op", client_id="app", expires_at=int(self.time.now) + seconds
-        )
-
-    async def until_left(self, count: int) -> None:
-        await self._until(lambda: len(self.writer) == count)
-
-    async def until_attempts(self, count: int) -> None:
-        await self._until(lambda: self.keeper.attempts >= count)
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        for _ in range(OFTEN):
-            if holds():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError(f"{len(self.writer)} left after {self.keeper.attempts} attempts")
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.keeper.refused.clear()
-    await bench.writer.aclose()
 
 
 async def test_what_the_store_takes_is_written_at_once(bench: Bench) -> None:
@@ -185,61 +118,6 @@ async def test_a_process_that_ends_does_not_pause_for_long(
     bench.keeper.refused.clear()
     await closing
     assert set(pauses[begun_before:]) == {0.5}
-
-
-async def test_a_process_that_ends_tries_until_the_store_takes_them(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ending_writer, "LAST_PAUSE", 0)
-    bench.keeper.refused = {"a"}
-    await bench.end("a")
-    closing = asyncio.create_task(bench.writer.aclose())
-    await bench.until_attempts(4)
-    bench.keeper.refused.clear()
-    await closing
-    assert bench.keeper.ended == ["a"]
-
-
-def given_up(bench: Bench) -> list[tuple[str | None, str]]:
-    name = EventName.SESSION_REMOVAL_GIVEN_UP
-    return [(event.session_id, event.explanation) for event in bench.events if event.name == name]
-
-
-async def test_one_that_is_given_up_for_others_is_told(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ending_writer, "LIMIT", 2)
-    bench.keeper.refused = {"a", "b", "c"}
-    await bench.end("a", "b")
-    assert given_up(bench) == []
-    await bench.end("c")
-    assert given_up(bench) == [("a", "2 others are to be told to the store")]
-
-
-async def test_those_that_the_process_leaves_behind_are_told(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ending_writer, "LAST_ATTEMPTS", 0)
-    bench.keeper.refused = {"a", "b", "over"}
-    await bench.end("a", "b")
-    await bench.end("over", seconds=0)
-    bench.keeper.gate = Gate()
-    await bench.writer.aclose()
-    bench.keeper.gate = None
-    why = "the process ended before the store answered"
-    assert given_up(bench) == [("a", why), ("b", why)]
-
-
-async def test_a_store_that_is_mute_does_not_hold_the_end_of_the_process_up(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ending_writer, "LAST_ATTEMPTS", 0)
-    bench.keeper.refused = {"a"}
-    await bench.end("a")
-    bench.keeper.gate = Gate()
-    await bench.writer.aclose()
-    assert len(bench.writer) == 1
-    bench.keeper.gate = None
 
 
 def test_what_one_event_loop_left_another_one_writes() -> None:
