@@ -135,6 +135,9 @@ async def test_a_redis_that_goes_during_the_run_does_not_lose_its_result(
     assert "sealed-secret" not in caplog.text
 
 
+PATIENCE = 20
+
+
 class Failing:
     """One script, which fails the first time that it is run."""
 
@@ -166,7 +169,8 @@ async def test_a_lease_that_was_not_extended_once_is_extended_the_next_time(
     monkeypatch.setattr(Script, "run", lambda *args: failing.run(*args))
 
     async def operation() -> bytes:
-        await failing.is_run_again.wait()
+        async with asyncio.timeout(PATIENCE):
+            await failing.is_run_again.wait()
         return b"sealed-secret"
 
     lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.06)
