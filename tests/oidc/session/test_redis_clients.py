@@ -38,7 +38,7 @@ def test_one_server() -> None:
     client = client_of(f"redis://{WRITTEN}@redis.example.com:6380/3?socket_timeout=2")
     expected = {"host": "redis.example.com", "port": 6380, "db": 3, "socket_timeout": 2}
     assert (CREDENTIALS | expected).items() <= options_of(client).items()
-    assert options_of(client)["retry"].get_retries() == 1
+    assert options_of(client)["retry"]._retries == 1
 
 
 @pytest.mark.parametrize("host", ["redis.example.com", "[::1]:6379"])
