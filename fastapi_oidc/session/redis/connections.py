@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,9 @@ DEFAULT_TIMEOUT: Final = 5.0
 
 LONG_FAILURE: Final = 0.25
 """Seconds after which a connection that failed has made somebody wait."""
+
+LATE: Final = 2.0
+"""Seconds after its time at which a limit that is noticed says that this process was held up."""
 
 # A node's CLUSTERDOWN, a ClusterError, is an error reply, but of a cluster that is not all there.
 _UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
@@ -98,11 +102,19 @@ class Connections:
 
     async def _sent(self, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
         began = time.monotonic()
+        sent = inf
         try:
             async with asyncio.timeout(seconds), self._turns.taken():
+                sent = time.monotonic()
                 answer = await self._answer(command)
-        except (TimeoutError, RedisTimeoutError):
+        except RedisTimeoutError:
             self._circuit.open()
+            raise
+        except TimeoutError:
+            now = time.monotonic()
+            # Waiting for a turn, or a process that is short of time, is no silence of Redis.
+            if now - sent >= seconds / 2 and now - began < seconds + LATE:
+                self._circuit.open()
             raise
         except _UNREACHED:
             # redis-py says so too where a new connection or a sentinel was waited for in vain.
