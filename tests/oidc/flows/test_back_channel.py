@@ -119,6 +119,16 @@ async def test_one_wrong_claim_is_refused_with_400(world: World, edit: Any, code
     assert await is_signed_in(browser)
 
 
+async def test_a_token_of_another_type_is_none(world: World) -> None:
+    """RFC 8725 3.11."""
+    browser = await world.signed_in()
+    world.op.edits.put("logout_token_header", lambda said: said | {"typ": "at+jwt"})
+    await world.op.log_out("alice")
+    assert statuses(world) == [400]
+    assert world.events[-1].code is Code.JWS_TYPE
+    assert await is_signed_in(browser)
+
+
 @pytest.mark.parametrize(
     ("content", "content_type"),
     [

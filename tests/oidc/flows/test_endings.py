@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fastapi_oidc import Clock, ConfigurationError, MemoryRevocationStore, OIDCSession
 from fastapi_oidc.flows import callback
-from fastapi_oidc.flows.endings import revoke, sessions_of
+from fastapi_oidc.flows.endings import clear, revoke, sessions_of
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation
 from tests.oidc.interleaving import Held, another_process, begun
@@ -55,6 +55,15 @@ async def test_a_cleared_session_is_over_too(world: World) -> None:
     thief = copy_of(browser, world)
     await browser.post("/forget-me")
     assert await generation(thief) is None
+
+
+async def test_clearing_ends_the_session_that_the_request_has_begun(world: World) -> None:
+    browser, party = await world.signed_in(), world.oidc.site.party
+    found = await party.keeper.read(dict(browser.cookies))
+    assert found is not None
+    await clear(party, {}, found.kept)
+    assert party.register.ended(found.kept.session) == "signed_out"
+    assert await generation(browser) is None
 
 
 async def test_revoking_a_user_ends_all_their_sessions_and_nobody_elses(world: World) -> None:

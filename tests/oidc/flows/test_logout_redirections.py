@@ -124,6 +124,27 @@ async def test_a_provider_that_is_down_is_left_out_and_named() -> None:
     assert await signed_out(world) == here, "without a session too"
 
 
+async def test_a_session_without_a_refresh_token_has_nothing_to_give_back() -> None:
+    world = make_world(client={"issue_refresh_tokens": False})
+    redirection = await signed_out(world, await world.signed_in())
+    assert redirection.location.startswith(f"{world.op.issuer}/")
+    assert world.op.record.calls["revocation"] == 0
+    assert "logout.revocation_failed" not in world.event_names()
+
+
+async def test_and_asks_nevertheless_whether_the_provider_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def is_reachable() -> bool:
+        return False
+
+    world = make_world(client={"issue_refresh_tokens": False})
+    browser = await world.signed_in()
+    monkeypatch.setattr(world.oidc.site.party.provider, "is_reachable", is_reachable)
+    here = Redirection("/bye", provider_unreachable=True)
+    assert await signed_out(world, browser) == here
+
+
 async def test_a_local_sign_out_misses_no_provider() -> None:
     world = make_world()
     browser = await world.signed_in()
