@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -67,10 +68,14 @@ class SessionCodec(Generic[Identity]):
             raise _malformed(error) from None
 
     def copied(self, session: OIDCSession[Identity]) -> OIDCSession[Identity]:
-        """`session` again; nothing that can be changed is part of both."""
-        if self.shares_identity:
-            return own_copy(session, changeable_claims(session))
-        return self.decode(self.encode(session))
+        """`session` again; nothing that can be changed is part of both.
+
+        But for an identity that cannot be written, which a store of the application may keep.
+        """
+        if not self.shares_identity:
+            with suppress(ConfigurationError):
+                return self.decode(self.encode(session))
+        return own_copy(session, changeable_claims(session))
 
 
 class SessionReader(Generic[Identity]):

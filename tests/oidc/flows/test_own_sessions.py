@@ -10,9 +10,11 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, IdentityContext, OIDCMiddleware, OIDCSession, SignedIn
+from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.test_cancelled_requests import to_callback
 from tests.oidc.flows.test_refresh import LONG_AFTER
 from tests.oidc.interleaving import Held, begun
+from tests.oidc.session.plain_stores import PlainSessionStore
 from tests.oidc.world import BASE_URL, World, make_world
 
 IDLE = 600
@@ -115,3 +117,23 @@ async def test_a_login_and_a_reload_of_it(store: Any) -> None:
         await browser.get(callback, follow_redirects=False)
         assert await place.look(copy_of(browser, world)) == AS_IT_IS
     assert seen == [AS_IT_IS] * len(seen)
+
+
+async def test_an_identity_that_cannot_be_written_is_the_business_of_its_store() -> None:
+    class Account:
+        pass
+
+    def resolve(_context: IdentityContext) -> Any:
+        return Account()
+
+    seen: list[object] = []
+    world = make_world(
+        resolve_identity=resolve,
+        session_store=PlainSessionStore(),
+        load_request_data=lambda context: seen.append(context.session.identity),
+    )
+    browser = world.browser()
+    await sign_in(browser, "/auth/login?return_to=/", user="alice")
+    assert (await browser.get("/")).json() == {"is_authenticated": True}
+    assert [type(identity) for identity in seen] == [Account] * len(seen)
+    assert seen
