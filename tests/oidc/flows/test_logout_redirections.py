@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
+from fastapi_oidc import Code
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout, complete_logout
 from fastapi_oidc.flows.outcomes import Redirection
 from fastapi_oidc.session.logout_cookie import PendingLogout
@@ -121,6 +122,10 @@ async def test_a_provider_that_is_down_is_left_out_and_named() -> None:
         world.op.faults.put(endpoint, AnswerLost(), times=99)
     here = Redirection("/bye", provider_unreachable=True)
     assert await signed_out(world, browser) == here
+    started = next(event for event in world.events if event.name == "logout.started")
+    failed = world.events[-1]
+    assert (failed.name, failed.code) == ("logout.revocation_failed", Code.PROVIDER_UNREACHABLE)
+    assert failed.session_id == started.session_id
     assert await signed_out(world) == here, "without a session too"
 
 
@@ -132,17 +137,28 @@ async def test_a_session_without_a_refresh_token_has_nothing_to_give_back() -> N
     assert "logout.revocation_failed" not in world.event_names()
 
 
+async def unreachable() -> bool:
+    return False
+
+
 async def test_and_asks_nevertheless_whether_the_provider_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def is_reachable() -> bool:
-        return False
-
     world = make_world(client={"issue_refresh_tokens": False})
     browser = await world.signed_in()
-    monkeypatch.setattr(world.oidc.site.party.provider, "is_reachable", is_reachable)
+    monkeypatch.setattr(world.oidc.site.party.provider, "is_reachable", unreachable)
     here = Redirection("/bye", provider_unreachable=True)
     assert await signed_out(world, browser) == here
+
+
+async def test_a_provider_that_took_the_refresh_token_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    monkeypatch.setattr(world.oidc.site.party.provider, "is_reachable", unreachable)
+    redirection = await signed_out(world, browser)
+    assert redirection.location.startswith(f"{world.op.issuer}/")
 
 
 async def test_a_local_sign_out_misses_no_provider() -> None:
