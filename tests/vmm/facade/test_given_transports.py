@@ -180,8 +180,11 @@ def test_the_request_is_the_one_that_goes_over_the_socket(
         asked.append(request)
         return httpx.Response(204)
 
-    result_of(lambda: client(httpx.MockTransport(note)).drive("a").update(path_on_host="/x"))
-    (request,) = asked
+    vm = client(httpx.MockTransport(note))
+    result_of(lambda: vm.drive("a").update(path_on_host="/x"))
+    result_of(lambda: vm.send(Operation("own", "GET", "/own", None, bytes)))
+    request, without_body = asked
+    assert "Content-Type" not in without_body.headers
     assert (request.method, request.url.raw_path) == ("PATCH", b"/drives/a")
     assert json.loads(request.read()) == {"drive_id": "a", "path_on_host": "/x"}
     assert request.headers["Host"] == "localhost"
