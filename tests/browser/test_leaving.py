@@ -14,14 +14,19 @@ from tests.browser.element import events, expect_status, opened, revalidate
 from tests.browser.site import Site, signed_in
 
 
-@pytest.fixture
-def stayed(page: Page, site: Site) -> Page:
-    """A page whose `login()` led nowhere, a moment ago; its element asks when it is told to."""
+def standing(page: Page, site: Site) -> Page:
+    """A page that no answer leads away from; its element asks when it is told to."""
     page.clock.install()
     page.route("**/auth/login*", lambda route: route.fulfill(status=204))
     opened(page, site, 'redirect-on-revoked="/bye" revalidate-interval=0')
     page.clock.pause_at(time.time() + 3600)
-    page.locator("oidc-context").evaluate("element => element.login()")
+    return page
+
+
+@pytest.fixture
+def stayed(page: Page, site: Site) -> Page:
+    """A page whose `login()` led nowhere, a moment ago."""
+    standing(page, site).locator("oidc-context").evaluate("element => element.login()")
     page.evaluate("""() => {
       window.left = []
       navigation.addEventListener('navigate', ({ destination }) => left.push(destination.url))
@@ -54,6 +59,30 @@ def test_the_end_that_is_heard_of_while_leaving_redirects_when_the_page_stays(
     assert stayed.evaluate("left") == []
     stayed.clock.run_for(6000)
     expect(stayed).to_have_url(site.origin + "/bye")
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["sent", "prevented"])
+def test_a_form_that_is_being_sent_is_not_overtaken(page: Page, site: Site, kept: bool) -> None:
+    """It may be the one that signs out: its own answer says where the page goes."""
+    standing(page, site)
+    page.evaluate(
+        """kept => {
+          const form = document.createElement('form')
+          form.action = '/auth/login'
+          if (kept) form.addEventListener('submit', event => event.preventDefault())
+          document.body.append(form)
+          form.requestSubmit()
+        }""",
+        kept,
+    )
+    site.end_session()
+    page.locator("oidc-context").evaluate("element => void element.revalidate()")
+    if not kept:
+        expect_status(page, "revoked")
+        page.clock.run_for(9000)
+        assert site.asked("GET /bye") == 0
+        page.clock.run_for(6000)
+    expect(page).to_have_url(site.origin + "/bye")
 
 
 def test_a_listener_that_keeps_the_page_is_heard_while_leaving(stayed: Page, site: Site) -> None:

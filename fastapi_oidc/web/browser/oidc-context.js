@@ -567,6 +567,8 @@ export class OIDCContext extends Base {
     const { signal } = this.#life
     for (const type of ACTIVITY) addEventListener(type, this.#onActivity, { signal, capture: true, passive: true })
     for (const type of WAKING) addEventListener(type, this.#onWake, { signal })
+    // A form that signs out ends the session before its own answer leads away from here.
+    addEventListener('submit', (event) => { if (!event.defaultPrevented) this.#leave() }, { signal })
     this.#channel = new BroadcastChannel(this.#key())
     this.#channel.onmessage = ({ data }) => {
       if (data !== sharedBy(this.#session)) this.#revalidateNext()
