@@ -9,7 +9,7 @@ import pytest
 from fastapi_oidc import EventName
 from fastapi_oidc.flows import ending_writer
 from tests.oidc.flows.ending_bench import Bench
-from tests.oidc.interleaving import Gate
+from tests.oidc.interleaving import PATIENCE, Gate
 
 
 async def test_a_process_that_ends_tries_until_the_store_takes_them(
@@ -53,6 +53,7 @@ async def test_those_that_the_process_leaves_behind_are_told(
     bench.keeper.gate = None
     why = "the process ended before the store answered"
     assert given_up(bench) == [("a", why), ("b", why)]
+    assert {event.at for event in bench.events} == {int(bench.time.now)}
 
 
 async def test_a_store_that_is_mute_does_not_hold_the_end_of_the_process_up(
@@ -65,3 +66,17 @@ async def test_a_store_that_is_mute_does_not_hold_the_end_of_the_process_up(
     await bench.writer.aclose()
     assert len(bench.writer) == 1
     bench.keeper.gate = None
+
+
+async def test_nor_does_an_attempt_that_is_under_way(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending_writer, "LAST_ATTEMPTS", 0)
+    bench.keeper.gate = gate = Gate()
+    caller = asyncio.create_task(bench.end("a"))
+    await gate.until_reached()
+    async with asyncio.timeout(PATIENCE):
+        await bench.writer.aclose()
+    gate.opened.set()
+    await caller
+    assert bench.keeper.ended == ["a"]

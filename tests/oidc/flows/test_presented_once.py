@@ -11,6 +11,7 @@ from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSessi
 from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
+from tests.oidc.flows.test_silent_login import check, outcome, without_refresh_token
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
 from tests.oidc.world import Time, World, make_world
 
@@ -126,3 +127,15 @@ async def test_a_provider_that_refuses_once_keeps_no_other_process_waiting() -> 
     assert (await browser.get("/me")).status_code == 503
     assert await generation(other) == 1
     assert presented(here) == 2
+
+
+@pytest.mark.parametrize("lock", [None, MemoryRefreshLock()], ids=["no lock", "lock"])
+async def test_without_an_answer_that_waits_no_refresh_token_is_presented(
+    lock: MemoryRefreshLock | None,
+) -> None:
+    world = make_world(refresh_lock=lock)
+    browser = await world.signed_in()
+    world.op.edits.put("token_response", without_refresh_token)
+    calls = world.op.record.calls["token"]
+    assert outcome(await check(browser)) == ("same_user", "")
+    assert world.op.record.calls["token"] == calls + 1, "that of the check"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Callable
 
 import pytest
 
-from fastapi_oidc import Clock, Code, ProtocolViolation
+from fastapi_oidc import Clock, Code, ProtocolViolation, ProviderError
 from fastapi_oidc.flows.outcomes import Failed, Refused
 from fastapi_oidc.flows.redemptions import Outcome, Redemptions
+from tests.oidc.interleaving import PATIENCE, Gate
 from tests.oidc.session.examples import User
 from tests.oidc.world import Time
 
@@ -114,3 +116,19 @@ async def test_an_error_that_cannot_be_copied_is_raised_again_as_it_is() -> None
     outcomes = [await redemptions.once("one", redeeming) for _ in range(2)]
     told = [await raised(outcome, []) for outcome in outcomes]
     assert told == ["not for you"] * 2
+
+
+async def test_one_that_hangs_does_not_hold_the_end_of_the_process_up() -> None:
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 0)
+    gate = Gate()
+
+    async def hanging() -> Outcome[User]:
+        await gate.passed()
+        return Failed(PermissionError("not for you"))
+
+    with pytest.raises(ProviderError) as caught:
+        await redemptions.once("one", hanging)
+    assert caught.value.code is Code.PROVIDER_TIMEOUT
+    async with asyncio.timeout(PATIENCE):
+        await redemptions.aclose()
+    gate.opened.set()
