@@ -56,14 +56,8 @@ class OIDCMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        if "app" not in scope:
-            raise ConfigurationError(
-                Code.CONFIGURATION_MIDDLEWARE_MISSING,
-                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
-            )
         outer: Exchanges | None = scope.get(SCOPE_KEY)
-        table = self._table if outer is None else self._table.inside(outer)
-        exchanges = scope[SCOPE_KEY] = Exchanges(table, scope, outer)
+        exchanges = scope[SCOPE_KEY] = self._exchanges(scope, outer)
         answer = _Answer(exchanges, send)
         try:
             await exchanges.load()
@@ -90,6 +84,16 @@ class OIDCMiddleware:
                 response = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
                 await response(scope, receive, answer.send)
             raise
+
+    def _exchanges(self, scope: Scope, outer: Exchanges | None) -> Exchanges:
+        """Of one request; `outer` are those of the same middleware further outside."""
+        if "app" not in scope:
+            raise ConfigurationError(
+                Code.CONFIGURATION_MIDDLEWARE_MISSING,
+                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
+            )
+        table = self._table if outer is None else self._table.inside(outer)
+        return Exchanges(table, scope, outer)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The app's life; at its end the connections to providers and stores are closed."""

@@ -67,17 +67,18 @@ async def test_what_is_stripped_stays_stripped_when_the_identity_cannot_be_resol
     assert calls == 2
 
 
+def stripped_at_login(context: PersistContext[User]) -> OIDCSession[User]:
+    if context.reason == "refresh":
+        raise RuntimeError("broken")
+    tokens = context.session.tokens.model_copy(update={"access_token": ""})
+    return context.session.model_copy(update={"tokens": tokens})
+
+
 async def test_what_was_stripped_stays_stripped_when_stripping_fails() -> None:
     sessions: list[OIDCSession[User]] = []
 
-    def strip(context: PersistContext[User]) -> OIDCSession[User]:
-        if context.reason == "refresh":
-            raise RuntimeError("broken")
-        tokens = context.session.tokens.model_copy(update={"access_token": ""})
-        return context.session.model_copy(update={"tokens": tokens})
-
     world = make_world(
-        before_session_persist=strip,
+        before_session_persist=stripped_at_login,
         load_request_data=lambda context: sessions.append(context.session),
     )
     browser = await world.signed_in()
@@ -120,14 +121,8 @@ async def test_and_its_old_claims_and_id_token_with_the_new_tokens() -> None:
 async def test_what_was_stripped_stays_stripped_when_the_session_outgrows_its_cookie() -> None:
     seen: list[OIDCSession[User]] = []
 
-    def strip(context: PersistContext[User]) -> OIDCSession[User]:
-        if context.reason == "refresh":
-            raise RuntimeError("broken")
-        tokens = context.session.tokens.model_copy(update={"access_token": ""})
-        return context.session.model_copy(update={"tokens": tokens})
-
     world = make_world(
-        before_session_persist=strip,
+        before_session_persist=stripped_at_login,
         load_request_data=lambda context: seen.append(context.session),
     )
     browser = await world.signed_in()
