@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ class Site:
     forms: list[dict[str, list[str]]] = field(default_factory=list)
     csrf_tokens: list[str | None] = field(default_factory=list)
     origin: str = ""
+    held: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
 
     @property
     def app(self) -> Starlette:
@@ -62,6 +65,7 @@ class Site:
                 Route("/auth/login", self._login),
                 Route("/auth/logout", self._logout, methods=["POST"]),
                 Route("/heartbeat", self._heartbeat, methods=["POST"]),
+                Route("/hold", self._hold),
                 Route("/{path:path}", self._page),
             ]
         )
@@ -132,3 +136,9 @@ class Site:
         self._count(request)
         self.csrf_tokens.append(request.headers.get("X-CSRF-Token"))
         return Response(status_code=self.heartbeat_status)
+
+    def _hold(self, request: Request) -> Response:
+        """Answers when `released` is set, and tells with `held` that somebody waits."""
+        self.held.set()
+        assert self.released.wait(60), "nobody let the page go on"
+        return Response(status_code=204)

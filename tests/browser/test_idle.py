@@ -7,11 +7,26 @@ from functools import partial
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import events, eventually, expect_status, member, opened
+from tests.browser.element import PATIENCE, events, eventually, expect_status, member, opened
 from tests.browser.site import Site, signed_in
 
 TEN_MINUTES = "idle-timeout=600"
 LOGOUT = "POST /auth/logout"
+STAND_STILL_ONCE_READ = """
+void (globalThis.answered = new Promise((resolve) => {
+  const { getItem } = Storage.prototype
+  Storage.prototype.getItem = function (key) {
+    const value = getItem.call(this, key)
+    Storage.prototype.getItem = getItem
+    const request = new XMLHttpRequest()
+    request.open('GET', '/hold', false)
+    request.send()
+    resolve()
+    return value
+  }
+}))
+"""
+"""The page stands still after it has read what the tabs share, until the site lets it go on."""
 
 
 def test_an_idle_session_is_ended_at_the_provider(page: Page, site: Site) -> None:
@@ -61,6 +76,24 @@ def kept(page: Page) -> object:
 
 def differs(page: Page, known: object) -> bool:
     return kept(page) != known
+
+
+def test_an_answer_of_the_server_leaves_what_another_tab_has_just_stored(
+    page: Page, site: Site
+) -> None:
+    opened(page, site, TEN_MINUTES)
+    other = opened(page.context.new_page(), site, TEN_MINUTES)
+    page.evaluate(STAND_STILL_ONCE_READ)
+    page.evaluate("void document.querySelector('oidc-context').revalidate()")
+    assert site.held.wait(PATIENCE)
+    known = kept(other)
+    other.keyboard.press("a")
+    eventually(other, partial(differs, other, known))
+    moved = kept(other)
+    site.released.set()
+    page.evaluate("answered")
+    eventually(page, lambda: kept(page) == moved)
+    assert kept(other) == moved
 
 
 def test_two_idle_tabs_log_out_once(page: Page, site: Site) -> None:

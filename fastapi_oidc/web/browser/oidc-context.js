@@ -291,11 +291,17 @@ function recall(key) {
   }
 }
 
-/** @param {string} key @param {IdleRecord | CheckRecord} record */
+/**
+ * Writes a change alone: an old record, written again, would overtake what another tab writes now.
+ * @param {string} key
+ * @param {IdleRecord | CheckRecord} record
+ */
 function remember(key, record) {
-  memory.set(key, JSON.stringify(record))
+  const text = JSON.stringify(record)
+  if (recall(key) === text) return
+  memory.set(key, text)
   try {
-    localStorage.setItem(key, JSON.stringify(record))
+    localStorage.setItem(key, text)
   } catch {
     // Storage is full or forbidden: this tab counts alone.
   }
