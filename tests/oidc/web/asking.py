@@ -10,7 +10,7 @@ import httpx
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware
+from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
@@ -220,3 +220,20 @@ async def crashing() -> httpx.Response:
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
         same.cookies.update(dict(browser.cookies))
         return await same.get("/crash")
+
+
+async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:
+    """The answer at another host, to a request whose headers lie about it."""
+    transport = httpx.ASGITransport(app, **scope)
+    async with httpx.AsyncClient(transport=transport, base_url="https://other.test") as browser:
+        headers = {"x-forwarded-host": "evil.test"}
+        return await browser.get(path, params={"moved": "1"}, headers=headers)
+
+
+def who(oidc: OIDC[Any, Any]) -> Any:
+    """An endpoint that tells somebody who is signed in their `sub`."""
+
+    async def who(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
+        return session.sub
+
+    return who

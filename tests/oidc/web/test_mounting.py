@@ -7,28 +7,21 @@ from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.types import Message
 
 from fastapi_oidc import (
-    OIDC,
     ConfigurationError,
     MemorySessionStore,
     OIDCMiddleware,
     OIDCSession,
 )
+from tests.oidc.web.asking import begin, who
 from tests.oidc.world import BASE_URL, make_world
 
 
 def redirect_uri(answer: httpx.Response) -> str:
     return parse_qs(urlsplit(answer.headers["location"]).query)["redirect_uri"][0]
-
-
-async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:
-    transport = httpx.ASGITransport(app, **scope)
-    async with httpx.AsyncClient(transport=transport, base_url="https://other.test") as browser:
-        headers = {"x-forwarded-host": "evil.test"}
-        return await browser.get(path, params={"moved": "1"}, headers=headers)
 
 
 class Breakable(MemorySessionStore[Any]):
@@ -120,64 +113,6 @@ async def test_a_visitor_comes_back_to_the_path_that_the_browser_sees(
     )
 
 
-def with_a_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> FastAPI:
-    shop = FastAPI()
-    shop.get("/")(lambda: "open to all")
-    shop.get("/auth/login")(_who(oidc))
-    app.mount("/shop", shop)
-    return shop
-
-
-def with_a_guarded_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    with_a_shop(app, oidc).add_middleware(OIDCMiddleware, oidc=oidc)
-
-
-async def test_who_comes_to_an_app_that_is_mounted_inside_is_led_to_the_outer_login() -> None:
-    async with make_world(mount=with_a_guarded_shop).browser() as browser:
-        browser.headers["accept"] = "text/html"
-        visited = await browser.get("/shop/auth/login?a=b", follow_redirects=False)
-        back = quote_plus("/shop/auth/login?a=b")
-        assert visited.headers["location"] == f"/auth/login?return_to={back}"
-
-
-@pytest.mark.parametrize("exclude", [[], ["/shop"]])
-async def test_where_the_routes_are_is_not_learned_from_an_app_that_is_mounted_inside(
-    exclude: list[str],
-) -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        with_a_shop(app, oidc)
-
-    world = make_world(mount=mount, middleware={"exclude": exclude})
-    async with world.browser() as browser:
-        opened = await browser.get("/shop/")
-        assert opened.headers.get("vary") == (None if exclude else "Cookie")
-        headers = {"accept": "text/html"}
-        answer = await browser.get("/me", headers=headers, follow_redirects=False)
-        assert answer.headers["location"] == "/auth/login?return_to=%2Fme"
-
-
-async def test_an_instance_inside_itself_is_one() -> None:
-    world = make_world()
-    inner = FastAPI()
-    inner.add_middleware(OIDCMiddleware, oidc=world.oidc)
-    inner.get("/me")(_who(world.oidc))
-    world.app.mount("/inner", inner)
-    browser = await world.signed_in()
-    assert (await browser.get("/inner/me")).json() == "alice"
-
-
-async def test_two_instances_of_one_name_are_refused() -> None:
-    world = make_world()
-    world.app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
-    with pytest.raises(ConfigurationError, match="instance_ambiguous"):
-        await begin(world.app, "/")
-
-
-async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
-    with pytest.raises(ConfigurationError, match="add_middleware"):
-        await begin(OIDCMiddleware(FastAPI(), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
-
-
 @pytest.mark.parametrize("exclude", [["static"], [""], ["/static", "media/"]])
 def test_a_prefix_that_no_path_begins_with_is_refused(exclude: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="begin with a slash"):
@@ -237,7 +172,7 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
     oidc = make_world().oidc
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.get("/me")(_who(oidc))
+    app.get("/me")(who(oidc))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
         answer = await browser.get("/me", headers={"Accept": "text/html"})
@@ -247,10 +182,3 @@ async def test_a_page_without_a_login_route_is_refused_in_one_line(
         "request.refused code='configuration.route_missing' because=\"the login route is not"
         " mounted: app.include_router(oidc.router, prefix='/auth')\""
     ]
-
-
-def _who(oidc: OIDC[Any, Any]) -> Any:
-    async def who(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
-        return session.sub
-
-    return who

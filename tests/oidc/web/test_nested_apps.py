@@ -1,0 +1,71 @@
+"""An application inside of another, and instances inside of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from fastapi import FastAPI
+
+from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware
+from tests.oidc.web.asking import begin, who
+from tests.oidc.world import make_world
+
+
+def with_a_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> FastAPI:
+    shop = FastAPI()
+    shop.get("/")(lambda: "open to all")
+    shop.get("/auth/login")(who(oidc))
+    app.mount("/shop", shop)
+    return shop
+
+
+def with_a_guarded_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    with_a_shop(app, oidc).add_middleware(OIDCMiddleware, oidc=oidc)
+
+
+async def test_who_comes_to_an_app_that_is_mounted_inside_is_led_to_the_outer_login() -> None:
+    async with make_world(mount=with_a_guarded_shop).browser() as browser:
+        browser.headers["accept"] = "text/html"
+        visited = await browser.get("/shop/auth/login?a=b", follow_redirects=False)
+        back = quote_plus("/shop/auth/login?a=b")
+        assert visited.headers["location"] == f"/auth/login?return_to={back}"
+
+
+@pytest.mark.parametrize("exclude", [[], ["/shop"]])
+async def test_where_the_routes_are_is_not_learned_from_an_app_that_is_mounted_inside(
+    exclude: list[str],
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        with_a_shop(app, oidc)
+
+    world = make_world(mount=mount, middleware={"exclude": exclude})
+    async with world.browser() as browser:
+        opened = await browser.get("/shop/")
+        assert opened.headers.get("vary") == (None if exclude else "Cookie")
+        headers = {"accept": "text/html"}
+        answer = await browser.get("/me", headers=headers, follow_redirects=False)
+        assert answer.headers["location"] == "/auth/login?return_to=%2Fme"
+
+
+async def test_an_instance_inside_itself_is_one() -> None:
+    world = make_world()
+    inner = FastAPI()
+    inner.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    inner.get("/me")(who(world.oidc))
+    world.app.mount("/inner", inner)
+    browser = await world.signed_in()
+    assert (await browser.get("/inner/me")).json() == "alice"
+
+
+async def test_two_instances_of_one_name_are_refused() -> None:
+    world = make_world()
+    world.app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
+    with pytest.raises(ConfigurationError, match="instance_ambiguous"):
+        await begin(world.app, "/")
+
+
+async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigurationError, match="add_middleware"):
+        await begin(OIDCMiddleware(FastAPI(), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
