@@ -148,7 +148,8 @@ class EndingWriter(Generic[Identity]):
                 if not is_over:
                     await self._keeper.end_previous(*owed)
             except SessionError:
-                self._owed[id] = self._owed.pop(id, owed)
+                if self._owed.pop(id, None):  # else it was given up meanwhile
+                    self._owed[id] = owed
                 return
             self._owed.pop(id, None)
             if not is_over:

@@ -120,6 +120,60 @@ async def test_a_process_that_ends_does_not_pause_for_long(
     assert set(pauses[begun_before:]) == {0.5}
 
 
+async def test_a_process_that_starts_anew_pauses_as_before(
+    bench: Bench, pauses: list[float]
+) -> None:
+    bench.keeper.refused = {"a"}
+    await bench.end("a")
+    bench.keeper.refused.clear()
+    await bench.writer.aclose()
+    pauses.clear()
+    bench.keeper.refused = {"b"}
+    await bench.end("b")
+    await bench.until_attempts(bench.keeper.attempts + 1)
+    assert pauses[0] == 1
+
+
+async def test_endings_share_their_pauses(bench: Bench, pauses: list[float]) -> None:
+    bench.keeper.refused = {"a", "b"}
+    await bench.end("a", "b")
+    await bench.until_attempts(6)
+    assert pauses[:3] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_one_that_is_given_up_while_it_is_written_stays_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    monkeypatch.setattr(ending_writer, "LIMIT", 1)
+    bench.keeper.refused = {"a", "b"}
+    await bench.end("a")
+    gate = bench.keeper.gate = Gate()
+    bench.writer.wake()
+    await gate.until_reached()
+    bench.keeper.gate = None
+    await bench.end("b")
+    bench.keeper.refused = {"b"} if is_taken else {"a", "b"}
+    attempts = bench.keeper.attempts
+    gate.opened.set()
+    bench.writer.wake()
+    await bench.until_attempts(attempts + 1)
+    bench.keeper.refused.clear()
+    bench.writer.wake()
+    await bench.until_left(0)
+    assert bench.keeper.ended == (["a", "b"] if is_taken else ["b"])
+
+
+def test_what_an_event_loop_that_stands_still_left_another_one_writes() -> None:
+    bench = Bench()
+    bench.keeper.refused = {"a"}
+    with asyncio.Runner() as standing:
+        standing.run(bench.end("a"))
+        bench.keeper.refused.clear()
+        asyncio.run(bench.writer.aclose())
+    assert bench.keeper.ended == ["a"]
+
+
 def test_what_one_event_loop_left_another_one_writes() -> None:
     bench = Bench()
     bench.keeper.refused = {"a"}
