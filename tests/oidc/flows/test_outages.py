@@ -77,8 +77,12 @@ async def test_an_answer_that_was_verified_outlives_its_key() -> None:
     assert refreshes(world) == 1
 
 
-async def test_an_answer_that_no_key_verifies_for_an_hour_is_given_up() -> None:
-    world = make_world()
+@pytest.mark.parametrize("is_shared", [False, True], ids=["no lock", "lock"])
+async def test_an_answer_that_no_key_verifies_for_an_hour_is_given_up(is_shared: bool) -> None:
+    time = Time()
+    lock = MemoryRefreshLock(clock=Clock(read=time)) if is_shared else None
+    kept_for_longer = {"idle_timeout": 2 * UNVERIFIED}
+    world = make_world(time=time, refresh_lock=lock, settings=kept_for_longer)
     browser, held = await world.signed_in(), Held(first=True)
     world.op.faults.put("token", held)
     world.time.advance(LONG_AFTER)
