@@ -192,17 +192,12 @@ async def _tried(call: Callable[[], Awaitable[None] | None]) -> None:
 
 
 def _written(encoded: bytes, reference: SessionReference | None) -> bytes:
-    """The reference, where there is one, and the session as JSON, which has no line breaks."""
-    if reference is None:
-        return encoded
-    return b" ".join([reference.secret.hex().encode(), *map(str.encode, reference.digests)]) + (
-        b"\n" + encoded
-    )
+    """The reference's secret, where there is one, and the session as JSON without line breaks."""
+    return encoded if reference is None else reference.secret.hex().encode() + b"\n" + encoded
 
 
 def _reference(head: bytes) -> SessionReference:
-    secret, *digests = head.decode().split(" ")
-    return SessionReference(bytes.fromhex(secret), tuple(digests))
+    return SessionReference(bytes.fromhex(head.decode()))
 
 
 def _document(answer: KeptAnswer) -> bytes:

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fastapi_oidc import Clock, MemoryRefreshLock
 from tests.oidc.flows.ending_bench import Bench
+from tests.oidc.world import Time
 
 
 @pytest.fixture
@@ -15,3 +17,13 @@ async def bench() -> AsyncIterator[Bench]:
     yield bench
     bench.keeper.refused.clear()
     await bench.writer.aclose()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def lock(time: Time) -> MemoryRefreshLock:
+    return MemoryRefreshLock(clock=Clock(read=time))
