@@ -29,7 +29,8 @@ async def test_one_that_the_store_does_not_take_keeps_no_other_waiting(bench: Be
     assert bench.keeper.ended == ["b"]
 
 
-async def test_an_ending_that_comes_while_others_are_written_is_written_too(bench: Bench) -> None:
+async def tried_again(bench: Bench) -> Gate:
+    """What holds the second attempt of "a" back, meanwhile "b" was refused too."""
     bench.keeper.refused = {"a", "b"}
     await bench.end("a")
     gate = bench.keeper.gate = Gate()
@@ -37,6 +38,11 @@ async def test_an_ending_that_comes_while_others_are_written_is_written_too(benc
     await gate.until_reached()
     bench.keeper.gate = None
     await bench.end("b")
+    return gate
+
+
+async def test_an_ending_that_comes_while_others_are_written_is_written_too(bench: Bench) -> None:
+    gate = await tried_again(bench)
     bench.keeper.refused.clear()
     gate.opened.set()
     await bench.until_left(0)
@@ -146,13 +152,7 @@ async def test_one_that_is_given_up_while_it_is_written_stays_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, is_taken: bool
 ) -> None:
     monkeypatch.setattr(ending_writer, "LIMIT", 1)
-    bench.keeper.refused = {"a", "b"}
-    await bench.end("a")
-    gate = bench.keeper.gate = Gate()
-    bench.writer.wake()
-    await gate.until_reached()
-    bench.keeper.gate = None
-    await bench.end("b")
+    gate = await tried_again(bench)
     bench.keeper.refused = {"b"} if is_taken else {"a", "b"}
     attempts = bench.keeper.attempts
     gate.opened.set()
