@@ -93,5 +93,6 @@ class Answers(Generic[Identity]):
         answer = KeptAnswer(response, party.clock.now())
         self._kept.set(name, answer, ends=session.expires_at)
         if party.shared is not None:
-            await party.shared.keep_answer(name, answer)
+            seconds = max(1, session.expires_at - answer.received_at)
+            await party.shared.keep_answer(name, answer, seconds)
         return answer

@@ -28,24 +28,26 @@ class Register(Generic[Identity]):
     A successor in a cookie is kept until a request has come with it: the answer that carried its
     cookie may be lost, and with it a refresh token that the provider gives once. It is kept for as
     long as the old cookie would open: to the session's end, or its end for idleness after
-    `idle_timeout` seconds without a request.
+    `idle_timeout` seconds without a request. The time of its last use alone is kept so long in any
+    case: a connection that stays open has the old cookie for as long as it lives.
     """
 
     def __init__(self, clock: Clock, *, idle_timeout: int | None = None) -> None:
         self._clock, self._idle_timeout = clock, idle_timeout
         self._newest: Expiring[str, Kept[Identity]] = Expiring(clock, max_entries=LIMIT)
+        self._uses: Expiring[str, int] = Expiring(clock, max_entries=LIMIT)
         self._ended: Expiring[str, EndReason] = Expiring(clock, max_entries=LIMIT)
         self._told: Expiring[str, None] = Expiring(clock, max_entries=LIMIT)
 
     def keep(self, kept: Kept[Identity]) -> None:
         """`kept` is what the session goes on as, unless something newer is known."""
-        if self.newest(kept) is kept:
+        if self._latest(kept) is kept:
             self._newest.set(kept.session.id, kept, ends=self._needed_until(kept))
+            self._keep_use(kept)
 
     def newest(self, kept: Kept[Identity]) -> Kept[Identity]:
         """The newest state known of the session of `kept`; `kept` itself when that is it."""
-        known = self._newest.get(kept.session.id)
-        return kept if known is None else newer_of(kept, known)
+        return used_at(self._latest(kept), self._uses.get(kept.session.id))
 
     def seen(self, kept: Kept[Identity]) -> Kept[Identity]:
         """As `newest`, for a request that came with `kept`: what the browser has need not be
@@ -70,6 +72,7 @@ class Register(Generic[Identity]):
         latest = self._clock.now() + LATE_ANSWER
         self._ended.set(session_id, reason, ends=max(ends, latest))
         self._newest.pop(session_id)
+        self._uses.pop(session_id)
 
     def is_news(self, session_id: str) -> bool:
         """Whether this is the first time in a while that somebody wants to tell of its end."""
@@ -81,6 +84,16 @@ class Register(Generic[Identity]):
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why the session ended in this process, if it did."""
         return self._ended.get(session.id)
+
+    def _latest(self, kept: Kept[Identity]) -> Kept[Identity]:
+        known = self._newest.get(kept.session.id)
+        return kept if known is None else newer_of(kept, known)
+
+    def _keep_use(self, kept: Kept[Identity]) -> None:
+        """A session in a store has it beside its row."""
+        session, at = kept.session, kept.session.last_seen_at
+        if self._idle_timeout is not None and at is not None and kept.reference is None:
+            self._uses.set(session.id, at, ends=min(session.expires_at, at + self._idle_timeout))
 
     def _needed_until(self, kept: Kept[Identity]) -> int:
         session = kept.session

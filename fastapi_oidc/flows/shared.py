@@ -24,6 +24,11 @@ from fastapi_oidc.session.stores import RefreshLock, settled, unavailable_as
 REMEMBERED: Final = 600
 """Seconds for which other processes find what one of them left."""
 
+NOTED: Final = 60
+"""Seconds for which a process that stood still finds that another one has done its refresh."""
+
+_DONE: Final = b'{"done": true}'
+
 _log = logging.getLogger("fastapi_oidc.session")
 
 
@@ -95,7 +100,7 @@ class Shared(Generic[Identity]):
         this one may present the refresh token, which is noted for `seconds`.
 
         Raises SessionError (session.lock_unavailable) while that is noted of another one, to whom
-        the answer may still come.
+        the answer may still come, or that has come to the end since this one looked.
         """
         if self._memory is None:
             return None
@@ -109,15 +114,19 @@ class Shared(Generic[Identity]):
         """Whether a process has presented the refresh token, and not come to the end yet."""
         return await self._kept(f"answer.{name}") is not None
 
-    async def keep_answer(self, name: str, answer: KeptAnswer) -> None:
-        """For whoever goes on should this process end now."""
-        await self._keep(f"answer.{name}", _document(answer))
+    async def keep_answer(self, name: str, answer: KeptAnswer, seconds: int) -> None:
+        """For whoever goes on should this process end, in so many seconds at the most."""
+        await self._keep(f"answer.{name}", _document(answer), seconds)
 
     async def done(self, name: str, kept: Kept[Identity]) -> None:
-        """The refresh `name` is done, and `kept` is what became of it."""
+        """The refresh `name` is done, and `kept` is what became of it.
+
+        A process that stood still may have looked for it before: the note tells it.
+        """
         if kept.reference is None:  # what is in a store can be read there
-            await self._keep(f"newest.{kept.session.id}", self._codec.encode(kept.session))
-        await self.forget(name)
+            encoded = self._codec.encode(kept.session)
+            await self._keep(f"newest.{kept.session.id}", encoded, self._remembered)
+        await self._keep(f"answer.{name}", _DONE, NOTED)
 
     async def leave_use(self, kept: Kept[Identity]) -> None:
         """When the session was last seen, for other processes to find (`last_use`).
@@ -125,7 +134,8 @@ class Shared(Generic[Identity]):
         The time alone: who saw the use may not know of a refresh, whose successor is left beside.
         """
         if kept.reference is None:
-            await self._keep(f"used.{kept.session.id}", b"%d" % (kept.session.last_seen_at or 0))
+            used_at = b"%d" % (kept.session.last_seen_at or 0)
+            await self._keep(f"used.{kept.session.id}", used_at, self._remembered)
 
     async def forget(self, name: str) -> None:
         """Nothing came of the refresh token that was presented here, or it is of no more use."""
@@ -154,10 +164,10 @@ class Shared(Generic[Identity]):
         async with turn():
             return await self._lock.run_exclusive(name, sealed)
 
-    async def _keep(self, name: str, content: bytes) -> None:
+    async def _keep(self, name: str, content: bytes, seconds: int) -> None:
         if self._memory is not None:
             memory, sealed = self._memory, self._sealed(name, content)
-            await _tried(lambda: memory.keep(name, sealed, self._remembered))
+            await _tried(lambda: memory.keep(name, sealed, seconds))
 
     async def _kept(self, name: str) -> bytes | None:
         if self._memory is None:
@@ -218,6 +228,9 @@ def _answer(document: bytes) -> KeptAnswer:
     kept = parse_json(document)
     if isinstance(kept, dict) and "sent_at" in kept:
         explanation = "another process has presented the refresh token and may still be answered"
+        raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+    if isinstance(kept, dict) and "done" in kept:
+        explanation = "another process has refreshed the session while this one stood still"
         raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
     if not isinstance(kept, dict) or not isinstance(received_at := kept["received_at"], int):
         raise _unreadable(SessionError(Code.SESSION_MALFORMED))

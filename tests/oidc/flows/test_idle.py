@@ -192,6 +192,23 @@ async def test_a_long_lived_connection_goes_on_while_another_process_is_used() -
     assert await living(here.oidc.site.party, of_the_connection) is None
 
 
+@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
+async def test_a_long_lived_connection_goes_on_while_its_browser_asks_for_pages(store: Any) -> None:
+    """Also between two writes of use, when the browser has long shown the newest cookie."""
+    idle, often = 3 * IDLE, 30
+    lifetimes = Lifetimes(access_token=100 * IDLE)
+    settings = {"idle_timeout": idle}
+    world = make_world(settings=settings, session_store=store, lifetimes=lifetimes)
+    browser = await world.signed_in()
+    of_the_connection = dict(browser.cookies)
+    for _ in range(2 * idle // often):
+        world.time.advance(often)
+        assert await generation(browser) == 0
+        assert await living(world.oidc.site.party, of_the_connection) is not None
+    world.time.advance(idle)
+    assert await living(world.oidc.site.party, of_the_connection) is None
+
+
 async def test_a_cookie_that_was_lost_on_its_way_does_not_make_a_session_idle() -> None:
     here, there = two_processes()
     browser = await here.signed_in()

@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore
 from fastapi_oidc.flows.answers import UNVERIFIED
 from fastapi_oidc.flows.decided import LONGEST_PAUSE
+from fastapi_oidc.flows.shared import REMEMBERED
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import Held, another_process, begun, same_browser
 from tests.oidc.world import Time, World, make_world
 
 TWO_HOURS = 7200
@@ -171,6 +172,31 @@ async def test_another_process_goes_on_from_the_answer_of_one_that_died() -> Non
     other.cookies.update(cookies)
     assert await generation(other) == 1
     assert refreshes(world) == 1
+
+
+@pytest.mark.parametrize("store", [None, MemorySessionStore], ids=["cookie", "store"])
+async def test_another_process_goes_on_from_an_answer_however_long_it_waits(store: Any) -> None:
+    time = Time()
+    clock = Clock(read=time)
+    shared: dict[str, Any] = {
+        "refresh_lock": MemoryRefreshLock(clock=clock),
+        "session_store": store and store(clock=clock),
+    }
+    here = make_world(time=time, **shared)
+    there = another_process(here, **shared)
+    browser = await here.signed_in()
+    await there.signed_in("bob")
+    time.advance(LONG_AFTER)
+    here.op.rotate_keys()
+    here.op.faults.put("jwks", ServerError(), times=9)
+    assert (await browser.get("/me")).status_code == 503
+    calls = here.op.record.calls["token"]
+    time.advance(REMEMBERED)
+    assert (await same_browser(browser, there).get("/me")).status_code == 503
+    assert here.op.record.calls["token"] == calls
+    here.op.faults.clear()
+    time.advance(LONGEST_PAUSE)
+    assert await generation(same_browser(browser, there)) is not None
 
 
 async def test_a_request_that_stops_waiting_does_not_stop_the_refresh(world: World) -> None:

@@ -21,7 +21,20 @@ LONGEST_EXCHANGE = 70
 
 
 class LostLock(MemoryRefreshLock):
-    """The lease of each run is over at once, as if its process stood still."""
+    """The lease of each run is over at once, as if its process stood still.
+
+    The first note waits at `gate`, where there is one.
+    """
+
+    def __init__(self, clock: Clock, gate: Gate | None = None) -> None:
+        super().__init__(clock=clock)
+        self._gate = gate
+
+    async def claim(self, name: str, data: bytes, seconds: int, /) -> bytes | None:  # type: ignore[override]  # as the protocol lets it
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            await gate.passed()
+        return super().claim(name, data, seconds)
 
     async def run_in_turn(
         self, session_id: str, operation: Callable[[], Awaitable[bytes]], turn: Turn, /
@@ -47,11 +60,11 @@ class Sessions(MemorySessionStore[Any]):
         return found
 
 
-def two_processes(mode: str) -> tuple[World, World, Sessions]:
+def two_processes(mode: str, gate: Gate | None = None) -> tuple[World, World, Sessions]:
     time = Time()
     sessions = Sessions(time)
     shared: dict[str, Any] = {
-        "refresh_lock": LostLock(clock=Clock(read=time)),
+        "refresh_lock": LostLock(Clock(read=time), gate),
         "session_store": sessions if mode == "store" else None,
     }
     world = make_world(time=time, **shared)
@@ -97,6 +110,22 @@ async def test_a_process_that_stood_still_before_it_presented_the_token_does_not
     assert (await standing).status_code == 503
     held.gate.opened.set()
     assert (await elsewhere).json()["generation"] == 1
+    here.time.advance(ONE_PAUSE)
+    assert await generation(browser) == 1
+    assert presented(here) == 1
+
+
+@pytest.mark.parametrize("mode", ["cookie", "store"])
+async def test_a_process_that_stood_still_until_another_one_was_done_does_not(mode: str) -> None:
+    gate = Gate()
+    here, there, _ = two_processes(mode, gate)
+    browser = await here.signed_in()
+    here.time.advance(LONG_AFTER)
+    standing = begun(browser.get("/me"))
+    await gate.until_reached()
+    assert await generation(same_browser(browser, there)) == 1
+    gate.opened.set()
+    assert (await standing).status_code == 503
     here.time.advance(ONE_PAUSE)
     assert await generation(browser) == 1
     assert presented(here) == 1

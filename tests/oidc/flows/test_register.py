@@ -111,6 +111,25 @@ def test_what_is_made_stays_in_its_place(register: Register[Any]) -> None:
     assert register.seen_last(Kept(kept(1).session, reference)).reference is reference
 
 
+def test_the_last_use_is_known_until_the_session_would_be_idle(time: Time) -> None:
+    idle = 10 * REMEMBERED
+    register: Register[Any] = Register(Clock(read=time), idle_timeout=idle)
+    register.keep(kept(1, seen=NOW + 5))
+    register.keep(kept(1, seen=NOW + 4))
+    register.seen(kept(1, seen=NOW + 5))
+    time.advance(REMEMBERED)
+    assert register.newest(kept()).session == kept(seen=NOW + 5).session, "the use alone"
+    time.advance(idle - REMEMBERED + 5)
+    assert register.newest(given := kept()) is given
+
+
+def test_the_use_of_a_session_that_ended_is_forgotten() -> None:
+    register: Register[Any] = Register(Clock(read=Time(NOW)), idle_timeout=REMEMBERED)
+    register.keep(kept(1, seen=NOW))
+    register.end(kept().session.id, "signed_out", ends=NOW)
+    assert register.newest(given := kept()) is given
+
+
 def test_a_session_that_ended_is_over_until_its_own_end(
     register: Register[Any], time: Time
 ) -> None:
