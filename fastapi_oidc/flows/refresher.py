@@ -127,7 +127,8 @@ class Refresher(Generic[Identity]):
 
         run = self._flights.begin(name, begin)
         policy = self._party.policy
-        if await _happens(self._begun[name].wait(), LONGEST_WAIT):
+        # An eager task (`asyncio.eager_task_factory`) may have ended where it was begun.
+        if run.done() or await _happens(self._begun[name].wait(), LONGEST_WAIT):
             await asyncio.wait([run], timeout=policy.provider_timeout + policy.callback_timeout)
         if run.done():
             return run.result()

@@ -16,6 +16,9 @@ from fastapi_oidc.session.keeper import Kept
 from tests.oidc.interleaving import Gate
 from tests.oidc.world import World, make_world
 
+TASKS = [None, *filter(None, [getattr(asyncio, "eager_task_factory", None)])]
+"""The kinds of tasks that event loops of this Python make."""
+
 
 class Site:
     """A world in which somebody has signed in."""
@@ -155,3 +158,11 @@ async def test_the_tokens_of_a_refused_refresh_are_not_kept(site: Site) -> None:
     site.world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
     assert isinstance(await site.refresher.renew(site.kept), Refused)
     assert len(site.refresher._answers._kept) == 0
+
+
+@pytest.mark.parametrize("tasks", TASKS, ids=["usual", "eager"][: len(TASKS)])
+async def test_a_run_that_waits_for_nothing_has_its_outcome(site: Site, tasks: Any) -> None:
+    asyncio.get_running_loop().set_task_factory(tasks)
+    outcome = await site.refresher.succeed(site.kept, successor)
+    assert isinstance(outcome, Renewed)
+    assert outcome.kept.session.generation == 1
