@@ -112,7 +112,7 @@ class Shared(Generic[Identity]):
 
     async def is_presented(self, name: str) -> bool:
         """Whether a process has presented the refresh token, and not come to the end yet."""
-        return await self._kept(f"answer.{name}") is not None
+        return await self._kept(f"answer.{name}") not in (None, _DONE)
 
     async def keep_answer(self, name: str, answer: KeptAnswer, seconds: int) -> None:
         """For whoever goes on should this process end, in so many seconds at the most."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import Code, MemoryRefreshLock, SessionError
-from fastapi_oidc.flows.shared import REMEMBERED, KeptAnswer, Shared
+from fastapi_oidc.flows.shared import NOTED, REMEMBERED, KeptAnswer, Shared
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.flows.shared_bench import (
@@ -33,7 +33,7 @@ async def test_an_answer_is_found_by_who_would_present_the_token_again(
     answer: KeptAnswer, lock: MemoryRefreshLock, time: Time
 ) -> None:
     here, there = a_process(lock), a_process(lock)
-    await here.keep_answer(NAME, answer)
+    await here.keep_answer(NAME, answer, 80)
     assert await there.present(NAME, int(time.now), 80) == answer
 
 
@@ -42,7 +42,7 @@ async def test_of_an_answer_no_verification_is_taken_over(
 ) -> None:
     verified: Any = object()
     here, there = a_process(lock), a_process(lock)
-    await here.keep_answer(NAME, replace(ANSWER, verified=verified))
+    await here.keep_answer(NAME, replace(ANSWER, verified=verified), 80)
     assert await there.present(NAME, int(time.now), 80) == ANSWER
 
 
@@ -85,7 +85,7 @@ async def test_of_what_is_done_the_session_is_left_and_no_answer(
     lock: MemoryRefreshLock, time: Time
 ) -> None:
     here, there = a_process(lock), a_process(lock)
-    await here.keep_answer(NAME, ANSWER)
+    await here.keep_answer(NAME, ANSWER, 80)
     await here.done(NAME, IN_COOKIE)
     assert not await there.is_presented(NAME)
     time.advance(REMEMBERED - 1)
@@ -94,9 +94,34 @@ async def test_of_what_is_done_the_session_is_left_and_no_answer(
     assert await there.newest(IN_COOKIE.session.id) is None
 
 
+async def test_who_stood_still_until_it_was_done_presents_nothing(
+    lock: MemoryRefreshLock, time: Time
+) -> None:
+    here, there = a_process(lock), a_process(lock)
+    await here.done(NAME, IN_STORE)
+    time.advance(NOTED - 1)
+    with pytest.raises(SessionError) as caught:
+        await there.present(NAME, int(time.now), 80)
+    assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+    assert "has refreshed the session" in str(caught.value)
+    time.advance(1)
+    assert await there.present(NAME, int(time.now), 80) is None
+
+
+async def test_an_answer_is_left_for_as_long_as_its_session_lives(
+    lock: MemoryRefreshLock, time: Time
+) -> None:
+    here, there = a_process(lock), a_process(lock)
+    await here.keep_answer(NAME, ANSWER, 2 * REMEMBERED)
+    time.advance(2 * REMEMBERED - 1)
+    assert await there.is_presented(NAME)
+    time.advance(1)
+    assert not await there.is_presented(NAME)
+
+
 async def test_of_what_a_store_has_nothing_is_left(lock: MemoryRefreshLock) -> None:
     shared = a_process(lock)
-    await shared.keep_answer(NAME, ANSWER)
+    await shared.keep_answer(NAME, ANSWER, 80)
     await shared.done(NAME, IN_STORE)
     await shared.leave_use(IN_STORE)
     assert not await shared.is_presented(NAME)
@@ -131,7 +156,7 @@ async def test_what_was_left_of_one_session_opens_for_no_other(lock: MemoryRefre
 async def test_a_lock_without_a_memory_leaves_nothing(time: Time) -> None:
     shared = a_process(WithoutMemory())
     assert await shared.present(NAME, int(time.now), 80) is None
-    await shared.keep_answer(NAME, ANSWER)
+    await shared.keep_answer(NAME, ANSWER, 80)
     await shared.done(NAME, IN_COOKIE)
     await shared.leave_use(IN_COOKIE)
     assert not await shared.is_presented(NAME)
@@ -145,7 +170,7 @@ async def test_what_a_lock_cannot_keep_is_logged_without_its_content(
 ) -> None:
     shared = a_process(Broken())
     with caplog.at_level(logging.WARNING, logger="fastapi_oidc.session"):
-        await shared.keep_answer(NAME, ANSWER)
+        await shared.keep_answer(NAME, ANSWER, 80)
         await shared.forget(NAME)
     said = "the refresh lock cannot keep what it was given: ConnectionError"
     assert caplog.messages == [said, said]
