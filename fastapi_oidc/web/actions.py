@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Generic
 
@@ -15,9 +16,11 @@ from fastapi_oidc.flows.events import EventName, refused
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import LogoutOptions, begin_logout
 from fastapi_oidc.flows.outcomes import Failed, Redirection, Refused, SignedIn
+from fastapi_oidc.flows.resume import living
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import answers
+from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.headers import NO_STORE
@@ -68,6 +71,20 @@ class Actions(Generic[Identity, RequestData]):
         else:
             await exchange.began(outcome, with_data=with_data)
         return outcome
+
+    async def require_named_session(self, request: Request) -> None:
+        """Raises SessionError (session.csrf) at a CSRF token of another session than is here.
+
+        While a store cannot tell, as without a session, every token will do.
+        """
+        exchange, token = self._exchange(request), request.headers.get(CSRF_HEADER)
+        kept = None
+        if token is not None:
+            with suppress(OIDCError):
+                kept = await living(self.site.party, exchange.cookies)
+        with exchange.owning():
+            if kept is not None:
+                self.site.csrf.require(kept.session, token)
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
         """Clear the session and send the browser on."""

@@ -94,12 +94,16 @@ class Endpoints(Generic[Identity, RequestData]):
         return self._named(Role.CALLBACK, callback)
 
     def logout(self) -> Callable[..., Awaitable[Response]]:
-        """`POST /logout`, a form with `local=1` for a local logout and `return_to`."""
+        """`POST /logout`, a form with `local=1` for a local logout and `return_to`.
+
+        With a CSRF token it signs out of the token's session alone.
+        """
 
         async def logout(request: Request) -> Response:
             form = await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
             return_to = form.get("return_to", [None])[-1]
             local = form.get("local", [""])[-1] in ("1", "true")
+            await self._actions.require_named_session(request)
             return await self._actions.begin_logout(request, LogoutOptions(local, return_to))
 
         return self._named(Role.LOGOUT, logout)
