@@ -13,6 +13,8 @@ from tests.browser.site import Site
 PATIENCE: Final = 30.0
 """Seconds: a busy computer is no fault of the element."""
 
+SESSION_ASKED: Final = "GET /auth/session"
+
 EVENTS = ["oidc-change", "oidc-expired", "oidc-idle", "oidc-revoked"]
 RECORD_EVENTS = f"""
 window.seen = []
@@ -20,6 +22,11 @@ for (const type of {EVENTS}) {{
   addEventListener(type, ({{ detail }}) => seen.push({{ type, ...detail }}))
 }}
 """
+
+HIDE: Final = """hidden => {
+  Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })
+  document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))
+}"""
 
 
 def opened(page: Page, site: Site, attributes: str = "", *, status: str = "authenticated") -> Page:

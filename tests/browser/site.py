@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -33,6 +34,19 @@ def signed_in(**members: object) -> dict[str, object]:
 
 
 @dataclass
+class Gate:
+    """Holds one answer: `held` once it waits, until `released`."""
+
+    held: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self) -> None:
+        """Of the one who answers."""
+        self.held.set()
+        assert self.released.wait(60), "nobody let the answer go"
+
+
+@dataclass
 class Site:
     """What each route answers, and what it was asked."""
 
@@ -43,6 +57,7 @@ class Site:
     monitoring: dict[str, object] = field(default_factory=lambda: {"supported": False})
     silent: SilentPage | None = field(default_factory=lambda: SilentPage("same_user"))
     session_after_check: dict[str, object] | None = None
+    session_after_login: dict[str, object] | None = None
     attributes: str = ""
     idle_timeout: int = 0
     body: str = ""
@@ -51,8 +66,7 @@ class Site:
     forms: list[dict[str, list[str]]] = field(default_factory=list)
     csrf_tokens: list[str | None] = field(default_factory=list)
     origin: str = ""
-    held: threading.Event = field(default_factory=threading.Event)
-    released: threading.Event = field(default_factory=threading.Event)
+    gates: dict[str, Gate] = field(default_factory=dict)
 
     @property
     def app(self) -> Starlette:
@@ -78,8 +92,18 @@ class Site:
         """From now on the server knows no session."""
         self.session = NOBODY
 
+    def hold(self, request: str) -> Gate:
+        """Lets the next answer to such a request wait, as it was right when the request came."""
+        gate = self.gates[request] = Gate()
+        return gate
+
     def _count(self, request: Request) -> None:
-        self.requests[f"{request.method} {request.url.path}"] += 1
+        self.requests[_named(request)] += 1
+
+    async def _gone_through(self, request: Request) -> None:
+        gate = self.gates.pop(_named(request), None)
+        if gate is not None:
+            await run_in_threadpool(gate.wait)
 
     async def _page(self, request: Request) -> Response:
         self._count(request)
@@ -106,7 +130,9 @@ class Site:
             self.requests["active"] += 1
             if self.idle_timeout:
                 self.session |= {"idle_expires_at": int(time.time()) + self.idle_timeout}
-        return JSONResponse(self.session, self.session_status, {"Cache-Control": "no-store"})
+        answer = JSONResponse(self.session, self.session_status, {"Cache-Control": "no-store"})
+        await self._gone_through(request)
+        return answer
 
     async def _session_management(self, request: Request) -> Response:
         self._count(request)
@@ -115,30 +141,41 @@ class Site:
     async def _login(self, request: Request) -> Response:
         self._count(request)
         if "silent" not in request.query_params:
+            self.session = self.session_after_login or self.session
             return RedirectResponse("/signed-in-again", 303)
         self.requests["silent login"] += 1
         if self.silent is None:
             return Response("the provider shows a page of its own")
         if self.session_after_check is not None:
             self.session = self.session_after_check
-        return Response(self.silent.body, headers=self.silent.headers)
+        answer = Response(self.silent.body, headers=self.silent.headers)
+        await self._gone_through(request)
+        return answer
 
     async def _logout(self, request: Request) -> Response:
         self._count(request)
         form = parse_qs((await request.body()).decode())
         self.forms.append(form)
+        await self._gone_through(request)
         if self.logout_status != 303:
             return Response("out of order", self.logout_status)
+        token = request.headers.get("X-CSRF-Token")
+        if self.session != NOBODY and token not in (None, self.session.get("csrf_token")):
+            return Response("another session", 403)
         self.end_session()
         return RedirectResponse(form.get("return_to", ["/signed-out"])[0], 303)
 
     async def _heartbeat(self, request: Request) -> Response:
         self._count(request)
         self.csrf_tokens.append(request.headers.get("X-CSRF-Token"))
-        return Response(status_code=self.heartbeat_status)
+        answer = Response(status_code=self.heartbeat_status)
+        await self._gone_through(request)
+        return answer
 
-    def _hold(self, request: Request) -> Response:
-        """Answers when `released` is set, and tells with `held` that somebody waits."""
-        self.held.set()
-        assert self.released.wait(60), "nobody let the page go on"
+    async def _hold(self, request: Request) -> Response:
+        await self._gone_through(request)
         return Response(status_code=204)
+
+
+def _named(request: Request) -> str:
+    return f"{request.method} {request.url.path}"

@@ -7,8 +7,8 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import events, expect_status, member, opened, revalidate
-from tests.browser.site import EIGHT_HOURS, Site, signed_in
+from tests.browser.element import HIDE, events, expect_status, member, opened, revalidate
+from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 SESSION = "GET /auth/session"
 SOON = 3
@@ -93,6 +93,27 @@ def test_the_page_goes_where_the_attribute_says(
     pass_the_end(page)
     expect(page).to_have_url(site.origin + path)
     expect_status(page, "anonymous")
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["nobody", "signed_in_again"])
+def test_a_page_that_nobody_sees_goes_there_when_it_is_shown(
+    page: Page, site: Site, *, back: bool
+) -> None:
+    page.clock.install()
+    opened(page, site, 'redirect-on-expired="login"')
+    page.evaluate(HIDE, True)
+    pass_the_end(page)
+    expect_status(page, "expired")
+    page.clock.run_for(20_000)
+    assert site.asked("GET /auth/login") == 0
+    site.session = signed_in(expires_at=2**31) if back else NOBODY
+    page.evaluate(HIDE, False)
+    if back:
+        expect_status(page, "authenticated")
+        page.clock.run_for(20_000)
+    else:
+        expect(page).to_have_url(site.origin + "/signed-in-again")
+    assert site.asked("GET /auth/login") == (0 if back else 1)
 
 
 def test_login_comes_back_to_this_page(page: Page, site: Site) -> None:

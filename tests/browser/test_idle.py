@@ -83,14 +83,15 @@ def test_an_answer_of_the_server_leaves_what_another_tab_has_just_stored(
 ) -> None:
     opened(page, site, TEN_MINUTES)
     other = opened(page.context.new_page(), site, TEN_MINUTES)
+    gate = site.hold("GET /hold")
     page.evaluate(STAND_STILL_ONCE_READ)
     page.evaluate("void document.querySelector('oidc-context').revalidate()")
-    assert site.held.wait(PATIENCE)
+    assert gate.held.wait(PATIENCE)
     known = kept(other)
     other.keyboard.press("a")
     eventually(other, partial(differs, other, known))
     moved = kept(other)
-    site.released.set()
+    gate.released.set()
     page.evaluate("answered")
     eventually(page, lambda: kept(page) == moved)
     assert kept(other) == moved
@@ -225,6 +226,18 @@ def test_without_storage_a_tab_counts_alone(page: Page, site: Site) -> None:
     page.add_init_script(
         "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } })"
     )
+    opened(page, site, TEN_MINUTES)
+    page.clock.fast_forward(500_000)
+    page.keyboard.press("a")
+    page.clock.fast_forward(500_000)
+    assert site.asked(LOGOUT) == 0
+    page.clock.fast_forward(101_000)
+    expect(page).to_have_url(site.origin + "/signed-out")
+
+
+def test_a_tab_that_cannot_store_counts_alone(page: Page, site: Site) -> None:
+    page.clock.install()
+    page.add_init_script("Storage.prototype.setItem = () => { throw new Error('full') }")
     opened(page, site, TEN_MINUTES)
     page.clock.fast_forward(500_000)
     page.keyboard.press("a")

@@ -105,7 +105,6 @@ def test_a_page_that_comes_back_asks_before_it_redirects(stayed: Page, site: Sit
     site.end_session()
     assert revalidate(stayed) == "revoked"
     site.session = signed_in()
-    stayed.clock.run_for(1000)
-    stayed.evaluate("dispatchEvent(new Event('pageshow'))")
+    stayed.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     expect_status(stayed, "authenticated")
     expect_to_stay(stayed)

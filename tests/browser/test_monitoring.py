@@ -8,7 +8,14 @@ import pytest
 from playwright.sync_api import Page
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
-from tests.browser.element import events, eventually, expect_status, member, opened
+from tests.browser.element import (
+    events,
+    eventually,
+    expect_status,
+    member,
+    opened,
+    revalidate,
+)
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import asked, monitored, provider_frame, say, watched
 
@@ -221,6 +228,15 @@ def test_a_removed_element_takes_its_frames_along(page: Page, site: Site) -> Non
     monitored(page, site)
     page.evaluate("document.querySelector('oidc-context').remove()")
     assert len(page.frames) == 1
+
+
+def test_after_error_the_next_login_is_watched(page: Page, site: Site) -> None:
+    say(monitored(page, site), "error")
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    site.session = signed_in(session_state="state.2", expires_at=2**31)
+    assert revalidate(page) == "authenticated"
+    frame = provider_frame(page, site)
+    eventually(page, lambda: "app state.2" in asked(frame))
 
 
 def test_a_new_login_on_the_same_page_is_watched_again(page: Page, site: Site) -> None:

@@ -7,14 +7,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.element import eventually, expect_status, member, opened, revalidate
+from tests.browser.element import HIDE, eventually, expect_status, member, opened, revalidate
 from tests.browser.site import Site
 
 SESSION = "GET /auth/session"
-HIDE = """hidden => {
-  Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })
-  document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))
-}"""
 
 
 def test_the_interval_drifts_by_a_tenth(page: Page, site: Site) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-from tests.browser.element import events, eventually, expect_status, member, opened, revalidate
+from tests.browser.element import (
+    PATIENCE,
+    events,
+    eventually,
+    expect_status,
+    member,
+    opened,
+    revalidate,
+)
 from tests.browser.site import Site, signed_in
 
 SESSION, HEARTBEAT = "GET /auth/session", "POST /heartbeat"
@@ -55,6 +64,36 @@ def test_activity_reaches_the_server_before_its_deadline(page: Page, site: Site)
     page.clock.fast_forward(300_000)
     page.wait_for_timeout(300)
     assert member(page, "status") == "authenticated"
+
+
+def test_activity_during_a_question_reaches_the_server_before_its_deadline(
+    page: Page, site: Site
+) -> None:
+    page.clock.install()
+    site.session, site.idle_timeout = idling(), TEN_MINUTES
+    opened(page, site, ON_FOCUS_ONLY)
+    gate = site.hold(SESSION)
+    page.locator("oidc-context").evaluate("element => { window.answered = element.revalidate() }")
+    assert gate.held.wait(PATIENCE)
+    page.keyboard.press("a")
+    gate.released.set()
+    page.evaluate("answered")
+    page.clock.fast_forward(310_000)
+    eventually(page, lambda: site.asked("active") == 1)
+
+
+def test_the_server_hears_of_activity_that_it_could_not_be_told_of(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    opened(page, site, ON_FOCUS_ONLY)
+    revalidate(page)
+    page.keyboard.press("a")
+    site.session_status = 503
+    revalidate(page)
+    site.session_status = 200
+    revalidate(page)
+    assert site.asked("active") == 2
+    tolerate("status of 503")
 
 
 def test_an_idle_end_that_moves_is_no_news_to_the_page(page: Page, site: Site) -> None:

@@ -264,30 +264,32 @@ export function verdictOf({ outcome, code }) {
  */
 export function redirectTarget(value, page) {
   if (value === null || ['login', 'logout', 'reload'].includes(value)) return value
-  const url = new URL(value, page)
-  return url.origin === new URL(page).origin ? url.href : null
+  const url = URL.canParse(value, page) ? new URL(value, page) : null
+  return url?.origin === new URL(page).origin ? url.href : null
 }
 
 // ------------------------------------------------------------------ effects
 
 const ACTIVITY = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'scroll']
-const WAKING = ['focus', 'pageshow', 'online', 'visibilitychange']
+const WAKING = ['focus', 'online', 'visibilitychange']
 const REQUEST_TIMEOUT = 10 * SECOND
 /** A tab that follows another tab's idle logout asks this often whether it is done. */
 const FOLLOW_PAUSE = 2 * SECOND
 const SILENT_LOGIN_TIMEOUT = 15 * SECOND
 /** A page that is still there after so long was not left: the user or a download stopped it. */
 const LEAVING = 10 * SECOND
+/** A new page's redirect so soon after another one goes in circles, as a login whose heartbeat is refused at once. */
+const ROUND = 30 * SECOND
 
-/** Serves this tab when the browser offers no storage. @type {Map<string, string>} */
+/** What the browser did not store: this tab counts alone. @type {Map<string, string>} */
 const memory = new Map()
 
 /** @param {string} key */
 function recall(key) {
   try {
-    return localStorage.getItem(key)
+    return memory.get(key) ?? localStorage.getItem(key)
   } catch {
-    return memory.get(key) ?? null
+    return null
   }
 }
 
@@ -299,11 +301,11 @@ function recall(key) {
 function remember(key, record) {
   const text = JSON.stringify(record)
   if (recall(key) === text) return
-  memory.set(key, text)
   try {
     localStorage.setItem(key, text)
+    memory.delete(key)
   } catch {
-    // Storage is full or forbidden: this tab counts alone.
+    memory.set(key, text)
   }
 }
 
@@ -335,6 +337,20 @@ function firstOfTabs(name, decide) {
     else void ask(true)
   })
 }
+
+/** Whether the redirect before this one led this tab away from a page a moment ago. */
+function followsAnother() {
+  try {
+    const last = Number(sessionStorage.getItem('oidc-context:redirect'))
+    sessionStorage.setItem('oidc-context:redirect', String(Date.now()))
+    return Date.now() - last < ROUND
+  } catch {
+    return false
+  }
+}
+
+/** @param {PublicSession | null} session @returns {Record<string, string>} */
+const csrfHeader = (session) => (session?.csrf_token ? { 'X-CSRF-Token': session.csrf_token } : {})
 
 /** @param {string} src @param {string} title */
 function hiddenFrame(src, title) {
@@ -451,13 +467,16 @@ export class OIDCContext extends Base {
   #life = new AbortController()
   /** @type {AbortController | null} */ #watch = null
   #timer = 0
+  #tickedAt = 0
   #skew = 0
   #failures = 0
   #checkedAt = 0
   #activeAt = 0
+  /** Somebody was here since the server last heard of it. */ #isUnheard = false
   /** @type {string | null} */ #ended = null
   #revalidateAt = Infinity
-  /** The login that must go, and the server could not be told yet. @type {string | null} */ #owedLogin = null
+  /** The server was not asked to the end yet. */ #isNew = true
+  /** The session that must go, and the server could not be told yet. @type {Readonly<PublicSession> | null} */ #owed = null
   /** Another tab is ending the idle session. */ #following = false
   /** Until then the page is being left, and no second navigation cancels the first. */ #leavingUntil = 0
   /** Where to go when the page was not left after all. @type {string | null} */ #redirectOwed = null
@@ -529,14 +548,7 @@ export class OIDCContext extends Base {
    * @returns {Promise<Status>} the status afterwards
    */
   async revalidate() {
-    if (!this.#checking) {
-      const checking = this.#check(this.#life.signal)
-      this.#checking = checking
-      await checking
-      if (this.#checking === checking) this.#checking = null
-      this.#tick()
-    }
-    await this.#checking
+    await (this.#checking ?? this.#revalidateAfresh())
     return this.#status
   }
 
@@ -551,6 +563,7 @@ export class OIDCContext extends Base {
     this.#stopWatching('off')
     clearTimeout(this.#timer)
     this.#channel?.close()
+    this.#channel = null
     this.#checking = null
   }
 
@@ -570,9 +583,11 @@ export class OIDCContext extends Base {
 
   #start() {
     this.#life = new AbortController()
+    this.#isNew = true
     const { signal } = this.#life
     for (const type of ACTIVITY) addEventListener(type, this.#onActivity, { signal, capture: true, passive: true })
     for (const type of WAKING) addEventListener(type, this.#onWake, { signal })
+    addEventListener('pageshow', this.#onReturn, { signal })
     // A form that signs out ends the session before its own answer leads away from here.
     addEventListener('submit', (event) => { if (!event.defaultPrevented) this.#leave() }, { signal })
     this.#channel = new BroadcastChannel(this.#key())
@@ -591,14 +606,16 @@ export class OIDCContext extends Base {
     clearTimeout(this.#timer)
     if (!this.isConnected) return
     const now = Date.now()
-    const plan = this.#plan()
+    // A clock that was set back: what was to be asked, and every deadline, may be hours away.
+    if (now < this.#tickedAt - SECOND) this.#revalidateAt = 0
+    this.#tickedAt = now
     const isLeaving = now < this.#leavingUntil
-    const step = isLeaving ? 'wait' : due(plan, now)
+    const step = isLeaving ? 'wait' : due(this.#plan(), now)
+    if (step === 'idle') return void this.#endIdle(this.#session)
     if (step === 'expire') this.#expire()
-    else if (step === 'idle') void this.#endIdle(this.#session)
     else if (step === 'revalidate') void this.revalidate()
     else if (this.#redirectOwed && !isLeaving) this.#redirect(this.#redirectOwed)
-    else this.#timer = window.setTimeout(this.#tick, isLeaving ? LONGEST_NAP : nap(plan, now))
+    this.#timer = window.setTimeout(this.#tick, isLeaving ? LONGEST_NAP : nap(this.#plan(), now))
   }
 
   /** @returns {Plan} */
@@ -607,7 +624,7 @@ export class OIDCContext extends Base {
       status: this.#status,
       expiresAt: expiryOf(this.#session, this.#skew),
       idleAt: this.#idle(this.#session)?.deadline ?? Infinity,
-      revalidateAt: this.#revalidateAt,
+      revalidateAt: this.#checking ? Infinity : this.#revalidateAt,
       visible: !document.hidden,
     }
   }
@@ -617,6 +634,7 @@ export class OIDCContext extends Base {
     const now = Date.now()
     if (!this.isAuthenticated || Math.abs(now - this.#activeAt) < SECOND) return
     this.#activeAt = now
+    this.#isUnheard = true
     const record = this.#idle(this.#session)
     if (record && idleStep(record, now) === 'active') this.#keepIdle({ ...record, deadline: now + this.idleTimeout * SECOND })
     // The server hears of it half-way to its own deadline.
@@ -624,22 +642,29 @@ export class OIDCContext extends Base {
     this.#tick()
   }
 
-  /** @param {Event} event */
-  #onWake = (event) => {
-    if (event.type === 'pageshow') this.#leavingUntil = 0
+  #onWake = () => {
     if (Date.now() - this.#checkedAt >= SECOND) this.#revalidateNext()
   }
 
+  /** The page was left, and is shown again as it was. @param {PageTransitionEvent} event */
+  #onReturn = ({ persisted }) => {
+    if (!persisted) return
+    this.#leavingUntil = 0
+    this.#revalidateNext()
+  }
+
+  /** Asks, and asks again when a question is under way: its answer may be older than what is heard of now. */
   #revalidateNext() {
     this.#revalidateAt = 0
     this.#tick()
   }
 
+  /** Asks no later than is due. */
   #pace() {
     const interval = this.isAuthenticated ? this.revalidateInterval * SECOND : this.#following ? FOLLOW_PAUSE : 0
     const pause = revalidationPause({ interval, failures: this.#failures, random: Math.random() })
     const now = Date.now()
-    this.#revalidateAt = now + Math.min(pause, this.#idleRest(now))
+    this.#revalidateAt = Math.min(this.#revalidateAt, now + pause, now + this.#idleRest(now))
   }
 
   /** How long the server goes on without a request. @param {number} now */
@@ -650,14 +675,18 @@ export class OIDCContext extends Base {
 
   /** @param {AbortSignal} signal */
   async #check(signal) {
-    const active = this.#activeAt > this.#checkedAt
+    const active = this.#isUnheard
+    this.#isUnheard = false
+    this.#revalidateAt = Infinity
     this.#checkedAt = Date.now()
     const session = await this.#ask(active)
+    this.#isUnheard ||= active && !session
     if (signal.aborted) return
     this.#failures = session ? 0 : this.#failures + 1
     if (session) await this.#accept(session)
     this.#pace()
     if (this.isAuthenticated && session && (active || !session.idle_expires_at)) await this.#beat(signal)
+    this.#isNew = false
   }
 
   /**
@@ -667,9 +696,10 @@ export class OIDCContext extends Base {
    */
   async #ask(active) {
     const session = await this.#fetchSession(active)
-    if (session && loginOf(session) !== this.#owedLogin) this.#owedLogin = null
-    if (!session || !this.#owedLogin) return session
-    return (await this.#clear()) ? this.#fetchSession(active) : null
+    if (!session || !this.#owed) return session
+    this.#owed = loginOf(session) === loginOf(this.#owed) ? session : null
+    if (!this.#owed) return session
+    return (await this.#clear(this.#owed)) ? this.#fetchSession(active) : null
   }
 
   /** @param {boolean} active @returns {Promise<Readonly<PublicSession> | null>} */
@@ -700,13 +730,13 @@ export class OIDCContext extends Base {
   /** Tells the application that someone is here; it may say that the session is over. @param {AbortSignal} signal */
   async #beat(signal) {
     if (!this.heartbeatUrl) return
-    const headers = { 'X-CSRF-Token': this.#session?.csrf_token ?? '' }
-    const answer = await this.#request(this.heartbeatUrl, { method: 'POST', headers })
+    const answer = await this.#request(this.heartbeatUrl, { method: 'POST', headers: csrfHeader(this.#session) })
     if (signal.aborted || (answer?.status !== 401 && answer?.status !== 403)) return
-    await this.#end('heartbeat')
+    await this.#end('heartbeat', loginOf(this.#session))
   }
 
   #expire() {
+    this.#revalidateAt = Infinity
     this.#become('expired', null)
     if (this.#emit('oidc-expired')) this.#redirect(this.redirectOnExpired)
   }
@@ -716,7 +746,10 @@ export class OIDCContext extends Base {
    * @param {PublicSession | null} session
    */
   async #endIdle(session) {
+    const { signal } = this.#life
+    const shown = this.#session
     await firstOfTabs(this.#key('idle-lock'), (isFirst) => {
+      if (signal.aborted || this.#session !== shown) return
       const record = this.#idle(session)
       const step = record ? idleStep(record, Date.now()) : 'active'
       if (step === 'active' || !record) this.#become('authenticated', session)
@@ -747,12 +780,17 @@ export class OIDCContext extends Base {
     else this.logout()
   }
 
-  /** Ends a session that the server still holds. @param {string} reason */
-  async #end(reason) {
-    this.#owedLogin = loginOf(this.#session)
-    if (!this.#owedLogin) return
+  /**
+   * Ends a session that the server still holds.
+   * @param {string} reason
+   * @param {string | null} login of which the reason is known
+   */
+  async #end(reason, login) {
+    if (!this.#session || loginOf(this.#session) !== login) return
+    this.#owed = this.#session
     this.#become('revoked', null)
-    await this.#clear()
+    if (!(await this.#clear(this.#owed))) this.#failures += 1
+    this.#pace()
     this.#revoke(reason)
   }
 
@@ -761,15 +799,22 @@ export class OIDCContext extends Base {
     this.#become('revoked', null)
     // While the server still holds the session, the next page would only come back here.
     const detail = this.#ended ? { reason, ended: this.#ended } : { reason }
-    if (this.#emit('oidc-revoked', detail) && !this.#owedLogin) this.#redirect(this.redirectOnRevoked)
+    if (this.#emit('oidc-revoked', detail) && !this.#owed) this.#redirect(this.redirectOnRevoked)
   }
 
-  /** @returns {Promise<boolean>} whether the server has ended the session */
-  async #clear() {
-    const body = new URLSearchParams({ local: '1' })
-    const answer = await this.#request(this.logoutUrl, { method: 'POST', body, redirect: 'manual', keepalive: true })
+  /**
+   * Also when the element goes away meanwhile. The token lets the server end no other session, made in another tab.
+   * @param {Readonly<PublicSession>} session
+   * @returns {Promise<boolean>} whether the server has ended the session
+   */
+  async #clear(session) {
+    const answer = await this.#request(this.logoutUrl, {
+      method: 'POST', headers: csrfHeader(session), body: new URLSearchParams({ local: '1' }),
+      redirect: 'manual', keepalive: true, signal: AbortSignal.timeout(REQUEST_TIMEOUT),
+    })
     if (!answer?.ok && answer?.type !== 'opaqueredirect') return false
-    this.#owedLogin = null
+    this.#owed = null
+    this.#channel?.postMessage(null)
     return true
   }
 
@@ -824,18 +869,31 @@ export class OIDCContext extends Base {
 
   /** @param {CheckRecord} record @param {AbortSignal} signal */
   async #checkSilently(record, signal) {
+    const login = loginOf(this.#session)
     const answer = await silentLogin(this.loginUrl, this.#root, signal)
     if (signal.aborted) return
     const verdict = verdictOf(answer)
     remember(this.#key('checks'), afterCheck(record, verdict, Date.now()))
     if (verdict === 'keep') await this.#revalidateAfresh()
-    if (verdict === 'end') await this.#end(answer.outcome === 'other_user' ? 'other_user' : 'provider')
+    if (verdict !== 'end') return
+    await this.#afterwards(() => this.#end(answer.outcome === 'other_user' ? 'other_user' : 'provider', login))
+    // The session did not end yet: another page is to find out as well.
+    if (this.#owed) remember(this.#key('checks'), afterCheck(record, 'retry', Date.now()))
   }
 
   /** An answer that was asked for before now may be stale. */
-  async #revalidateAfresh() {
-    await this.#checking
-    await this.revalidate()
+  #revalidateAfresh() {
+    return this.#afterwards(() => this.#check(this.#life.signal))
+  }
+
+  /** One thing at a time: no answer is late. @param {() => Promise<void>} work */
+  async #afterwards(work) {
+    while (this.#checking) await this.#checking
+    const working = work()
+    this.#checking = working
+    await working
+    if (this.#checking === working) this.#checking = null
+    this.#tick()
   }
 
   /**
@@ -845,6 +903,7 @@ export class OIDCContext extends Base {
    */
   #become(status, session) {
     const previous = this.#status
+    if (loginOf(session) !== loginOf(this.#session)) this.#stopWatching('off')
     const moved = sharedBy(session) !== sharedBy(this.#session) || previous === 'loading'
     const changed = previous !== status || !sameSession(session, this.#session)
     this.#status = status
@@ -852,10 +911,10 @@ export class OIDCContext extends Base {
     if (session) {
       this.#redirectOwed = null
       void this.#watchProvider()
-    } else this.#stopWatching('off')
+    }
     if (!changed) return
     this.setAttribute('status', status)
-    if (moved && status !== 'expired' && status !== 'idle') this.#channel?.postMessage(sharedBy(session))
+    if (moved && !this.#owed && status !== 'expired' && status !== 'idle') this.#channel?.postMessage(sharedBy(session))
     this.#emit('oidc-change', { status, previous })
   }
 
@@ -877,8 +936,10 @@ export class OIDCContext extends Base {
   #redirect(value) {
     const target = redirectTarget(value, location.href)
     if (!target || !this.isConnected) return
-    this.#redirectOwed = Date.now() < this.#leavingUntil ? value : null
-    if (this.#redirectOwed) return
+    // A page that nobody sees waits: when it is shown, somebody may be signed in again.
+    this.#redirectOwed = document.hidden || Date.now() < this.#leavingUntil ? value : null
+    // A page that a redirect led to, and that has nothing but another one to offer, would come back for ever.
+    if (this.#redirectOwed || (followsAnother() && this.#isNew)) return
     if (target === 'login') return this.login()
     if (target === 'logout') return this.logout()
     this.#leave()
@@ -889,12 +950,14 @@ export class OIDCContext extends Base {
   /**
    * @param {string} url
    * @param {RequestInit} [init]
-   * @returns {Promise<Response | null>} null when the server cannot be reached
+   * @returns {Promise<Response | null>} null when the server cannot be reached, or the page slept until the answer was old
    */
   async #request(url, init) {
     const signal = AbortSignal.any([this.#life.signal, AbortSignal.timeout(REQUEST_TIMEOUT)])
+    const sentAt = Date.now()
     try {
-      return await fetch(url, { cache: 'no-store', mode: 'same-origin', signal, ...init })
+      const answer = await fetch(url, { cache: 'no-store', mode: 'same-origin', signal, ...init })
+      return Date.now() - sentAt > REQUEST_TIMEOUT ? null : answer
     } catch {
       return null
     }

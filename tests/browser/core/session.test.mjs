@@ -105,7 +105,7 @@ test('redirects stay on this origin', () => {
   const page = 'https://app.test/a?b'
   for (const word of ['login', 'logout', 'reload', null]) assert.equal(redirectTarget(word, page), word)
   assert.equal(redirectTarget('/bye', page), 'https://app.test/bye')
-  for (const elsewhere of ['https://evil.test/', '//evil.test/', '/\\evil.test', 'javascript:alert(1)']) {
+  for (const elsewhere of ['https://evil.test/', '//evil.test/', '/\\evil.test', 'javascript:alert(1)', 'https://']) {
     assert.equal(redirectTarget(elsewhere, page), null)
   }
 })
