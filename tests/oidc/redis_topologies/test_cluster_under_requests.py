@@ -17,9 +17,6 @@ from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.servers import Server
 from tests.oidc.redis_topologies.test_cluster import asked
 
-pytestmark = pytest.mark.timeout(300)
-"""Seconds, for a busy machine: each test starts three servers, two workers and a provider."""
-
 FOR_A_NODE = "?socket_timeout=2"
 """Seconds that a worker waits for one of them, on a busy machine."""
 

@@ -18,9 +18,6 @@ from tests.oidc.fleet.worker_process import Worker
 from tests.oidc.redis_topologies.servers import Server, program_of, until
 from tests.oidc.redis_topologies.watched import Watched, running_watched
 
-pytestmark = pytest.mark.timeout(300)
-"""Seconds, for a busy machine: each test starts three servers, two workers and a provider."""
-
 QUICK, SLOW = 2000, 3000
 """Milliseconds after which the sentinel gives a master up; a replica that was cut off for ten times
 as long becomes no master."""

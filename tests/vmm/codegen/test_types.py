@@ -19,7 +19,6 @@ PROGRAM = ROOT / "tests" / "typing" / "shapes" / "program.py"
 STRICT = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
 
 
-@pytest.mark.timeout(300)
 def test_mypy_accepts_every_shape(workshop: Workshop) -> None:
     """The async facade is the same for each, and is checked where it is committed."""
     done = subprocess.run(
@@ -58,7 +57,6 @@ def shapes(workshop: Workshop, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.timeout(300)
 def test_mypy_tells_right_keywords_from_wrong_ones(shapes: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"),
@@ -72,7 +70,6 @@ def test_mypy_tells_right_keywords_from_wrong_ones(shapes: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(300)
 def test_pyright_tells_right_keywords_from_wrong_ones(shapes: Path) -> None:
     node = require_program("node", package="nodejs")
     pyright = require_npm_package("pyright") / "index.js"
