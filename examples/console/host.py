@@ -68,11 +68,12 @@ class Host(Monitors):
             raise NameTaken(f"There is a machine called {name}.")
         machine = self._add(name, Kept(has_pci=has_pci))
         try:
+            # Before there is a monitor: none is lost by a console that is killed meanwhile.
+            self.keep()
             await machine.begin()
         except BaseException:
             await machine.delete()
             raise
-        self.keep()
         return machine
 
     def _add(self, name: str, kept: Kept) -> HostedMonitor:

@@ -102,12 +102,17 @@ class Monitor(MonitorBase[VmmClient]):
         """Ends the monitor, removes its files and returns its `returncode`.
 
         A guest that runs gets Ctrl+Alt+Del and `grace` seconds (those of the options if None),
-        then come SIGTERM and SIGKILL. Does nothing more the second time.
+        then come SIGTERM and SIGKILL. Does nothing more the second time. What a signal raises
+        meanwhile, as a second Ctrl+C, ends it at once.
         """
         with self._turn:
-            if self._process.is_to_end and self.running:
-                self._end_guest(self._process.place.settings.grace if grace is None else grace)
-            return self._end(ENDING)
+            try:
+                if self._process.is_to_end and self.running:
+                    self._end_guest(self._process.place.settings.grace if grace is None else grace)
+                return self._end(ENDING)
+            except (KeyboardInterrupt, SystemExit):
+                self._end(KILLING)
+                raise
 
     def kill(self) -> int | None:
         """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""

@@ -7,12 +7,17 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from examples.console.host import Host
+from examples.console.hosted import HostedMonitor
+from examples.console.launch import Launch
 from examples.console.registry import Registry
 from examples.console.settings import SettingsError
+from generated_vmm.process import MonitorError
 from tests.console.browser import Browser
 from tests.console.machines import create, delete
 from tests.console.running import (
@@ -177,6 +182,28 @@ def test_machines_outlive_a_console_that_keeps_them(tmp_path: Path) -> None:
         for name in ("demo", "fresh", "kept", "stopped"):
             delete(alice, name)
     assert json.loads((tmp_path / "machines.json").read_text()) == {}
+
+
+@pytest.mark.parametrize("fault", [None, MonitorError("no monitor")])
+async def test_a_machine_is_written_down_before_its_monitor_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+) -> None:
+    """A console that is killed in that moment finds it again."""
+    written = tmp_path / "machines.json"
+    seen: list[str] = []
+
+    async def begin(machine: HostedMonitor) -> None:
+        seen.extend(json.loads(written.read_text()))
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(HostedMonitor, "begin", begin)
+    host = Host(Launch(["firecracker"], tmp_path, outlive=True), {})
+    with nullcontext() if fault is None else pytest.raises(MonitorError):
+        await host.create("web")
+    await host.close()
+    assert seen == ["web"]
+    assert list(json.loads(written.read_text())) == (["web"] if fault is None else [])
 
 
 def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:

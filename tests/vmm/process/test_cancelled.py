@@ -1,4 +1,4 @@
-"""Tasks that are cancelled while a monitor begins or ends."""
+"""Tasks that are cancelled, and calls that a signal interrupts, while a monitor begins or ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from generated_vmm.process import AsyncMonitor
+from generated_vmm.process import AsyncMonitor, Monitor
+from generated_vmm.process.child import Child
 from generated_vmm.process.process import Process
 from tests.vmm.process.conftest import PATIENCE
 
@@ -63,6 +64,24 @@ async def test_a_stop_that_is_cancelled_kills(binary: list[str], folder: Path) -
     task = asyncio.create_task(monitor.stop())
     await asyncio.sleep(0)
     await cancel(task)
+    assert monitor.returncode == -signal.SIGKILL
+    assert not (folder / "vm").exists()
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_a_stop_that_a_signal_interrupts_kills(
+    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
+) -> None:
+    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
+    os.kill(monitor.pid, signal.SIGSTOP)
+
+    def interrupted(child: Child, seconds: float | None) -> bool:
+        monkeypatch.undo()
+        raise raised
+
+    monkeypatch.setattr(Child, "wait", interrupted)
+    with pytest.raises(raised):
+        monitor.stop()
     assert monitor.returncode == -signal.SIGKILL
     assert not (folder / "vm").exists()
 
