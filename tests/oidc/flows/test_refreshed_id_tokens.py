@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -10,7 +11,8 @@ from fastapi_oidc import Code
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation
 from tests.oidc.world import World, make_world
 
-AT_LOGIN = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000}
+TENANT, ANOTHER = str(uuid4()), str(uuid4())
+AT_LOGIN = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000, "tid": TENANT}
 
 
 async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
@@ -29,8 +31,10 @@ async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
     return world, await generation(browser)
 
 
-async def test_one_that_says_the_same_is_accepted() -> None:
-    _, refreshed = await after_a_refresh({})
+@pytest.mark.parametrize("members", [{}, {"tid": ANOTHER}], ids=["wholly", "of no tenants"])
+async def test_one_that_says_the_same_is_accepted(members: dict[str, Any]) -> None:
+    """To a provider without tenants `tid` is a claim like any other."""
+    _, refreshed = await after_a_refresh(members)
     assert refreshed == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Code, IdentityContext, OIDCSession, PersistContext, SessionError
+from fastapi_oidc import Clock, Code, IdentityContext, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.flows.refresh import fitting, successor
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.renewal import Evidence, renewed
@@ -189,4 +189,15 @@ async def test_an_answer_that_came_after_now_by_this_clock_counts_as_of_now() ->
     answer = await site.answered(kept)
     later = replace(answer, received_at=site.now + 100_000)
     after = await successor(site.party, kept, later)
+    assert after.session.generation == 1
+
+
+async def test_the_drift_of_the_settings_is_tolerated_when_an_answer_came() -> None:
+    site = Site()
+    kept = await site.kept()
+    answer = await site.answered(kept)
+    assert answer.verified is not None
+    site.world.time.now = float(str(answer.verified.claims["exp"])) + 100
+    patient = replace(site.party, clock=Clock(drift=101, read=site.world.time))
+    after = await successor(patient, kept, replace(answer, received_at=site.now))
     assert after.session.generation == 1
