@@ -16,7 +16,7 @@ from fastapi_oidc.flows.shared import KeptAnswer
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.testing import ServerError
-from tests.oidc.world import World, make_world
+from tests.oidc.world import make_world
 
 ANSWER = TokenResponse(
     access_token="access-2",
@@ -35,8 +35,11 @@ class Site:
     def __init__(self, **options: Any) -> None:
         self.contexts: list[IdentityContext] = []
         self.identity: Any = ["as it was"]
-        chosen = {"resolve_identity": self._resolve, "identity_type": list[str]} | options
-        self.world: World = make_world(**chosen)
+        chosen: dict[str, Any] = {
+            "resolve_identity": self._resolve,
+            "identity_type": list[str],
+        } | options
+        self.world = make_world(**chosen)
 
     def _resolve(self, context: IdentityContext) -> Any:
         self.contexts.append(context)
