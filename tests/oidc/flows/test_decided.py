@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
+from fastapi_oidc.flows import decided as deciding
 from fastapi_oidc.flows.decided import FIRST_PAUSE, LONGEST_PAUSE, Decided
 from fastapi_oidc.flows.refresh_outcomes import Postponed, Refused, Renewed
 from fastapi_oidc.session.keeper import Kept
@@ -135,3 +136,20 @@ def test_a_refresh_that_was_made_after_all_leaves_no_pause(
     decided.postpone(kept(world).session, DOWN)
     decided.renew(kept(world), kept(world, 1))
     assert decided.postpone(kept(world).session, DOWN).pause == FIRST_PAUSE
+
+
+def test_what_was_decided_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several that end in one second the first goes."""
+    monkeypatch.setattr(deciding, "LIMIT", 1)
+    decided: Decided[Any] = Decided(world.oidc.site.party)
+    first = kept(world)
+    second = Kept(first.session.model_copy(update={"id": "session-2"}))
+    for each in (first, second):
+        decided.postpone(each.session, DOWN)
+    assert decided.of(first) is None
+    assert isinstance(decided.of(second), Postponed)
+    world.time.advance(FIRST_PAUSE)
+    for each in (first, second):
+        decided.refuse(each.session, DOWN)
+    assert decided.of(first) is None
+    assert isinstance(decided.of(second), Refused)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from fastapi_oidc import Clock, Code, ProtocolViolation, ProviderError
-from fastapi_oidc.flows.outcomes import Failed, Refused
+from fastapi_oidc.flows import redemptions as redeeming_once
+from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.flows.redemptions import Outcome, Redemptions
 from tests.oidc.interleaving import PATIENCE, Gate
-from tests.oidc.session.examples import User
+from tests.oidc.session.examples import User, a_session
 from tests.oidc.world import Time
 
 
@@ -132,3 +133,67 @@ async def test_one_that_hangs_does_not_hold_the_end_of_the_process_up() -> None:
     async with asyncio.timeout(PATIENCE):
         await redemptions.aclose()
     gate.opened.set()
+
+
+async def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redeeming_once, "LIMIT", 1)
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 20)
+    first, second = [Redeeming(PermissionError("not for you")) for _ in range(2)]
+    for name, redeeming in (("one", first), ("two", second), ("two", second), ("one", first)):
+        await redemptions.once(name, redeeming)
+    assert (first.times, second.times) == (2, 1)
+
+
+def signed_in(path: str) -> Callable[[], Awaitable[Outcome[User]]]:
+    async def redeem() -> Outcome[User]:
+        return SignedIn(a_session(), path)
+
+    return redeem
+
+
+async def test_callbacks_of_two_logins_at_once_are_redeemed_each() -> None:
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 20)
+    outcomes = await asyncio.gather(
+        *(redemptions.once(path, signed_in(path)) for path in ("/one", "/two"))
+    )
+    assert outcomes == [SignedIn(a_session(), "/one"), SignedIn(a_session(), "/two")]
+
+
+async def test_of_callbacks_of_one_login_at_once_the_first_is_told_of_it() -> None:
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 20)
+    outcomes = [redemptions.once("one", signed_in("/")) for _ in range(2)]
+    outcomes.append(redemptions.once("one", signed_in("/never")))
+    first, second, third = await asyncio.gather(*outcomes)
+    assert first == SignedIn(a_session(), "/")
+    assert second == third == SignedIn(a_session(), "/", replayed=True)
+    assert await redemptions.once("one", signed_in("/never")) == second
+
+
+async def test_an_answer_is_remembered_for_a_minute_from_its_end() -> None:
+    time = Time()
+    redemptions: Redemptions[User] = Redemptions(Clock(read=time), 20)
+    await redemptions.once("one", signed_in("/"))
+    for seconds, path in ((59, "/"), (1, "/anew")):
+        time.advance(seconds)
+        outcome = await redemptions.once("one", signed_in("/anew"))
+        assert isinstance(outcome, SignedIn)
+        assert outcome.return_to == path
+
+
+async def test_what_cannot_be_remembered_is_answered_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redeeming_once, "LIMIT", 0)
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 20)
+    assert await redemptions.once("one", signed_in("/")) == SignedIn(a_session(), "/")
+
+
+async def test_a_refusal_that_may_be_retried_is_not_remembered() -> None:
+    redemptions: Redemptions[User] = Redemptions(Clock(read=Time()), 20)
+    refused = Refused(ProviderError(Code.PROVIDER_UNREACHABLE), silent=False, may_be_retried=True)
+
+    async def refusing() -> Outcome[User]:
+        return refused
+
+    assert await redemptions.once("one", refusing) is refused
+    assert await redemptions.once("one", signed_in("/")) == SignedIn(a_session(), "/")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import Clock
+from fastapi_oidc.flows import register as remembering
 from fastapi_oidc.flows.register import REMEMBERED, Register, newer_of
 from fastapi_oidc.session.endings import LATE_ANSWER
 from fastapi_oidc.session.keeper import Kept
@@ -161,3 +162,19 @@ def test_the_end_of_a_session_is_news_once_in_a_while(register: Register[Any], t
     assert not register.is_news("session-1")
     time.advance(1)
     assert register.is_news("session-1")
+
+
+def test_what_is_known_is_bounded(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several that end in one second the first goes."""
+    monkeypatch.setattr(remembering, "LIMIT", 1)
+    register: Register[Any] = Register(Clock(read=time))
+    first, second = kept(1), kept(1, id="session-2")
+    for successor in (first, second):
+        register.keep(successor)
+    assert register.newest(old := kept()) is old
+    assert register.newest(kept(id="session-2")) is second
+    for ended in (first.session, second.session):
+        register.end(ended.id, "signed_out", ends=NOW + LIFETIME)
+    assert [register.ended(kept.session) for kept in (first, second)] == [None, "signed_out"]
+    names = ("session-1", "session-2", "session-2", "session-1")
+    assert [register.is_news(name) for name in names] == [True, True, False, True]
