@@ -9,9 +9,16 @@ import pytest
 
 from fastapi_oidc import Clock
 from fastapi_oidc.flows import register as remembering
-from fastapi_oidc.flows.register import REMEMBERED, Register, newer_of
+from fastapi_oidc.flows.register import (
+    BESIDE_A_STORE,
+    REMEMBERED,
+    Register,
+    newer_of,
+    used_at,
+)
 from fastapi_oidc.session.endings import LATE_ANSWER
 from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.reference import SessionReference
 from tests.oidc.session.examples import LIFETIME, NOW, a_session
 from tests.oidc.world import Time
 
@@ -124,6 +131,25 @@ def test_the_last_use_is_known_until_the_session_would_be_idle(time: Time) -> No
     assert register.newest(given := kept()) is given
 
 
+def test_of_a_session_in_a_store_no_use_is_known_for_longer_than_its_state(time: Time) -> None:
+    register: Register[Any] = Register(Clock(read=time), idle_timeout=10 * BESIDE_A_STORE)
+    register.keep(Kept(kept(1, seen=NOW).session, SessionReference.new()))
+    time.advance(BESIDE_A_STORE)
+    assert register.newest(given := kept()) is given
+
+
+def test_a_session_that_was_not_seen_is_kept_too(time: Time) -> None:
+    register: Register[Any] = Register(Clock(read=time), idle_timeout=REMEMBERED)
+    register.keep(successor := kept(1))
+    assert register.newest(kept()) is successor
+
+
+def test_a_use_that_is_known_already_changes_nothing() -> None:
+    seen = kept(seen=NOW)
+    assert used_at(seen, NOW) is used_at(seen, NOW - 1) is used_at(seen, None) is seen
+    assert used_at(seen, NOW + 1).session.last_seen_at == NOW + 1
+
+
 def test_the_use_of_a_session_that_ended_is_forgotten() -> None:
     register: Register[Any] = Register(Clock(read=Time(NOW)), idle_timeout=REMEMBERED)
     register.keep(kept(1, seen=NOW))
@@ -167,8 +193,8 @@ def test_the_end_of_a_session_is_news_once_in_a_while(register: Register[Any], t
 def test_what_is_known_is_bounded(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several that end in one second the first goes."""
     monkeypatch.setattr(remembering, "LIMIT", 1)
-    register: Register[Any] = Register(Clock(read=time))
-    first, second = kept(1), kept(1, id="session-2")
+    register: Register[Any] = Register(Clock(read=time), idle_timeout=LIFETIME)
+    first, second = kept(1, seen=NOW), kept(1, id="session-2", seen=NOW)
     for successor in (first, second):
         register.keep(successor)
     assert register.newest(old := kept()) is old
