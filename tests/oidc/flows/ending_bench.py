@@ -24,6 +24,7 @@ class Ends:
     def __init__(self) -> None:
         self.refused: set[str] = set()
         self.ended: list[str] = []
+        self.reasons: list[EndReason] = []
         self.attempts = 0
         self.gate: Gate | None = None
 
@@ -34,6 +35,7 @@ class Ends:
         if previous.id in self.refused:
             raise SessionError(Code.SESSION_REVOCATION_UNAVAILABLE)
         self.ended.append(previous.id)
+        self.reasons.append(reason)
 
 
 class Bench:

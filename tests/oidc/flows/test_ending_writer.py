@@ -18,6 +18,24 @@ async def test_what_the_store_takes_is_written_at_once(bench: Bench) -> None:
     assert (bench.keeper.ended, len(bench.writer)) == (["a"], 0)
 
 
+async def test_two_at_once_are_written_both(bench: Bench) -> None:
+    bench.keeper.gate = Gate()
+    both = [asyncio.create_task(bench.end(id)) for id in ("a", "b")]
+    await bench.until_attempts(2)
+    bench.keeper.gate.opened.set()
+    await asyncio.gather(*both)
+    assert sorted(bench.keeper.ended) == ["a", "b"]
+
+
+async def test_one_that_is_written_later_has_the_reason_that_it_had(bench: Bench) -> None:
+    bench.keeper.refused = {"a"}
+    await bench.writer.end(bench.session("a"), "revoked")
+    bench.keeper.refused.clear()
+    bench.writer.wake()
+    await bench.until_left(0)
+    assert bench.keeper.reasons == ["revoked"]
+
+
 async def test_one_that_the_store_does_not_take_keeps_no_other_waiting(bench: Bench) -> None:
     bench.keeper.refused = {"a", "b"}
     await bench.end("a", "b")
