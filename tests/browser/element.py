@@ -56,6 +56,12 @@ def eventually(page: Page, holds: Callable[[], bool], *, seconds: float = PATIEN
         page.wait_for_timeout(20)
 
 
+def standing_still(page: Page) -> None:
+    """From now on the page's clock goes only as far as a test lets it run."""
+    page.clock.install()
+    page.clock.pause_at(time.time() + 1)
+
+
 def revalidate(page: Page) -> object:
     """The status after the element has asked the server."""
     status: object = page.locator("oidc-context").evaluate("element => element.revalidate()")

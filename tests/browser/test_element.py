@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from tests.browser.element import events, expect_status, member, opened
+from tests.browser.element import events, expect_status, member, opened, revalidate
 from tests.browser.site import NOBODY, Site
 
 PROPERTIES = {
@@ -65,6 +65,7 @@ def test_the_page_may_replace_its_content_inside(page: Page, site: Site) -> None
 def test_a_removed_element_does_nothing_more(page: Page, site: Site) -> None:
     page.clock.install()
     opened(page, site, 'revalidate-interval="5" idle-timeout="60" heartbeat-url="/heartbeat"')
+    revalidate(page)  # no heartbeat is under way
     page.evaluate("window.element = document.querySelector('oidc-context'); element.remove()")
     asked = site.requests.copy()
     page.clock.fast_forward(120_000)

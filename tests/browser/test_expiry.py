@@ -7,16 +7,19 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import HIDE, events, expect_status, member, opened, revalidate
+from tests.browser.element import (
+    HIDE,
+    events,
+    expect_status,
+    member,
+    opened,
+    revalidate,
+    standing_still,
+)
 from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 SESSION = "GET /auth/session"
-SOON = 3
-
-
-def soon() -> int:
-    """An end that a slow machine reaches only after the page has loaded."""
-    return int(time.time()) + SOON
+ON_FOCUS_ONLY = "revalidate-interval=0"
 
 
 def pass_the_end(page: Page) -> None:
@@ -25,13 +28,16 @@ def pass_the_end(page: Page) -> None:
 
 
 def test_the_session_ends_on_time_without_a_request(page: Page, site: Site) -> None:
-    site.session = signed_in(expires_at=soon())
-    opened(page, site)
-    expect_status(page, "expired")
+    standing_still(page)
+    opened(page, site, ON_FOCUS_ONLY)
+    page.clock.run_for((EIGHT_HOURS - 60) * 1000)
+    assert member(page, "status") == "authenticated"
+    page.clock.run_for(120_000)
+    assert member(page, "status") == "expired"
     assert member(page, "isAuthenticated") is False
     assert member(page, "session") is None
     assert events(page, "oidc-expired") == [{"type": "oidc-expired"}]
-    page.wait_for_timeout(1500)
+    page.clock.run_for(60_000)
     assert site.asked(SESSION) == 1
 
 
@@ -66,9 +72,9 @@ def test_a_tab_that_wakes_up_checks_the_end_first(page: Page, site: Site) -> Non
 
 
 def test_a_server_that_holds_the_session_longer_does_not_revive_it(page: Page, site: Site) -> None:
-    site.session = signed_in(expires_at=soon())
     opened(page, site)
-    expect_status(page, "expired")
+    site.session = signed_in(expires_at=int(time.time()) - 10)
+    assert revalidate(page) == "expired"
     assert revalidate(page) == "expired"
     assert len(events(page, "oidc-expired")) == 1
 

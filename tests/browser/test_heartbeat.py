@@ -8,14 +8,25 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.element import events, expect_status, member, opened, revalidate
+from tests.browser.element import (
+    events,
+    expect_status,
+    member,
+    opened,
+    revalidate,
+    standing_still,
+)
 from tests.browser.site import EIGHT_HOURS, NOBODY, Site, signed_in
 
 HEARTBEAT = 'heartbeat-url="/heartbeat"'
 
 
 def beating(page: Page, site: Site, attributes: str = HEARTBEAT) -> None:
-    """The page, when no heartbeat is under way that a next check would wait for and not repeat."""
+    """The page, when no heartbeat is under way that a next check would wait for and not repeat.
+
+    Its clock stands still: it asks when it is told to.
+    """
+    standing_still(page)
     opened(page, site, attributes)
     revalidate(page)
 

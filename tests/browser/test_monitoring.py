@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from playwright.sync_api import Page
@@ -17,7 +18,15 @@ from tests.browser.element import (
     revalidate,
 )
 from tests.browser.site import NOBODY, Site, signed_in
-from tests.browser.watched_provider import asked, monitored, provider_frame, say, watched
+from tests.browser.watched_provider import (
+    asked,
+    has_stopped,
+    is_believed,
+    monitored,
+    provider_frame,
+    say,
+    watched,
+)
 
 SILENT_LOGIN = "silent login"
 LOGOUT = "POST /auth/logout"
@@ -75,13 +84,16 @@ def test_changed_with_another_user_or_a_refusal_ends_the_local_session(
     assert events(page, "oidc-revoked") == [{"type": "oidc-revoked", "reason": reason}]
     assert site.forms == [{"local": ["1"]}]
     assert site.session == NOBODY
-    assert len(page.frames) == 1
+    eventually(page, lambda: len(page.frames) == 1)
 
 
 def test_a_failure_that_says_nothing_keeps_the_session(page: Page, site: Site) -> None:
     site.silent = SilentPage("error", "provider.unreachable")
-    say(monitored(page, site), "changed")
-    page.wait_for_timeout(2500)
+    frame = monitored(page, site)
+    say(frame, "changed")
+    wait_for_checks(page, site, 1)
+    questions = len(asked(frame))
+    eventually(page, lambda: len(asked(frame)) > questions + 1)
     assert site.asked(SILENT_LOGIN) == 1
     assert member(page, "isAuthenticated") is True
     assert member(page, "monitoring") == "watching"
@@ -97,14 +109,14 @@ def test_a_silent_login_without_an_answer_is_given_up(page: Page, site: Site) ->
     page.clock.run_for(16_000)
     eventually(page, lambda: member(page, "monitoring") == "watching")
     assert member(page, "isAuthenticated") is True
-    assert len(page.frames) == 2
+    eventually(page, lambda: len(page.frames) == 2)
 
 
 def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> None:
     frame = monitored(page, site)
     say(frame, "error")
     eventually(page, lambda: member(page, "monitoring") == "stopped")
-    assert len(page.frames) == 1
+    eventually(page, lambda: len(page.frames) == 1)
     assert site.asked(SILENT_LOGIN) == 0
     assert member(page, "isAuthenticated") is True
 
@@ -112,11 +124,8 @@ def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> N
 def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
     page.clock.install()
     say(monitored(page, site), "changed")
-    for _ in range(200):
-        page.clock.run_for(1000)
-        page.wait_for_timeout(10)
+    eventually(page, partial(has_stopped, page))
     assert site.asked(SILENT_LOGIN) == 3
-    assert member(page, "monitoring") == "stopped"
     assert member(page, "isAuthenticated") is True
 
 
@@ -160,6 +169,7 @@ def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -
         wait_for_checks(page, site, checks)
         say(frame, "unchanged")
         page.clock.run_for(2000)
+        eventually(page, partial(is_believed, page))
 
 
 def test_messages_from_elsewhere_are_ignored(page: Page, site: Site) -> None:
@@ -227,7 +237,7 @@ def test_without_a_session_state_nobody_asks_for_the_configuration(page: Page, s
 def test_a_removed_element_takes_its_frames_along(page: Page, site: Site) -> None:
     monitored(page, site)
     page.evaluate("document.querySelector('oidc-context').remove()")
-    assert len(page.frames) == 1
+    eventually(page, lambda: len(page.frames) == 1)
 
 
 def test_after_error_the_next_login_is_watched(page: Page, site: Site) -> None:
@@ -243,9 +253,9 @@ def test_a_new_login_on_the_same_page_is_watched_again(page: Page, site: Site) -
     monitored(page, site)
     session = site.session
     site.session = NOBODY
-    page.locator("oidc-context").evaluate("element => element.revalidate()")
-    assert len(page.frames) == 1
+    revalidate(page)
+    eventually(page, lambda: len(page.frames) == 1)
     site.session = session
-    page.locator("oidc-context").evaluate("element => element.revalidate()")
+    revalidate(page)
     frame = provider_frame(page, site)
     eventually(page, lambda: asked(frame) != [])

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tests.browser.element import eventually, opened
+from tests.browser.element import eventually, member, opened
 from tests.browser.site import Site, signed_in
 from tests.oidc.real_op.serving import free_socket, serving
 
@@ -63,6 +63,28 @@ def provider_frame(page: Page, site: Site) -> Frame:
     origin = site.provider_origin
     eventually(page, lambda: any(frame.url.startswith(origin) for frame in page.frames))
     return next(frame for frame in page.frames if frame.url.startswith(origin))
+
+
+def is_believed(page: Page) -> bool:
+    """Whether the last that counts of the provider's frame was `unchanged`."""
+    return '"checks":0' in page.evaluate("Object.values(localStorage).join()")
+
+
+def poll(page: Page) -> None:
+    """Lets the page ask the provider's frame twice, unless it is busy with the first answer."""
+    for _ in range(2):
+        if member(page, "monitoring") == "watching":
+            page.clock.run_for(5000)
+        page.wait_for_timeout(300)
+
+
+def has_stopped(page: Page) -> bool:
+    """Whether the monitoring has stopped; lets a second go by, unless an answer is waited for."""
+    monitoring = member(page, "monitoring")
+    if monitoring == "watching":
+        page.clock.run_for(1000)
+        page.wait_for_timeout(20)
+    return monitoring == "stopped"
 
 
 def asked(frame: Frame) -> list[str]:

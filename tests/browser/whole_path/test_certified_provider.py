@@ -12,6 +12,7 @@ from playwright.sync_api import BrowserContext, Page, Route
 
 from fastapi_oidc import OIDC, OIDCSettings
 from tests.browser.element import events, eventually, expect_status, member
+from tests.browser.watched_provider import is_believed, poll
 from tests.browser.whole_path.application import Heartbeats, made
 from tests.oidc.real_op.real_provider import RealProvider, running_provider
 from tests.oidc.real_op.relying_party import NUMBERS, SECRET
@@ -79,14 +80,7 @@ def scripts(context: BrowserContext) -> None:
 def watched(page: Page, site: Site) -> None:
     page.clock.install()
     site.sign_in(page)
-    eventually(page, lambda: member(page, "monitoring") == "watching")
-    poll(page)
-
-
-def poll(page: Page) -> None:
-    for _ in range(2):
-        page.clock.run_for(5000)
-        page.wait_for_timeout(500)
+    eventually(page, lambda: is_believed(page))
 
 
 def test_nothing_happens_while_nothing_changes(page: Page, site: Site) -> None:
@@ -120,6 +114,7 @@ def test_a_logout_at_the_provider_ends_the_local_session(page: Page, site: Site)
     tab = page.context.new_page()
     tab.goto(f"{site.provider.issuer}/session/end")
     tab.get_by_role("button", name="Yes, sign me out").click()
+    tab.wait_for_url("**/session/end/success*")
     tab.close()
     poll(page)
     eventually(page, lambda: events(page, "oidc-revoked") != [])

@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 
 from fastapi_oidc.testing import SignedIn
 from tests.browser.element import events, eventually, expect_status, member
+from tests.browser.watched_provider import has_stopped, is_believed, poll
 from tests.browser.whole_path.world import World, running_world
 
 CHANGED_FROM_THEN_ON = """<!doctype html><title>Cookies that are blocked</title><script>
@@ -30,15 +31,7 @@ def site() -> Iterator[World]:
 def signed_in_and_watched(page: Page, world: World) -> None:
     page.clock.install()
     world.sign_in(page)
-    eventually(page, lambda: member(page, "monitoring") == "watching")
-    poll(page)
-
-
-def poll(page: Page) -> None:
-    """Lets the page ask the provider's iframe twice, and the answers come."""
-    for _ in range(2):
-        page.clock.run_for(5000)
-        page.wait_for_timeout(300)
+    eventually(page, lambda: is_believed(page))
 
 
 def logins(world: World) -> list[str]:
@@ -109,10 +102,7 @@ def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, wor
         lambda route: route.fulfill(body=CHANGED_FROM_THEN_ON, content_type="text/html"),
     )
     signed_in_and_watched(page, world)
-    for _ in range(45):
-        page.clock.run_for(5000)
-        page.wait_for_timeout(50)
-    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    eventually(page, lambda: has_stopped(page))
     assert logins(world) == ["alice"] * 4
     assert member(page, "isAuthenticated") is True
 

@@ -66,9 +66,10 @@ def test_two_idle_tabs_sign_out_at_the_provider_once(page: Page, world: World) -
 
 
 def test_a_back_channel_logout_is_noticed_on_focus(page: Page, world: World) -> None:
+    page.clock.install()
     world.sign_in(page)
     world.end_everywhere("alice")
-    page.wait_for_timeout(1000)
+    page.clock.fast_forward(2000)
     page.evaluate("dispatchEvent(new Event('focus'))")
     expect_status(page, "revoked")
     (event,) = events(page, "oidc-revoked")

@@ -67,6 +67,7 @@ class World:
         }
         tab.goto(f"{self.address('authorization_endpoint')}?{urlencode(parameters)}")
         tab.get_by_role("button", name=user).click()
+        tab.wait_for_url(f"{self.origin}/?*")
         tab.close()
 
     def sign_out_at_provider(self, page: Page) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from threading import Thread
 
 from playwright.sync_api import Browser, Route, expect
 
+from tests.browser.element import eventually
 from tests.console.in_chromium.pages import (
     PATIENCE,
     Visit,
@@ -19,14 +19,9 @@ from tests.console.in_chromium.pages import (
 )
 from tests.console.running import RunningConsole, hosting_console
 
-REMEMBER_BUTTON = """addEventListener('submit', ({ submitter }) =>
-  setTimeout(() => { sessionStorage.button = `${submitter.textContent} ${submitter.ariaBusy}` }))"""
+TELL_BUTTON = """addEventListener('submit', ({ submitter }) =>
+  setTimeout(() => tell(`${submitter.textContent} ${submitter.ariaBusy}`)))"""
 ELSEWHERE = re.compile(r"/signed-out\?why=elsewhere")
-
-
-def go_on_late(route: Route) -> None:
-    time.sleep(0.5)
-    route.continue_()
 
 
 def test_from_creating_a_machine_to_deleting_it(chromium: Browser) -> None:
@@ -130,11 +125,17 @@ def test_long_work_shows_progress_and_is_not_begun_twice(
 ) -> None:
     page = visit()
     set_up(page)
-    page.evaluate(REMEMBER_BUTTON)
-    page.route("**/machines/demo/start", go_on_late)
-    page.get_by_role("button", name="Start", exact=True).dblclick()
+    sent: list[Route] = []
+    shown: list[str] = []
+    page.expose_function("tell", lambda text: shown.append(text))
+    page.evaluate(TELL_BUTTON)
+    page.route("**/machines/demo/start", lambda route: sent.append(route))
+    page.get_by_role("button", name="Start", exact=True).dblclick(no_wait_after=True)
+    eventually(page, lambda: bool(sent and shown))
+    for route in sent:
+        route.continue_()
     expect(page.get_by_role("status")).to_have_text("The machine is running.")
-    assert page.evaluate("sessionStorage.button") == "Starting… true"
+    assert set(shown) == {"Starting… true"}
     assert console.changes().count("PUT /actions") == 1
 
 
