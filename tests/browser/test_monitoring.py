@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Frame, Page
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from tests.browser.element import (
@@ -16,6 +16,7 @@ from tests.browser.element import (
     member,
     opened,
     revalidate,
+    standing_still,
 )
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import (
@@ -232,6 +233,27 @@ def test_without_a_session_state_nobody_asks_for_the_configuration(page: Page, s
     opened(page, site)
     page.wait_for_timeout(300)
     assert site.asked("GET /auth/session-management") == 0
+
+
+def test_changed_does_not_hurry_a_server_that_is_down(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    standing_still(page)
+    frame = monitored(page, site, "revalidate-interval=0")
+    site.session_status = 503
+    say(frame, "changed")
+    requests = site.asked("GET /auth/session")
+    for polls in range(len(asked(frame)), len(asked(frame)) + 12):
+        page.clock.run_for(1000)
+        eventually(page, partial(was_asked, frame, polls))
+    assert site.asked("GET /auth/session") - requests <= 4
+    assert site.asked(SILENT_LOGIN) == 0
+    tolerate("status of 503")
+
+
+def was_asked(frame: Frame, times: int) -> bool:
+    """Whether the provider was asked more often than that."""
+    return len(asked(frame)) > times
 
 
 def test_a_removed_element_takes_its_frames_along(page: Page, site: Site) -> None:

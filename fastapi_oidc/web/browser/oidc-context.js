@@ -846,7 +846,8 @@ export class OIDCContext extends Base {
 
   /** @param {'recheck' | 'believe' | 'stop'} step */
   #onProvider(step) {
-    if (this.#monitoring !== 'watching') return
+    // A server that cannot be asked is asked ever less often, whatever the provider says.
+    if (this.#monitoring !== 'watching' || this.#failures > 0) return
     const record = checkRecord(recall(this.#key('checks')))
     const allowed = checkAllowed(record, Date.now())
     if (step === 'believe' && record.checks > 0) remember(this.#key('checks'), { checks: 0, notBefore: 0 })
