@@ -10,6 +10,7 @@ from playwright.sync_api import Frame, Page
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from tests.browser.element import (
+    PATIENCE,
     events,
     eventually,
     expect_status,
@@ -125,7 +126,7 @@ def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> N
 def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
     page.clock.install()
     say(monitored(page, site), "changed")
-    eventually(page, partial(has_stopped, page))
+    eventually(page, partial(has_stopped, page), seconds=3 * PATIENCE)
     assert site.asked(SILENT_LOGIN) == 3
     assert member(page, "isAuthenticated") is True
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from fastapi_oidc.testing import SignedIn
-from tests.browser.element import events, eventually, expect_status, member
+from tests.browser.element import PATIENCE, events, eventually, expect_status, member
 from tests.browser.watched_provider import has_stopped, is_believed, poll
 from tests.browser.whole_path.world import World, running_world
 
@@ -102,7 +102,7 @@ def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, wor
         lambda route: route.fulfill(body=CHANGED_FROM_THEN_ON, content_type="text/html"),
     )
     signed_in_and_watched(page, world)
-    eventually(page, lambda: has_stopped(page))
+    eventually(page, lambda: has_stopped(page), seconds=3 * PATIENCE)
     assert logins(world) == ["alice"] * 4
     assert member(page, "isAuthenticated") is True
 
