@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from math import ceil
 from typing import Final, Generic
@@ -9,13 +10,19 @@ from typing import Final, Generic
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.refresh_outcomes import name_of
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.shared import KeptAnswer
-from fastapi_oidc.once import Expiring
+from fastapi_oidc.flows.shared import KeptAnswer, Shared
+from fastapi_oidc.once import Expiring, Flights
 from fastapi_oidc.provider import LONGEST_EXCHANGE, Undecided
 from fastapi_oidc.session.model import Identity, OIDCSession
 
 LIMIT: Final = 20_000
 """Refreshes remembered at the most."""
+
+PAUSE: Final = 2.0
+"""Seconds between two attempts to leave an answer to other processes."""
+
+LAST_ATTEMPTS: Final = 5.0
+"""Seconds for which a process that ends waits for those that are under way."""
 
 UNVERIFIED: Final = 3600
 """Seconds for which an answer is kept whose ID token no key of the provider verifies."""
@@ -32,6 +39,8 @@ class Answers(Generic[Identity]):
     def __init__(self, party: RelyingParty[Identity]) -> None:
         self._party = party
         self._kept: Expiring[str, KeptAnswer] = Expiring(party.clock, max_entries=LIMIT)
+        self._leaving: Flights[str, None] = Flights()
+        self._is_closing = False
 
     async def to(self, session: OIDCSession[Identity]) -> KeptAnswer:
         """What the token endpoint answers, or answered before to this same refresh token; its ID
@@ -60,6 +69,14 @@ class Answers(Generic[Identity]):
         """Whether the refresh token was presented, and no successor is made of the answer yet."""
         name, shared = name_of(session), self._party.shared
         return name in self._kept or (shared is not None and await shared.is_presented(name))
+
+    async def aclose(self) -> None:
+        """Leaves what is not left yet to other processes, with one attempt more."""
+        self._is_closing = True
+        try:
+            await self._leaving.ended(LAST_ATTEMPTS)
+        finally:
+            self._is_closing = False
 
     def forget(self, name: str) -> None:
         """What became of this answer is kept, or it is of no more use."""
@@ -92,7 +109,23 @@ class Answers(Generic[Identity]):
             raise
         answer = KeptAnswer(response, party.clock.now())
         self._kept.set(name, answer, ends=session.expires_at)
-        if party.shared is not None:
-            seconds = max(1, session.expires_at - answer.received_at)
-            await party.shared.keep_answer(name, answer, seconds)
+        if (shared := party.shared) is not None and not await self._is_left(shared, name, answer):
+            self._leaving.begin(name, lambda: self._leave(shared, name))
         return answer
+
+    async def _is_left(self, shared: Shared[Identity], name: str, answer: KeptAnswer) -> bool:
+        """Whether other processes find the answer."""
+        seconds = max(1, self._kept.ends(name) - self._party.clock.now())
+        return await shared.keep_answer(name, answer, seconds)
+
+    async def _leave(self, shared: Shared[Identity], name: str) -> None:
+        """Tries again: another process that does not find it presents the token a second time."""
+        while not self._is_closing:
+            await asyncio.sleep(PAUSE)
+            answer = self._kept.get(name)
+            if answer is None:
+                return
+            if await self._is_left(shared, name, answer):
+                if name not in self._kept:  # it was done meanwhile
+                    await shared.forget(name)
+                return

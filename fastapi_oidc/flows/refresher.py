@@ -79,6 +79,7 @@ class Refresher(Generic[Identity]):
         policy = self._party.policy
         with self._closing.closed():
             await self._flights.ended(policy.provider_timeout + policy.callback_timeout)
+        await self._answers.aclose()
 
     async def succeed(self, kept: Kept[Identity], make: Make[Identity]) -> Outcome[Identity]:
         """What becomes of `kept` when `make` makes its successor, in the place of a refresh.

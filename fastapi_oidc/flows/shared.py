@@ -114,9 +114,10 @@ class Shared(Generic[Identity]):
         """Whether a process has presented the refresh token, and not come to the end yet."""
         return await self._kept(f"answer.{name}") not in (None, _DONE)
 
-    async def keep_answer(self, name: str, answer: KeptAnswer, seconds: int) -> None:
-        """For whoever goes on should this process end, in so many seconds at the most."""
-        await self._keep(f"answer.{name}", _document(answer), seconds)
+    async def keep_answer(self, name: str, answer: KeptAnswer, seconds: int) -> bool:
+        """For whoever goes on should this process end, in so many seconds at the most; whether the
+        lock has taken it."""
+        return await self._keep(f"answer.{name}", _document(answer), seconds)
 
     async def done(self, name: str, kept: Kept[Identity]) -> None:
         """The refresh `name` is done, and `kept` is what became of it.
@@ -164,10 +165,12 @@ class Shared(Generic[Identity]):
         async with turn():
             return await self._lock.run_exclusive(name, sealed)
 
-    async def _keep(self, name: str, content: bytes, seconds: int) -> None:
-        if self._memory is not None:
-            memory, sealed = self._memory, self._sealed(name, content)
-            await _tried(lambda: memory.keep(name, sealed, seconds))
+    async def _keep(self, name: str, content: bytes, seconds: int) -> bool:
+        """Whether nothing is left to be kept."""
+        if self._memory is None:
+            return True
+        memory, sealed = self._memory, self._sealed(name, content)
+        return await _tried(lambda: memory.keep(name, sealed, seconds))
 
     async def _kept(self, name: str) -> bytes | None:
         if self._memory is None:
@@ -193,12 +196,14 @@ class Shared(Generic[Identity]):
             raise _unreadable(error) from None
 
 
-async def _tried(call: Callable[[], Awaitable[None] | None]) -> None:
+async def _tried(call: Callable[[], Awaitable[None] | None]) -> bool:
     """Best effort: this process goes on with what it has in its own memory."""
     try:
         await settled(call())
     except Exception as error:
         _log.warning("the refresh lock cannot keep what it was given: %s", type(error).__name__)
+        return False
+    return True
 
 
 def _written(encoded: bytes, reference: SessionReference | None) -> bytes:

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
+from fastapi_oidc.flows import answers
 from fastapi_oidc.session.abilities import Turn
 from fastapi_oidc.testing import ServerError
+from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
 from tests.oidc.flows.test_silent_login import check, outcome, without_refresh_token
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.suspensions import others_have_ended
 from tests.oidc.world import Time, World, make_world
 
 ONE_PAUSE = 6
@@ -145,6 +148,44 @@ async def test_a_token_whose_answer_can_no_longer_come_is_presented_again(mode: 
     here.time.advance(LONGEST_EXCHANGE)
     assert await generation(other) == 1
     assert refreshes(here) == 1
+
+
+class Forgetful(MemoryRefreshLock):
+    """Takes no answer while it is down."""
+
+    is_down = False
+
+    def keep(self, name: str, data: bytes, seconds: int, /) -> None:
+        if self.is_down:
+            raise ConnectionError
+        super().keep(name, data, seconds)
+
+
+@pytest.mark.parametrize("is_ended", [False, True], ids=["goes on", "ends"])
+@pytest.mark.parametrize("mode", ["cookie", "store"])
+async def test_an_answer_that_the_lock_could_not_take_is_left_as_soon_as_it_can(
+    mode: str, is_ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another process presents the token again, once the note of it is over."""
+    time = Time()
+    lock = Forgetful(clock=Clock(read=time))
+    store, options = fallible(mode, time)
+    here = make_world(time=time, refresh_lock=lock, **options)
+    there = another_process(here, refresh_lock=lock, **options)
+    browser, held = await here.signed_in(), Held(first=True)
+    here.op.faults.put("token", held)
+    time.advance(LONG_AFTER)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    lock.is_down = store.is_down = True
+    monkeypatch.setattr(answers, "PAUSE", 0.5 if is_ended else 0.0)
+    held.gate.opened.set()
+    assert (await request).status_code == 503
+    lock.is_down = store.is_down = False
+    await (here.oidc.aclose() if is_ended else others_have_ended())
+    time.advance(LONGEST_EXCHANGE)
+    assert await generation(same_browser(browser, there)) == 1
+    assert presented(here) == 1
 
 
 async def test_a_provider_that_refuses_once_keeps_no_other_process_waiting() -> None:
