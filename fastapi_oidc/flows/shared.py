@@ -122,12 +122,15 @@ class Shared(Generic[Identity]):
     async def done(self, name: str, kept: Kept[Identity]) -> None:
         """The refresh `name` is done, and `kept` is what became of it.
 
-        A process that stood still may have looked for it before: the note tells it.
+        A process that stood still may have looked for it before: the note tells it. What the lock
+        cannot take others make of the answer, which stays there then.
         """
-        if kept.reference is None:  # what is in a store can be read there
+        is_left = kept.reference is not None  # what is in a store can be read there
+        if not is_left:
             encoded = self._codec.encode(kept.session)
-            await self._keep(f"newest.{kept.session.id}", encoded, self._remembered)
-        await self._keep(f"answer.{name}", _DONE, NOTED)
+            is_left = await self._keep(f"newest.{kept.session.id}", encoded, self._remembered)
+        if is_left:
+            await self._keep(f"answer.{name}", _DONE, NOTED)
 
     async def leave_use(self, kept: Kept[Identity]) -> None:
         """When the session was last seen, for other processes to find (`last_use`).

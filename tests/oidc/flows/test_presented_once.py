@@ -10,6 +10,7 @@ import pytest
 from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
 from fastapi_oidc.flows import answers
 from fastapi_oidc.session.abilities import Turn
+from fastapi_oidc.session.memory_lock import REMEMBERED_SECONDS
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
@@ -151,12 +152,13 @@ async def test_a_token_whose_answer_can_no_longer_come_is_presented_again(mode: 
 
 
 class Forgetful(MemoryRefreshLock):
-    """Takes no answer while it is down."""
+    """Takes nothing whose name begins like this while it is down."""
 
     is_down = False
+    begin = ""
 
     def keep(self, name: str, data: bytes, seconds: int, /) -> None:
-        if self.is_down:
+        if self.is_down and name.startswith(self.begin):
             raise ConnectionError
         super().keep(name, data, seconds)
 
@@ -185,6 +187,23 @@ async def test_an_answer_that_the_lock_could_not_take_is_left_as_soon_as_it_can(
     await (here.oidc.aclose() if is_ended else others_have_ended())
     time.advance(LONGEST_EXCHANGE)
     assert await generation(same_browser(browser, there)) == 1
+    assert presented(here) == 1
+
+
+async def test_a_successor_that_the_lock_could_not_take_is_made_of_its_answer_elsewhere() -> None:
+    time = Time()
+    lock = Forgetful(clock=Clock(read=time))
+    here = make_world(time=time, refresh_lock=lock)
+    there = another_process(here, refresh_lock=lock)
+    browser = await here.signed_in()
+    before = dict(browser.cookies)
+    time.advance(LONG_AFTER)
+    lock.is_down, lock.begin = True, "newest."
+    assert await generation(browser) == 1
+    time.advance(REMEMBERED_SECONDS)
+    lost = there.browser()  # the answer never came to it
+    lost.cookies.update(before)
+    assert await generation(lost) == 1
     assert presented(here) == 1
 
 
