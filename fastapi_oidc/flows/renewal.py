@@ -16,7 +16,7 @@ from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
 
-_logger = logging.getLogger("fastapi_oidc.session")
+_log = logging.getLogger("fastapi_oidc.session")
 
 Result = TypeVar("Result")
 
@@ -109,7 +109,7 @@ async def identified(
         identity = await within_limit(party, resolving)
     except Exception as error:
         _require_unmeant(error)
-        _logger.exception("resolve_identity failed in a refresh of session %s", session.id)
+        _log.exception("resolve_identity failed in a refresh of session %s", session.id)
         return session
     return session.model_copy(update={"identity": identity})
 
@@ -125,7 +125,7 @@ async def approved(
         return await within_limit(party, party.application.approved(session, "refresh"))
     except Exception as error:
         _require_unmeant(error)
-        _logger.exception("before_session_persist failed in a refresh of session %s", session.id)
+        _log.exception("before_session_persist failed in a refresh of session %s", session.id)
         absent = [name for name in ("access_token", "id_token") if not getattr(before.tokens, name)]
         tokens = session.tokens.model_copy(update=dict.fromkeys(absent, ""))
         return session.model_copy(update={"tokens": tokens})

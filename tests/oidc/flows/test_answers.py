@@ -138,6 +138,12 @@ async def test_other_processes_are_told_before_and_after(site: Site) -> None:
     ]
 
 
+async def test_an_answer_that_came_after_the_sessions_end_is_told_for_a_second(site: Site) -> None:
+    site.world.time.now = site.session.expires_at + 5
+    await site.beside_others().to(site.session)
+    assert site.notes.told[-1][-1] == 1
+
+
 async def test_what_another_process_left_is_verified_here(site: Site) -> None:
     answer = await site.alone().to(site.session)
     site.notes.left = replace(answer, verified=None)
