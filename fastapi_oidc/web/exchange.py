@@ -163,8 +163,7 @@ class Exchange(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.kept is not None:
-            made = Goes if outcome.silent else Begun
-            self._standing = made(outcome.kept)
+            self._standing = (Goes if outcome.silent else Begun)(outcome.kept)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -188,7 +187,7 @@ class Exchange(Generic[Identity, RequestData]):
         """No session after this answer, not even by a refresh that is under way.
 
         It ends everywhere from now on, also when the browser goes away: by a task of its own or,
-        for a thread, which cannot begin one, with the answer.
+        for a thread, which cannot begin one, with the answer or the end of the request.
         """
         party, session = self.site.party, None if self.known is None else self.known.session
         if session is not None:
@@ -197,6 +196,11 @@ class Exchange(Generic[Identity, RequestData]):
         self._is_cleared, self._has_ended = True, False
         self.left()
         if _is_in_event_loop():
+            self.site.sign_outs.begin(self, self._ended)
+
+    def end_cleared(self) -> None:
+        """What a thread has cleared after the answer had begun ends elsewhere too."""
+        if self._is_cleared and not self._has_ended:
             self.site.sign_outs.begin(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:

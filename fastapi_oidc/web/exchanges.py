@@ -158,6 +158,11 @@ class Exchanges:
                 return True
         return False
 
+    def end_cleared(self) -> None:
+        """Every session that the request has cleared is over everywhere, or soon."""
+        for exchange in self._opened.values():
+            exchange.end_cleared()
+
     async def taken_changes(self) -> list[CookieChange]:
         """The cookie changes that are right now, which the caller is going to send."""
         return [

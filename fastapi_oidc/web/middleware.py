@@ -84,6 +84,8 @@ class OIDCMiddleware:
                 response = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
                 await response(scope, receive, answer.send)
             raise
+        finally:
+            exchanges.end_cleared()
 
     def _exchanges(self, scope: Scope, outer: Exchanges | None) -> Exchanges:
         """Of one request; `outer` are those of the same middleware further outside."""
