@@ -75,11 +75,11 @@ async def test_a_worker_killed_while_the_provider_has_its_request_costs_the_sess
             answer = await browser.get(other.at("/me"))
             assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
             assert int(answer.headers["retry-after"]) > 0
-        assert (await carol.get(other.at("/me"))).json()["generation"] == 1
-
         noted_for = LONGEST_EXCHANGE + PROVIDER_TIMEOUT
         ends = fleet.redis.ends_of(NOTES).values()
         assert [began + noted_for - 1 < end < reached + noted_for + 1 for end in ends] == [True] * 2
+        assert (await carol.get(other.at("/me"))).json()["generation"] == 1
+
         fleet.redis.let_end(NOTES)
         fleet.pass_seconds(LONGEST_PAUSE)
         assert (await alice.get(other.at("/me"))).status_code == 401
