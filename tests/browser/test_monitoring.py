@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Frame, Page
+from playwright.sync_api import Page
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from tests.browser.element import (
-    PATIENCE,
     events,
     eventually,
     expect_status,
     member,
     opened,
     revalidate,
-    standing_still,
 )
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import (
+    SILENT_LOGIN,
     asked,
-    has_stopped,
-    is_believed,
     monitored,
     provider_frame,
     say,
+    wait_for_checks,
     watched,
 )
 
-SILENT_LOGIN = "silent login"
 LOGOUT = "POST /auth/logout"
 
 
@@ -39,12 +35,6 @@ def provider(site: Site) -> Iterator[None]:
     """A provider that says `unchanged` until told otherwise."""
     with watched(site):
         yield
-
-
-def wait_for_checks(page: Page, site: Site, count: int) -> None:
-    """Waits until so many silent logins are over."""
-    eventually(page, lambda: site.asked(SILENT_LOGIN) == count)
-    eventually(page, lambda: member(page, "monitoring") == "watching")
 
 
 def test_the_provider_is_asked_with_client_id_and_session_state(page: Page, site: Site) -> None:
@@ -123,57 +113,6 @@ def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> N
     assert member(page, "isAuthenticated") is True
 
 
-def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
-    page.clock.install()
-    say(monitored(page, site), "changed")
-    eventually(page, partial(has_stopped, page), seconds=3 * PATIENCE)
-    assert site.asked(SILENT_LOGIN) == 3
-    assert member(page, "isAuthenticated") is True
-
-
-def test_a_browser_that_blocks_the_providers_cookies_loses_no_session(
-    page: Page, site: Site
-) -> None:
-    site.silent = SilentPage("error", "authorization.refused")
-    site.monitoring = {
-        **site.monitoring,
-        "check_session_iframe": site.provider_origin + "/check?answer=changed",
-    }
-    opened(page, site)
-    eventually(page, lambda: member(page, "monitoring") == "stopped")
-    assert site.asked(SILENT_LOGIN) == 0
-    assert member(page, "isAuthenticated") is True
-
-
-def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
-    page: Page, site: Site
-) -> None:
-    site.silent = SilentPage("error", "authorization.refused")
-    say(monitored(page, site), "changed")
-    expect_status(page, "revoked")
-    site.session = signed_in(session_state="state.2", expires_at=2**31)
-    site.monitoring = {
-        **site.monitoring,
-        "check_session_iframe": site.provider_origin + "/check?answer=changed",
-    }
-    opened(page, site)
-    eventually(page, lambda: member(page, "monitoring") == "stopped")
-    assert site.asked(SILENT_LOGIN) == 1
-    assert member(page, "isAuthenticated") is True
-
-
-def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -> None:
-    page.clock.install()
-    frame = monitored(page, site)
-    for checks in range(1, 6):
-        say(frame, "changed")
-        page.clock.run_for(1000)
-        wait_for_checks(page, site, checks)
-        say(frame, "unchanged")
-        page.clock.run_for(2000)
-        eventually(page, partial(is_believed, page))
-
-
 def test_messages_from_elsewhere_are_ignored(page: Page, site: Site) -> None:
     frame = monitored(page, site)
     page.evaluate("postMessage('changed', location.origin)")
@@ -234,27 +173,6 @@ def test_without_a_session_state_nobody_asks_for_the_configuration(page: Page, s
     opened(page, site)
     page.wait_for_timeout(300)
     assert site.asked("GET /auth/session-management") == 0
-
-
-def test_changed_does_not_hurry_a_server_that_is_down(
-    page: Page, site: Site, tolerate: Callable[[str], None]
-) -> None:
-    standing_still(page)
-    frame = monitored(page, site, "revalidate-interval=0")
-    site.session_status = 503
-    say(frame, "changed")
-    requests = site.asked("GET /auth/session")
-    for polls in range(len(asked(frame)), len(asked(frame)) + 12):
-        page.clock.run_for(1000)
-        eventually(page, partial(was_asked, frame, polls))
-    assert site.asked("GET /auth/session") - requests <= 4
-    assert site.asked(SILENT_LOGIN) == 0
-    tolerate("status of 503")
-
-
-def was_asked(frame: Frame, times: int) -> bool:
-    """Whether the provider was asked more often than that."""
-    return len(asked(frame)) > times
 
 
 def test_a_removed_element_takes_its_frames_along(page: Page, site: Site) -> None:

@@ -15,6 +15,7 @@ from tests.browser.element import eventually, member, opened
 from tests.browser.site import Site, signed_in
 from tests.oidc.real_op.serving import free_socket, serving
 
+SILENT_LOGIN = "silent login"
 CHECK_SESSION = """<!doctype html><title>Check</title><script>
 window.received = []
 window.answer = new URLSearchParams(location.search).get('answer')
@@ -95,3 +96,9 @@ def asked(frame: Frame) -> list[str]:
 def say(frame: Frame, answer: str) -> None:
     """From now on the provider's frame gives this answer."""
     frame.evaluate("answer => { window.answer = answer }", answer)
+
+
+def wait_for_checks(page: Page, site: Site, count: int) -> None:
+    """Waits until so many silent logins are over."""
+    eventually(page, lambda: site.asked(SILENT_LOGIN) == count)
+    eventually(page, lambda: member(page, "monitoring") == "watching")

@@ -1,0 +1,104 @@
+"""How often the provider's iframe is believed when it says `changed`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+from playwright.sync_api import Frame, Page
+
+from fastapi_oidc.web.browser.silent_page import SilentPage
+from tests.browser.element import (
+    PATIENCE,
+    eventually,
+    expect_status,
+    member,
+    opened,
+    standing_still,
+)
+from tests.browser.site import Site, signed_in
+from tests.browser.watched_provider import (
+    SILENT_LOGIN,
+    answering,
+    asked,
+    has_stopped,
+    is_believed,
+    monitored,
+    say,
+    wait_for_checks,
+    watched,
+)
+
+
+@pytest.fixture(autouse=True)
+def provider(site: Site) -> Iterator[None]:
+    """A provider that says `unchanged` until told otherwise."""
+    with watched(site):
+        yield
+
+
+def test_endless_changed_is_checked_three_times_and_then_no_more(page: Page, site: Site) -> None:
+    page.clock.install()
+    say(monitored(page, site), "changed")
+    eventually(page, partial(has_stopped, page), seconds=3 * PATIENCE)
+    assert site.asked(SILENT_LOGIN) == 3
+    assert member(page, "isAuthenticated") is True
+
+
+def test_a_browser_that_blocks_the_providers_cookies_loses_no_session(
+    page: Page, site: Site
+) -> None:
+    site.silent = SilentPage("error", "authorization.refused")
+    answering(site, "changed")
+    opened(page, site)
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert site.asked(SILENT_LOGIN) == 0
+    assert member(page, "isAuthenticated") is True
+
+
+def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
+    page: Page, site: Site
+) -> None:
+    site.silent = SilentPage("error", "authorization.refused")
+    say(monitored(page, site), "changed")
+    expect_status(page, "revoked")
+    site.session = signed_in(session_state="state.2", expires_at=2**31)
+    answering(site, "changed")
+    opened(page, site)
+    eventually(page, lambda: member(page, "monitoring") == "stopped")
+    assert site.asked(SILENT_LOGIN) == 1
+    assert member(page, "isAuthenticated") is True
+
+
+def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -> None:
+    page.clock.install()
+    frame = monitored(page, site)
+    for checks in range(1, 6):
+        say(frame, "changed")
+        page.clock.run_for(1000)
+        wait_for_checks(page, site, checks)
+        say(frame, "unchanged")
+        page.clock.run_for(2000)
+        eventually(page, partial(is_believed, page))
+
+
+def test_changed_does_not_hurry_a_server_that_is_down(
+    page: Page, site: Site, tolerate: Callable[[str], None]
+) -> None:
+    standing_still(page)
+    frame = monitored(page, site, "revalidate-interval=0")
+    site.session_status = 503
+    say(frame, "changed")
+    requests = site.asked("GET /auth/session")
+    for polls in range(len(asked(frame)), len(asked(frame)) + 12):
+        page.clock.run_for(1000)
+        eventually(page, partial(was_asked, frame, polls))
+    assert site.asked("GET /auth/session") - requests <= 4
+    assert site.asked(SILENT_LOGIN) == 0
+    tolerate("status of 503")
+
+
+def was_asked(frame: Frame, times: int) -> bool:
+    """Whether the provider was asked more often than that."""
+    return len(asked(frame)) > times
