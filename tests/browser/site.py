@@ -93,7 +93,7 @@ class Site:
         self.session = NOBODY
 
     def hold(self, request: str) -> Gate:
-        """Lets the next answer to such a request wait, as it was right when the request came."""
+        """Lets the next answer to such a request wait; it says what was right when that came."""
         gate = self.gates[request] = Gate()
         return gate
 

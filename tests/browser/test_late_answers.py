@@ -31,7 +31,6 @@ RETURN = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })
 def asking(page: Page, site: Site) -> Gate:
     """The page has asked for the session; the answer is ready, and held."""
     gate = site.hold(SESSION_ASKED)
-    page.evaluate("window.answered = null")
     page.locator("oidc-context").evaluate("element => { window.answered = element.revalidate() }")
     assert gate.held.wait(PATIENCE)
     return gate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from tests.browser.element import (
@@ -28,11 +28,8 @@ REVALIDATE = "element => void element.revalidate()"
 
 
 @pytest.fixture(autouse=True)
-def complaints_about_refusals(
-    context: BrowserContext, tolerate: Callable[[str], None]
-) -> Iterator[None]:
-    """Chromium notes the refusals of heartbeat and sign-out, which are wanted here."""
-    yield
+def refusals(tolerate: Callable[[str], None]) -> None:
+    """Chromium notes those of heartbeat and sign-out, which are wanted here."""
     tolerate("status of (403|503)")
 
 
