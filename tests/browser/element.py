@@ -59,7 +59,7 @@ def eventually(page: Page, holds: Callable[[], bool], *, seconds: float = PATIEN
 def standing_still(page: Page) -> None:
     """From now on the page's clock goes only as far as a test lets it run."""
     page.clock.install()
-    page.clock.pause_at(time.time() + 1)
+    page.clock.pause_at(time.time() + 60)
 
 
 def revalidate(page: Page) -> object:

@@ -58,9 +58,11 @@ def test_two_idle_tabs_sign_out_at_the_provider_once(page: Page, world: World) -
     other = page.context.new_page()
     world.open(other, "idle-timeout=600", status="authenticated")
     page.context.clock.fast_forward(601_000)
-    eventually(page, lambda: world.provider.record.of(SignedOut) != [])
+    elements = [tab.locator("oidc-context") for tab in (page, other)]
+    ends = {"anonymous", "idle"}
+    eventually(page, lambda: {one.get_attribute("status") for one in elements} == ends)
     page.context.clock.run_for(5000)
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(300)
     assert world.provider.record.of(SignedOut) == [SignedOut("alice", "app")]
     assert world.provider.record.calls["end_session"] == 1
     for tab in (page, other):
