@@ -146,9 +146,12 @@ def test_without_expires_in_a_token_that_cannot_be_refreshed_has_no_end(
     assert session.tokens.refresh_token is None
 
 
-def test_without_scope_a_login_got_what_it_asked_for(party: RelyingParty[Any]) -> None:
+def test_without_scope_a_login_got_what_it_asked_for_and_without_an_id_token_none(
+    party: RelyingParty[Any],
+) -> None:
     session = begun(party, answered(LEAN), ID_TOKEN, ALICE)
     assert session.tokens.scope == ("openid", "profile", "email", "offline_access")
+    assert session.tokens.id_token == ""
     assert renewed(party, before(), answered(ANSWER)).tokens.scope == ("openid",)
 
 
