@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from tests.browser.element import PATIENCE, RECORD_EVENTS
 from tests.browser.site import Site
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_program
+
+SETTLED: Final = 5_000
+"""Milliseconds for which a page that is still loading is waited for at the end of a test."""
 
 FLAGS = [
     "--no-sandbox",
@@ -71,6 +77,10 @@ def context(
         lambda message: complaints.append(message.text) if message.type == "error" else None,
     )
     yield context
+    for page in context.pages:
+        # Closed in the middle of a navigation, a page was seen never to end.
+        with suppress(PlaywrightError):
+            page.wait_for_load_state(timeout=SETTLED)
     context.close()
     wanted = re.compile("|".join(tolerated) or "(?!)")
     assert [text for text in complaints if not wanted.search(text)] == []
