@@ -86,19 +86,20 @@ def test_unchanged_makes_the_provider_believable_again(page: Page, site: Site) -
 def test_changed_does_not_hurry_a_server_that_is_down(
     page: Page, site: Site, tolerate: Callable[[str], None]
 ) -> None:
+    tolerate("status of 503")
     standing_still(page)
     frame = monitored(page, site, "revalidate-interval=0")
     site.session_status = 503
     say(frame, "changed")
     requests = site.asked("GET /auth/session")
-    for polls in range(len(asked(frame)), len(asked(frame)) + 12):
-        page.clock.run_for(1000)
-        eventually(page, partial(was_asked, frame, polls))
-    assert site.asked("GET /auth/session") - requests <= 4
+    polls = len(asked(frame)) + 12
+    eventually(page, partial(was_asked, page, frame, polls), seconds=3 * PATIENCE)
+    assert site.asked("GET /auth/session") - requests <= 6
     assert site.asked(SILENT_LOGIN) == 0
-    tolerate("status of 503")
 
 
-def was_asked(frame: Frame, times: int) -> bool:
-    """Whether the provider was asked more often than that."""
-    return len(asked(frame)) > times
+def was_asked(page: Page, frame: Frame, times: int) -> bool:
+    """Whether the provider was asked so often; lets time go by unless an answer is on its way."""
+    if member(page, "monitoring") == "watching":
+        page.clock.run_for(1000)
+    return len(asked(frame)) >= times
