@@ -125,6 +125,15 @@ async def test_an_answer_that_another_page_made_up_uses_its_login_up() -> None:
     assert used_up(outcome) == pending(browser) != set()
 
 
+async def test_an_answer_to_a_login_of_another_browser_is_refused() -> None:
+    world = make_world()
+    url = await callback_url(world, world.browser())
+    outcome = await completed(world, world.browser(), url)
+    assert isinstance(outcome, Refused)
+    assert outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
+    assert outcome.silent is False
+
+
 async def test_while_the_provider_cannot_be_asked_nothing_is_used_up() -> None:
     world = make_world()
     browser = world.browser()

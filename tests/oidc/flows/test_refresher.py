@@ -10,8 +10,9 @@ import pytest
 
 from fastapi_oidc import Code, ProviderError
 from fastapi_oidc.flows import refresher as refreshing
-from fastapi_oidc.flows.refresh_outcomes import Outcome, Refused, Renewed
+from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
 from fastapi_oidc.flows.refresher import Make, Refresher
+from fastapi_oidc.once import Turns
 from fastapi_oidc.session.keeper import Kept
 from tests.oidc.interleaving import Gate
 from tests.oidc.world import World, make_world
@@ -158,6 +159,55 @@ async def test_the_tokens_of_a_refused_refresh_are_not_kept(site: Site) -> None:
     site.world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
     assert isinstance(await site.refresher.renew(site.kept), Refused)
     assert len(site.refresher._answers._kept) == 0
+
+
+async def test_a_request_waits_for_its_turn_only_so_long(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refreshing, "LONGEST_WAIT", 0.0)
+    site.refresher._turns = turns = Turns(1)
+    async with turns.taken(), asyncio.timeout(5):
+        outcome = await site.refresher.renew(site.kept)
+    assert outcome == still_under_way(site)
+    await site.refresher.aclose()
+
+
+async def test_a_request_waits_for_what_was_begun_only_so_long(site: Site) -> None:
+    """For as long as the provider and a callback may take."""
+    gate = Gate()
+
+    async def never(current: Kept[Any]) -> Kept[Any]:
+        await gate.passed()
+        return await successor(current)
+
+    party = site.world.oidc.site.party
+    impatient = replace(party.policy, provider_timeout=0.0, callback_timeout=0.0)
+    site.refresher._party = replace(party, policy=impatient)
+    async with asyncio.timeout(5):
+        outcome = await site.refresher.succeed(site.kept, never)
+    assert outcome == still_under_way(site)
+    site.refresher._party = party
+    gate.opened.set()
+    await site.refresher.aclose()
+
+
+def still_under_way(site: Site) -> Postponed:
+    return Postponed(1, site.world.oidc.site.party.clock.now() + 1, "it is still under way")
+
+
+async def test_what_was_asked_for_before_a_shutdown_is_put_off_to_the_next_start(
+    site: Site,
+) -> None:
+    site.refresher._turns = turns = Turns(1)
+    async with turns.taken():
+        request = asyncio.create_task(site.refresher.renew(site.kept))
+        await others_have_come()
+        closing = asyncio.create_task(site.refresher.aclose())
+        await others_have_come()
+    await closing
+    now = site.world.oidc.site.party.clock.now()
+    assert await request == Postponed(1, now + 1, "this process ends")
+    assert isinstance(await site.refresher.renew(site.kept), Renewed)
 
 
 @pytest.mark.parametrize("tasks", TASKS, ids=["usual", "eager"][: len(TASKS)])
