@@ -61,7 +61,7 @@ def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
     A `session_lifetime` that was made shorter holds for older sessions too.
     """
     end = min(session.expires_at, session.created_at + policy.session_lifetime)
-    idle_end = None if policy.idle_timeout is None else idle_end_of(session, policy)
+    idle_end = idle_end_of(session, policy)
     return end if idle_end is None else min(end, idle_end)
 
 
@@ -70,7 +70,7 @@ async def resume(
     refresher: Refresher[Identity],
     cookies: Mapping[str, str],
     *,
-    active: bool = True,
+    active: bool,
 ) -> Resumed[Identity]:
     """The session of this request, refreshed when its access token is about to expire.
 

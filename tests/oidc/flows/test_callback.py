@@ -115,13 +115,23 @@ async def test_an_answer_that_is_refused_uses_its_login_up() -> None:
     assert used_up(outcome) == pending(browser) != set()
 
 
-async def test_an_answer_that_another_page_made_up_uses_its_login_up() -> None:
+@pytest.mark.parametrize(
+    ("made_up", "code"),
+    [
+        ("iss=x", Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ("other=", Code.AUTHORIZATION_ISSUER_MISSING),
+    ],
+)
+async def test_an_answer_that_another_page_made_up_uses_its_login_up(
+    made_up: str, code: Code
+) -> None:
+    """The provider promises to name itself in its answers (RFC 9207 2.4)."""
     world = make_world()
     browser = world.browser()
     url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url.replace("iss=", "iss=x"))
+    outcome = await completed(world, browser, url.replace("iss=", made_up))
     assert isinstance(outcome, Refused)
-    assert outcome.error.code is Code.AUTHORIZATION_ISSUER_MISMATCH
+    assert outcome.error.code is code
     assert used_up(outcome) == pending(browser) != set()
 
 

@@ -6,7 +6,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from fastapi_oidc import Code
+from fastapi_oidc.flows.outcomes import Refused
+from tests.oidc.flows.test_callback import completed
 from tests.oidc.flows.test_cancelled_requests import to_callback
+from tests.oidc.flows.test_double_callbacks import callback_url
 from tests.oidc.flows.test_refresh import generation
 from tests.oidc.world import World, make_world
 
@@ -48,6 +52,18 @@ async def test_a_code_that_was_not_sent_is_redeemed_when_the_page_is_loaded_agai
     network.cut_off.clear()
     assert (await browser.get(callback)).json()["sub"] == "alice"
     assert await generation(browser) == 0
+
+
+async def test_a_code_that_was_not_sent_uses_nothing_up(world: World, network: Network) -> None:
+    browser = world.browser()
+    url = await callback_url(world, browser)
+    network.cut_off = {"/token"}
+    outcome = await completed(world, browser, url)
+    assert isinstance(outcome, Refused)
+    assert outcome == Refused(outcome.error, silent=False, changes=(), may_be_retried=True)
+    event = world.events[-1]
+    assert (event.name, event.at) == ("login.refused", world.time.now)
+    assert outcome.error.code is event.code is Code.PROVIDER_UNREACHABLE
 
 
 async def test_a_code_that_was_redeemed_is_not_presented_again(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fastapi_oidc import Code, ProviderError
+from fastapi_oidc import Code, MemoryRefreshLock, ProviderError
 from fastapi_oidc.flows import refresher as refreshing
 from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
 from fastapi_oidc.flows.refresher import Make, Refresher
@@ -34,7 +35,11 @@ class Site:
 
 @pytest.fixture
 async def site() -> Site:
-    world = make_world()
+    return await signed_in()
+
+
+async def signed_in(**options: Any) -> Site:
+    world = make_world(**options)
     browser = await world.signed_in()
     found = await world.oidc.site.party.keeper.read(dict(browser.cookies))
     assert found is not None
@@ -46,8 +51,12 @@ async def successor(kept: Kept[Any]) -> Kept[Any]:
     return Kept(kept.session.model_copy(update=changes), kept.reference)
 
 
+def still_under_way(site: Site) -> Postponed:
+    return Postponed(1, site.world.oidc.site.party.clock.now() + 1, "it is still under way")
+
+
 async def others_have_come() -> None:
-    for _ in range(20):
+    for _ in range(50):
         await asyncio.sleep(0)
 
 
@@ -138,6 +147,25 @@ async def test_a_session_that_ended_meanwhile_is_over_though_its_tokens_cannot_b
     assert outcome == Refused(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
 
 
+class Interrupting(MemoryRefreshLock):
+    """Calls `then` when the newest state of a session was left in it."""
+
+    then: Callable[[], None]
+
+    def keep(self, name: str, data: bytes, seconds: int, /) -> None:
+        super().keep(name, data, seconds)
+        if name.startswith("newest."):
+            self.then()
+
+
+async def test_a_session_that_ends_while_others_are_told_of_its_successor_is_over() -> None:
+    lock = Interrupting()
+    site = await signed_in(refresh_lock=lock)
+    session, register = site.kept.session, site.world.oidc.site.party.register
+    lock.then = lambda: register.end(session.id, "signed_out", ends=session.expires_at)
+    assert await site.refresher.renew(site.kept) == Refused(Code.SESSION_SIGNED_OUT)
+
+
 async def test_what_is_never_answered_does_not_hold_the_end_of_the_process_up(site: Site) -> None:
     party, gate = site.world.oidc.site.party, Gate()
     impatient = replace(party.policy, provider_timeout=0.0, callback_timeout=0.0)
@@ -155,21 +183,17 @@ async def test_what_is_never_answered_does_not_hold_the_end_of_the_process_up(si
     await task
 
 
+async def test_the_answer_of_a_refresh_is_kept_no_longer_than_until_its_successor_is(
+    site: Site,
+) -> None:
+    assert isinstance(await site.refresher.renew(site.kept), Renewed)
+    assert len(site.refresher._answers._kept) == 0
+
+
 async def test_the_tokens_of_a_refused_refresh_are_not_kept(site: Site) -> None:
     site.world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
     assert isinstance(await site.refresher.renew(site.kept), Refused)
     assert len(site.refresher._answers._kept) == 0
-
-
-async def test_a_request_waits_for_its_turn_only_so_long(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(refreshing, "LONGEST_WAIT", 0.0)
-    site.refresher._turns = turns = Turns(1)
-    async with turns.taken(), asyncio.timeout(5):
-        outcome = await site.refresher.renew(site.kept)
-    assert outcome == still_under_way(site)
-    await site.refresher.aclose()
 
 
 async def test_a_request_waits_for_what_was_begun_only_so_long(site: Site) -> None:
@@ -183,16 +207,12 @@ async def test_a_request_waits_for_what_was_begun_only_so_long(site: Site) -> No
     party = site.world.oidc.site.party
     impatient = replace(party.policy, provider_timeout=0.0, callback_timeout=0.0)
     site.refresher._party = replace(party, policy=impatient)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         outcome = await site.refresher.succeed(site.kept, never)
     assert outcome == still_under_way(site)
     site.refresher._party = party
     gate.opened.set()
     await site.refresher.aclose()
-
-
-def still_under_way(site: Site) -> Postponed:
-    return Postponed(1, site.world.oidc.site.party.clock.now() + 1, "it is still under way")
 
 
 async def test_what_was_asked_for_before_a_shutdown_is_put_off_to_the_next_start(

@@ -28,7 +28,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 async def resumed(world: World, browser: httpx.AsyncClient) -> Resumed[Any]:
     site = world.oidc.site
-    return await resume(site.party, site.refresher, dict(browser.cookies))
+    return await resume(site.party, site.refresher, dict(browser.cookies), active=True)
 
 
 async def had(world: World, browser: httpx.AsyncClient) -> Kept[Any]:
