@@ -8,14 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Code, IdentityContext
+from fastapi_oidc import Code, IdentityContext, MemoryRefreshLock
 from fastapi_oidc.flows import login
 from fastapi_oidc.flows.callback import Callback, complete_login, next_second
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.test_double_callbacks import callback_url
 from tests.oidc.flows.test_silent_login import IFRAME
-from tests.oidc.world import World, make_world
+from tests.oidc.interleaving import another_process
+from tests.oidc.world import Time, World, make_world
 
 AN_HOUR = 3600
 
@@ -88,6 +89,20 @@ async def test_the_same_answer_again_is_the_same_session_and_no_new_login() -> N
     assert isinstance(again, SignedIn)
     assert again.replayed
     assert (again.kept, again.return_to) == (first.kept, first.return_to)
+
+
+async def test_the_same_answer_in_another_process_is_the_same_session_and_no_new_login(
+    time: Time, lock: MemoryRefreshLock
+) -> None:
+    here = make_world(time=time, refresh_lock=lock)
+    there = another_process(here, refresh_lock=lock)
+    browser = here.browser()
+    url = await callback_url(here, browser)
+    first, again = [await completed(world, browser, url) for world in (here, there)]
+    assert isinstance(first, SignedIn)
+    assert isinstance(again, SignedIn)
+    assert (first.replayed, again.replayed) == (False, True)
+    assert again.session == first.session
 
 
 async def test_an_old_answer_of_a_browser_that_is_signed_in_goes_home_with_its_session() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 
 from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
-from fastapi_oidc.testing import TokenRevoked
+from fastapi_oidc.flows.refresh_outcomes import Renewed
+from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.testing import OAuthError, TokenRevoked
+from fastapi_oidc.testing.faults import Answer
+from tests.oidc.flows.test_refresher import Site, signed_in, successor
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
@@ -148,3 +154,23 @@ async def test_signing_out_while_the_lock_is_released_stays_signed_out() -> None
     await browser.post("/auth/logout", data={"local": "1"})
     gate.opened.set()
     assert (await refreshing).status_code == 401
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """The refresh is refused: another process was faster, with the same refresh token."""
+
+    site: Site
+    made: Kept[Any]
+
+    async def happen(self, answer: Answer) -> Response:
+        assert await self.site.world.oidc.site.party.keeper.replace(self.made)
+        return await OAuthError("invalid_grant").happen(answer)
+
+
+async def test_whoever_was_refused_goes_on_from_what_a_faster_process_made() -> None:
+    site = await signed_in(session_store="memory")
+    made = await successor(site.kept)
+    site.world.op.faults.put("token", Overtaken(site, made))
+    assert await site.refresher.renew(site.kept) == Renewed(made)
+    assert await site.refresher.renew(site.kept) == Renewed(made), "and so does the next one"

@@ -4,6 +4,7 @@ has it."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,9 @@ async def test_a_request_waits_for_its_turn_only_so_long(
 ) -> None:
     site = await signed_in()
     monkeypatch.setattr(refresher, "LONGEST_WAIT", 0.0)
+    party = site.world.oidc.site.party
+    patient = replace(party.policy, provider_timeout=1000.0)
+    site.refresher._party = replace(party, policy=patient)
     site.refresher._turns = turns = Turns(1)
     async with turns.taken(), asyncio.timeout(20):
         outcome = await site.refresher.renew(site.kept)
