@@ -120,7 +120,7 @@ class Answers(Generic[Identity]):
 
     async def _leave(self, shared: Shared[Identity], name: str) -> None:
         """Tries again: another process that does not find it presents the token a second time."""
-        while not self._is_closing:
+        while True:
             await asyncio.sleep(PAUSE)
             answer = self._kept.get(name)
             if answer is None:
@@ -128,4 +128,6 @@ class Answers(Generic[Identity]):
             if await self._is_left(shared, name, answer):
                 if name not in self._kept:  # it was done meanwhile
                     await shared.forget(name)
+                return
+            if self._is_closing:
                 return

@@ -12,7 +12,8 @@ import pytest
 from fastapi_oidc import Code, OIDCError
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.session.model import LoginTransaction
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.world import BASE_URL, Time, World, make_world
 
 REDIRECT_URI = f"{BASE_URL}/auth/callback"
 
@@ -120,6 +121,19 @@ async def test_a_login_remembers_the_session_that_it_replaces(store: Any) -> Non
     assert login.transaction.previous == party.keeper.previous(found.kept)
     assert login.sent["response_mode"] == "form_post"
     assert "id_token_hint" not in login.sent
+
+
+async def test_a_cookie_that_says_nothing_without_its_store_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of 0.1.0, which names a row alone, while the store is down."""
+    time = Time()
+    store, options = fallible("store", time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    store.is_down = True
+    monkeypatch.setattr(world.oidc.site.party.keeper, "told", lambda *about: None)
+    assert (await begun(world, LoginOptions(), browser)).transaction.previous is None
 
 
 @pytest.mark.parametrize("name", ["state", "redirect_uri", "client_id"])

@@ -16,6 +16,7 @@ from fastapi_oidc.flows.shared import REMEMBERED
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
+from tests.oidc.flows.test_resumed import AT_THE_END
 from tests.oidc.interleaving import Held, another_process, begun, same_browser
 from tests.oidc.world import Time, World, make_world
 
@@ -103,23 +104,24 @@ async def test_an_answer_that_no_key_verifies_for_an_hour_is_given_up(is_shared:
     assert world.op.record.calls["token"] == calls + 1
 
 
-async def whose_answer_waits_for_keys(world: World) -> httpx.AsyncClient:
-    """A browser whose refresh was answered, by a key that could not be had until after the end of
-    the new access token."""
+async def whose_answer_waits_for_keys(world: World, seconds: int = LONG_AFTER) -> httpx.AsyncClient:
+    """A browser whose refresh was answered, by a key that could not be had until the end of the new
+    access token or later."""
     browser = await world.signed_in()
     world.time.advance(LONG_AFTER)
     world.op.rotate_keys()
     world.op.faults.put("jwks", ServerError(), times=9)
     assert (await browser.get("/me")).status_code == 503
     world.op.faults.clear()
-    world.time.advance(LONG_AFTER)
+    world.time.advance(seconds)
     return browser
 
 
+@pytest.mark.parametrize("seconds", [AT_THE_END, LONG_AFTER])
 async def test_no_access_token_is_handed_out_that_ended_while_its_answer_was_kept(
-    world: World,
+    world: World, seconds: int
 ) -> None:
-    browser = await whose_answer_waits_for_keys(world)
+    browser = await whose_answer_waits_for_keys(world, seconds)
     assert await generation(browser) == 2
     assert refreshes(world) == 2
 

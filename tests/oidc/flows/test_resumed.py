@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 
-from fastapi_oidc import Code, PersistContext, SessionError
+from fastapi_oidc import Code, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.flows.outcomes import Resumed
 from fastapi_oidc.flows.resume import refresh_now, resume
 from fastapi_oidc.flows.standing import Goes, Over
 from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.testing import OAuthError, ServerError
+from fastapi_oidc.testing.faults import Answer
 from tests.oidc.interleaving import another_process
 from tests.oidc.world import World, make_world
 
 SHORTLY_BEFORE_THE_END = 280
 AT_THE_END = 300
+IDLE = 1000
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
@@ -162,3 +168,85 @@ async def test_and_then_when_to_come_again(world: World) -> None:
         told.append((error.details["retry_after"], error.is_announced))
         world.time.advance(4)
     assert told == [(5, True), (1, False)], "the second request waited for no attempt"
+
+
+@pytest.fixture
+def idling() -> World:
+    """Sessions in cookies, which are over when nobody uses them."""
+    return make_world(settings={"idle_timeout": IDLE})
+
+
+@pytest.mark.parametrize("active", [True, False])
+async def test_a_refresh_is_a_use_when_its_request_is_one(idling: World, active: bool) -> None:
+    browser = await idling.signed_in()
+    signed_in_at = idling.time.now
+    idling.time.advance(SHORTLY_BEFORE_THE_END)
+    site = idling.oidc.site
+    result = await resume(site.party, site.refresher, dict(browser.cookies), active=active)
+    assert result.session is not None
+    assert result.session.generation == 1
+    last_seen_at = result.session.last_seen_at or signed_in_at
+    assert last_seen_at == (idling.time.now if active else signed_in_at)
+
+
+async def test_a_refresh_that_is_asked_for_is_a_use(idling: World) -> None:
+    browser = await idling.signed_in()
+    idling.time.advance(SHORTLY_BEFORE_THE_END)
+    site = idling.oidc.site
+    result = await refresh_now(site.party, site.refresher, dict(browser.cookies))
+    assert result.session is not None
+    assert result.session.last_seen_at == idling.time.now
+
+
+@pytest.mark.parametrize("after", [SHORTLY_BEFORE_THE_END, AT_THE_END])
+async def test_a_use_is_kept_while_the_provider_is_down(idling: World, after: int) -> None:
+    browser = await idling.signed_in()
+    kept = await had(idling, browser)
+    idling.op.faults.put("token", ServerError(), times=9)
+    idling.time.advance(after)
+    result = await resumed(idling, browser)
+    changes = {"last_seen_at": idling.time.now}
+    seen = Kept(kept.session.model_copy(update=changes), None)
+    assert result.standing == Goes(seen)
+    assert result.session == (seen.session if after < AT_THE_END else None)
+
+
+async def test_what_the_application_left_without_a_refresh_token_is_not_renewed_again() -> None:
+    def persist(context: PersistContext[Any]) -> OIDCSession[Any] | None:
+        if context.reason == "login":
+            return None
+        given_up = {"refresh_token": None, "expires_at": int(world.time.now)}
+        tokens = context.session.tokens.model_copy(update=given_up)
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = make_world(before_session_persist=persist)
+    browser = await world.signed_in()
+    world.time.advance(SHORTLY_BEFORE_THE_END)
+    session = (await resumed(world, browser)).session
+    assert session is not None
+    assert session.generation == 1
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """The provider answers when something else has happened."""
+
+    happens: Callable[[], None]
+
+    async def happen(self, answer: Answer) -> Response:
+        self.happens()
+        return await answer()
+
+
+@pytest.mark.parametrize("reason", ["ended_by_provider", "revoked"])
+async def test_a_session_that_ended_while_it_was_refreshed_is_over_for_that_reason(
+    reason: EndReason,
+) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    kept = await had(world, browser)
+    register, session = world.oidc.site.party.register, kept.session
+    over = Meanwhile(lambda: register.end(session.id, reason, ends=session.expires_at))
+    world.op.faults.put("token", over)
+    world.time.advance(SHORTLY_BEFORE_THE_END)
+    assert await resumed(world, browser) == Resumed(None, Over(kept, reason), reason)
