@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import MemoryRevocationStore, RevocationRecord
+from fastapi_oidc import (
+    Code,
+    MemoryRevocationStore,
+    PersistContext,
+    RevocationRecord,
+    SessionError,
+)
 from fastapi_oidc.flows.endings import revoke, sessions_of
+from tests.oidc.flows.test_refresh import LONG_AFTER, generation
 from tests.oidc.world import World, make_world
 
 HOUR = 3600
@@ -128,3 +135,29 @@ async def test_a_session_is_listed_to_its_end() -> None:
     assert session.sub == "alice"
     world.time.advance(1)
     assert await sessions_of(world.oidc.site.party, "alice") == []
+
+
+async def test_what_the_application_refuses_at_a_refresh(store: Watched) -> None:
+    def persist(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh":
+            raise SessionError(Code.SESSION_FORBIDDEN)
+
+    world = make_world(back_channel_logout_store=store, before_session_persist=persist)
+    browser = await world.signed_in()
+    world.time.advance(LONG_AFTER)
+    assert await generation(browser) is None
+    assert [record.reason for record in store.records] == ["revoked"]
+
+
+async def test_of_a_session_whose_time_is_over_nothing(world: World, store: Watched) -> None:
+    browser = await world.signed_in()
+    world.time.advance(THIRTY_DAYS)
+    assert await generation(browser) is None
+    assert store.records == []
+
+
+async def test_what_was_revoked_is_not_written_down_again(world: World, store: Watched) -> None:
+    browser = await world.signed_in()
+    await world.oidc.revoke(sub="alice")
+    assert await generation(browser) is None
+    assert len(store.records) == 1

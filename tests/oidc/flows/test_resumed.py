@@ -24,7 +24,6 @@ from tests.oidc.world import World, make_world
 
 SHORTLY_BEFORE_THE_END = 280
 AT_THE_END = 300
-IDLE = 1000
 
 
 @pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
@@ -165,50 +164,10 @@ async def test_and_then_when_to_come_again(world: World) -> None:
         assert (session, standing, ended) == (None, None, None)
         assert error is not None
         assert error.code is Code.SESSION_REFRESH_POSTPONED
+        assert error.account.startswith("the access token has expired and cannot be refreshed")
         told.append((error.details["retry_after"], error.is_announced))
         world.time.advance(4)
     assert told == [(5, True), (1, False)], "the second request waited for no attempt"
-
-
-@pytest.fixture
-def idling() -> World:
-    """Sessions in cookies, which are over when nobody uses them."""
-    return make_world(settings={"idle_timeout": IDLE})
-
-
-@pytest.mark.parametrize("active", [True, False])
-async def test_a_refresh_is_a_use_when_its_request_is_one(idling: World, active: bool) -> None:
-    browser = await idling.signed_in()
-    signed_in_at = idling.time.now
-    idling.time.advance(SHORTLY_BEFORE_THE_END)
-    site = idling.oidc.site
-    result = await resume(site.party, site.refresher, dict(browser.cookies), active=active)
-    assert result.session is not None
-    assert result.session.generation == 1
-    last_seen_at = result.session.last_seen_at or signed_in_at
-    assert last_seen_at == (idling.time.now if active else signed_in_at)
-
-
-async def test_a_refresh_that_is_asked_for_is_a_use(idling: World) -> None:
-    browser = await idling.signed_in()
-    idling.time.advance(SHORTLY_BEFORE_THE_END)
-    site = idling.oidc.site
-    result = await refresh_now(site.party, site.refresher, dict(browser.cookies))
-    assert result.session is not None
-    assert result.session.last_seen_at == idling.time.now
-
-
-@pytest.mark.parametrize("after", [SHORTLY_BEFORE_THE_END, AT_THE_END])
-async def test_a_use_is_kept_while_the_provider_is_down(idling: World, after: int) -> None:
-    browser = await idling.signed_in()
-    kept = await had(idling, browser)
-    idling.op.faults.put("token", ServerError(), times=9)
-    idling.time.advance(after)
-    result = await resumed(idling, browser)
-    changes = {"last_seen_at": idling.time.now}
-    seen = Kept(kept.session.model_copy(update=changes), None)
-    assert result.standing == Goes(seen)
-    assert result.session == (seen.session if after < AT_THE_END else None)
 
 
 async def test_what_the_application_left_without_a_refresh_token_is_not_renewed_again() -> None:
@@ -250,3 +209,16 @@ async def test_a_session_that_ended_while_it_was_refreshed_is_over_for_that_reas
     world.op.faults.put("token", over)
     world.time.advance(SHORTLY_BEFORE_THE_END)
     assert await resumed(world, browser) == Resumed(None, Over(kept, reason), reason)
+
+
+async def test_each_end_is_told_once() -> None:
+    world = make_world()
+    browsers = [await world.signed_in(user) for user in ("alice", "bob")]
+    world.time.advance((await had(world, browsers[0])).session.expires_at - world.time.now)
+    for browser in [*browsers, *browsers]:
+        assert (await resumed(world, browser)).ended == "expired"
+    ends = [event for event in world.events if event.name == "session.ended"]
+    assert [(event.sub, event.at, event.explanation) for event in ends] == [
+        ("alice", world.time.now, ""),
+        ("bob", world.time.now, ""),
+    ]
