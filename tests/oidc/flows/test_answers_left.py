@@ -116,5 +116,5 @@ async def test_a_process_that_ends_does_not_wait_for_a_pause_without_end(
 async def test_an_answer_after_a_shutdown_is_of_the_next_start(place: Place) -> None:
     await place.answers.aclose()
     await place.answers.to(place.site.session)
-    await place.until_tried(place.site.name, 2)
+    await place.until_tried(place.site.name, 3)
     await place.end()

@@ -173,3 +173,18 @@ async def test_the_access_token_is_at_hand_for_roles_at_login_and_refresh_and_in
     for context in seen:
         assert context.access_token
         assert context.access_token not in repr(context)
+
+
+async def test_what_the_user_info_says_is_at_hand_at_login() -> None:
+    seen: list[IdentityContext] = []
+
+    def resolve(context: IdentityContext) -> dict[str, object]:
+        seen.append(context)
+        return {}
+
+    world = make_world(resolve_identity=resolve)
+    world.op.edits.put("userinfo", lambda said: said | {"team": "blue"})
+    await world.signed_in()
+    claims = seen[0].user_info
+    assert claims is not None
+    assert claims["team"] == "blue"

@@ -174,7 +174,7 @@ async def test_what_the_application_left_without_a_refresh_token_is_not_renewed_
     def persist(context: PersistContext[Any]) -> OIDCSession[Any] | None:
         if context.reason == "login":
             return None
-        given_up = {"refresh_token": None, "expires_at": int(world.time.now)}
+        given_up = {"refresh_token": None, "expires_at": context.session.refreshed_at}
         tokens = context.session.tokens.model_copy(update=given_up)
         return context.session.model_copy(update={"tokens": tokens})
 
