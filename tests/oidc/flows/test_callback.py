@@ -13,7 +13,6 @@ from fastapi_oidc import Code, IdentityContext, MemoryRefreshLock, SessionError
 from fastapi_oidc.flows import login
 from fastapi_oidc.flows.callback import Callback, complete_login, next_second
 from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
-from fastapi_oidc.flows.resume import living
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.test_double_callbacks import callback_url
 from tests.oidc.flows.test_silent_login import IFRAME
@@ -37,11 +36,6 @@ async def completed(
 
 def pending(browser: httpx.AsyncClient) -> set[str]:
     return {name for name in browser.cookies if "_login_" in name}
-
-
-def sessions(browser: httpx.AsyncClient) -> dict[str, str]:
-    cookies = dict(browser.cookies)
-    return {name: value for name, value in cookies.items() if name.startswith("__Host-oidc")}
 
 
 def used_up(outcome: SignedIn[Any] | Refused | Failed) -> set[str]:
@@ -71,6 +65,17 @@ async def test_the_answer_to_a_silent_check_is_the_session_renewed_in_its_place(
     assert outcome.session == outcome.kept.session
     assert (outcome.session.generation, outcome.return_to, outcome.silent) == (1, "/", True)
     assert used_up(outcome) == pending(browser) != set()
+
+
+async def test_a_refused_answer_to_a_silent_check_is_one_for_its_iframe() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    asked = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
+    answer = await browser.get(asked.headers["location"], follow_redirects=False)
+    made_up = answer.headers["location"].replace("iss=", "iss=x")
+    outcome = await completed(world, browser, made_up)
+    assert isinstance(outcome, Refused)
+    assert outcome.silent
 
 
 async def test_a_path_elsewhere_leads_home_though_it_was_sealed(
@@ -215,33 +220,3 @@ async def test_a_lock_that_is_lost_while_a_code_is_redeemed_does_not_redeem_it_a
     assert isinstance(outcome, Refused)
     assert outcome.error.code is Code.SESSION_LOCK_UNAVAILABLE
     assert world.op.record.calls["token"] == 1
-
-
-async def test_a_login_ends_the_session_that_this_browser_has_by_then() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    other_tab = await world.signed_in("bob")
-    browser.cookies.update(sessions(other_tab))
-    assert isinstance(await completed(world, browser, url), SignedIn)
-    assert await living(world.oidc.site.party, dict(other_tab.cookies)) is None
-
-
-@pytest.mark.parametrize("is_another_one_there", [False, True])
-async def test_a_login_ends_the_session_that_this_browser_had_when_it_began(
-    is_another_one_there: bool,
-) -> None:
-    """A form post of another site brings the answer without the session's cookie."""
-    world = make_world()
-    party = world.oidc.site.party
-    browser = await world.signed_in()
-    before = sessions(browser)
-    found = await party.keeper.read(before)
-    assert found is not None
-    url = await callback_url(world, browser)
-    for name in before:
-        browser.cookies.delete(name)
-    if is_another_one_there:
-        browser.cookies.update(sessions(await world.signed_in("bob")))
-    assert isinstance(await completed(world, browser, url), SignedIn)
-    assert party.register.ended(found.kept.session) == "signed_out"
