@@ -78,12 +78,13 @@ class Actions(Generic[Identity, RequestData]):
         While a store cannot tell, as without a session, every token will do.
         """
         exchange, token = self._exchange(request), request.headers.get(CSRF_HEADER)
+        if token is None:
+            return
         kept = None
-        if token is not None:
-            with suppress(OIDCError):
-                kept = await living(self.site.party, exchange.cookies)
-        with exchange.owning():
-            if kept is not None:
+        with suppress(OIDCError):
+            kept = await living(self.site.party, exchange.cookies)
+        if kept is not None:
+            with exchange.owning():
                 self.site.csrf.require(kept.session, token)
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.element import events, eventually, expect_status, member, opened
@@ -9,6 +10,10 @@ from tests.browser.site import Site, signed_in
 
 TEN_MINUTES = "idle-timeout=600"
 LOGOUT = "POST /auth/logout"
+FORBIDDEN = (
+    "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } })"
+)
+FULL = "Storage.prototype.setItem = () => { throw new Error('full') }"
 
 
 def test_an_idle_session_is_ended_at_the_provider(page: Page, site: Site) -> None:
@@ -101,23 +106,10 @@ def test_without_the_attribute_nobody_is_idle(page: Page, site: Site) -> None:
     assert member(page, "status") == "authenticated"
 
 
-def test_without_storage_a_tab_counts_alone(page: Page, site: Site) -> None:
+@pytest.mark.parametrize("storage", [FORBIDDEN, FULL], ids=["forbidden", "full"])
+def test_without_storage_a_tab_counts_alone(page: Page, site: Site, storage: str) -> None:
     page.clock.install()
-    page.add_init_script(
-        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } })"
-    )
-    opened(page, site, TEN_MINUTES)
-    page.clock.fast_forward(500_000)
-    page.keyboard.press("a")
-    page.clock.fast_forward(500_000)
-    assert site.asked(LOGOUT) == 0
-    page.clock.fast_forward(101_000)
-    expect(page).to_have_url(site.origin + "/signed-out")
-
-
-def test_a_tab_that_cannot_store_counts_alone(page: Page, site: Site) -> None:
-    page.clock.install()
-    page.add_init_script("Storage.prototype.setItem = () => { throw new Error('full') }")
+    page.add_init_script(storage)
     opened(page, site, TEN_MINUTES)
     page.clock.fast_forward(500_000)
     page.keyboard.press("a")

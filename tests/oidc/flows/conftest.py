@@ -8,7 +8,7 @@ import pytest
 
 from fastapi_oidc import Clock, MemoryRefreshLock
 from tests.oidc.flows.ending_bench import Bench
-from tests.oidc.world import Time
+from tests.oidc.world import Time, World, make_world
 
 
 @pytest.fixture
@@ -27,3 +27,9 @@ def time() -> Time:
 @pytest.fixture
 def lock(time: Time) -> MemoryRefreshLock:
     return MemoryRefreshLock(clock=Clock(read=time))
+
+
+@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
+def world(request: pytest.FixtureRequest) -> World:
+    """One with sessions in cookies, and one with a store."""
+    return make_world(session_store=request.param)

@@ -23,11 +23,6 @@ def statuses(world: World) -> list[int | None]:
     return [event.status for event in world.op.record.of(LogoutDelivered)]
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 async def test_the_session_is_over_at_the_next_request(world: World) -> None:
     browser = await world.signed_in()
     world.time.advance(5)

@@ -28,11 +28,6 @@ from tests.oidc.interleaving import Held, another_process, begun, same_browser
 from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 async def callback_url(world: World, browser: httpx.AsyncClient) -> str:
     """Sign in at the provider, and stop before the browser comes back with the code."""
     answer = await browser.get(LOGIN_URL, follow_redirects=False)

@@ -20,11 +20,6 @@ from tests.oidc.world import LOGIN_URL, Time, World, make_world
 HOUR = 3600
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:
     thief = world.browser()
     thief.cookies.update(dict(browser.cookies))

@@ -14,11 +14,6 @@ from fastapi_oidc.testing import Delay, ServerError, SignedOut, TokenRevoked
 from tests.oidc.world import BASE_URL, World, make_world
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 async def is_signed_in(browser: httpx.AsyncClient) -> bool:
     return bool((await browser.get("/")).json()["is_authenticated"])
 

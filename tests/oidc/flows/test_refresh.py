@@ -31,11 +31,6 @@ async def generation(browser: httpx.AsyncClient) -> int | None:
     return answer.json()["generation"] if answer.status_code == 200 else None
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 async def test_a_fresh_session_is_left_alone(world: World) -> None:
     browser = await world.signed_in()
     answer = await browser.get("/me")

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from starlette.responses import Response
 
 from fastapi_oidc import Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession
@@ -19,11 +18,6 @@ from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 LONG_AFTER = 400
-
-
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
 
 
 async def test_signing_out_during_a_refresh_stays_signed_out(world: World) -> None:

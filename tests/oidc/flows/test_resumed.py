@@ -26,11 +26,6 @@ SHORTLY_BEFORE_THE_END = 280
 AT_THE_END = 300
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(session_store=request.param)
-
-
 async def resumed(world: World, browser: httpx.AsyncClient) -> Resumed[Any]:
     site = world.oidc.site
     return await resume(site.party, site.refresher, dict(browser.cookies), active=True)
