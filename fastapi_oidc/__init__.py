@@ -11,30 +11,30 @@ from fastapi_oidc.errors import (
     ProviderError,
     SessionError,
 )
-from fastapi_oidc.flows.application import IdentityContext, PersistContext
-from fastapi_oidc.flows.events import Event, EventName
+from fastapi_oidc.events import Event, EventName
+from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
-from fastapi_oidc.flows.outcomes import SignedIn
+from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.endings import RevocationRecord
+from fastapi_oidc.session.cookie_backend import CookieTooLarge
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.session.memory_lock import MemoryRefreshLock
 from fastapi_oidc.session.model import EndReason, OIDCSession, PublicSession, Tokens
-from fastapi_oidc.session.session_cookie import CookieTooLarge
-from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords
+from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore
+from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.public_session import SessionManagementConfig
-from fastapi_oidc.web.site import PublicSessionContext, RequestDataContext
+from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 
 __version__ = _version("fastapi-oidc-vmm")
 
@@ -68,6 +68,7 @@ __all__ = [
     "PublicSession",
     "PublicSessionContext",
     "RefreshLock",
+    "RefreshRecords",
     "RequestDataContext",
     "RevocationRecord",
     "RevocationStore",

@@ -9,42 +9,40 @@ from typing import Generic, Literal, TypedDict, cast, get_type_hints
 import httpx
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.flows.application import (
+from fastapi_oidc.events import Announcer, EventListener
+from fastapi_oidc.flows.callback import CodeExchanges
+from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
     IdentityContext,
+    RelyingParty,
     ResolveIdentity,
 )
-from fastapi_oidc.flows.ending_writer import EndingWriter
-from fastapi_oidc.flows.events import Announcer, EventListener
-from fastapi_oidc.flows.redemptions import Redemptions
-from fastapi_oidc.flows.refresher import Refresher
-from fastapi_oidc.flows.register import Register
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.shared import REMEMBERED, Shared
-from fastapi_oidc.once import Flights
 from fastapi_oidc.provider import HTTPOptions, Provider, Registration
-from fastapi_oidc.session.abilities import Bindable
+from fastapi_oidc.session.backend import SessionBackend
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookie_keeper import CookieKeeper
+from fastapi_oidc.session.cookie_backend import CookieBackend, SessionCookie
 from fastapi_oidc.session.cookies import CookieNames, SameSite
-from fastapi_oidc.session.given import require_stores
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.keeper import Keeper
 from fastapi_oidc.session.logout_cookie import LogoutCookie
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.outbox import Outbox
+from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords, SealedRecords
 from fastapi_oidc.session.reference import ReferenceCookie
+from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.session_cookie import SessionCookie
-from fastapi_oidc.session.store_keeper import StoreKeeper
-from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc.session.store_backend import StoreBackend
+from fastapi_oidc.session.stores import RefreshLock, SessionStore, require_option
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 from fastapi_oidc.settings import OIDCSettings, revealed
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
-from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestData, Site
+from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestData, Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ class Parts(Generic[Identity]):
     before_session_persist: BeforeSessionPersist[Identity] | None
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
-    refresh_lock: RefreshLock | None
+    refresh_lock: RefreshLock | RefreshRecords | None
     render_page: RenderPage | None
     on_event: EventListener | None
     http: HTTPOptions | None
@@ -73,7 +71,7 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     create_public_session: CreatePublicSession[Identity, RequestData] | None
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
-    refresh_lock: RefreshLock | None
+    refresh_lock: RefreshLock | RefreshRecords | None
     render_page: RenderPage | None
     on_event: EventListener | None
     http: HTTPOptions | None
@@ -85,18 +83,21 @@ def assembled(
     parts: Parts[Identity],
     load_request_data: LoadRequestData[Identity, RequestData] | None,
     create_public_session: CreatePublicSession[Identity, RequestData] | None,
-) -> Site[Identity, RequestData]:
+) -> Runtime[Identity, RequestData]:
     """The instance as the web layer sees it; raises ConfigurationError."""
-    require_stores(parts.session_store, parts.back_channel_logout_store, parts.refresh_lock)
+    require_option("session_store", parts.session_store, SessionStore, memory=True)
+    revocations = parts.back_channel_logout_store
+    require_option("back_channel_logout_store", revocations, RevocationStore, memory=True)
+    require_option("refresh_lock", parts.refresh_lock, RefreshLock, RefreshRecords)
     settings, keys = parts.settings, parts.settings.key_ring()
     party = _party(parts, keys)
     patience = 2 * settings.provider_timeout + party.policy.callback_timeout
-    return Site(
+    return Runtime(
         name=settings.name,
         party=party,
-        refresher=Refresher(party),
-        redemptions=Redemptions(parts.clock, patience),
-        sign_outs=Flights(),
+        coordinator=RefreshCoordinator(party),
+        code_exchanges=CodeExchanges(parts.clock, patience),
+        sign_outs=SingleFlight(),
         csrf=CSRFTokens(keys.keys("csrf")),
         origin=settings.origin,
         trusted_origins=frozenset(settings.trusted_origins),
@@ -110,14 +111,17 @@ def assembled(
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
     """What the flows rely on."""
     settings, names = parts.settings, parts.settings.cookie_names()
-    codec = SessionCodec(_identity_type(parts))
-    keeper = _keeper(parts, codec, keys, names)
-    _require_use_kept(settings, keeper)
+    codec, store = SessionCodec(_identity_type(parts)), _session_store(parts)
+    backend = _backend(parts, store, codec, keys, names)
+    _require_last_use(settings, backend)
     announcer = _announcer(parts)
+    records, own = _records(parts, store), MemoryRefreshLock(clock=parts.clock)
+    lock = parts.refresh_lock if isinstance(parts.refresh_lock, RefreshLock) else None
     return RelyingParty(
         policy=settings.policy(),
         provider=provider_of(settings, parts.clock, http=parts.http, transport=parts.transport),
-        keeper=keeper,
+        backend=backend,
+        records=SealedRecords(records or own, keys.sealer("record")),
         names=names,
         transactions=_transactions(settings, keys, names),
         logouts=LogoutCookie(keys.sealer("logout"), names),
@@ -125,9 +129,10 @@ def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
         application=_application(parts),
         codec=codec,
         announcer=announcer,
-        register=Register(parts.clock, idle_timeout=settings.idle_timeout),
-        endings=EndingWriter(keeper, parts.clock, announcer),
-        shared=_shared(parts, codec, keys),
+        sessions=LocalSessions(parts.clock),
+        outbox=Outbox(parts.clock, announcer),
+        has_shared_records=records is not None,
+        refresh_lock=lock,
     )
 
 
@@ -138,12 +143,12 @@ def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> 
     return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
 
 
-def _require_use_kept(settings: OIDCSettings, keeper: Keeper[Identity]) -> None:
-    if settings.idle_timeout is not None and not keeper.keeps_use:
+def _require_last_use(settings: OIDCSettings, backend: SessionBackend[Identity]) -> None:
+    if settings.idle_timeout is not None and not backend.records_last_use:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
-            "idle_timeout needs a session store that remembers use: give yours a method "
-            "touch(id, at), as docs/sessions.md says, or keep sessions in cookies",
+            "idle_timeout needs a session_store with touch() and records_last_use = True "
+            "(docs/sessions.md), or sessions in cookies",
         )
 
 
@@ -180,34 +185,34 @@ def provider_of(
     )
 
 
-def _keeper(
+def _session_store(parts: Parts[Identity]) -> SessionStore[Identity] | None:
+    if parts.session_store == "memory":
+        return MemorySessionStore(clock=parts.clock)
+    return parts.session_store
+
+
+def _backend(
     parts: Parts[Identity],
+    store: SessionStore[Identity] | None,
     codec: SessionCodec[Identity],
     keys: KeyRing,
     names: CookieNames,
-) -> Keeper[Identity]:
+) -> SessionBackend[Identity]:
     clock, revocations = parts.clock, _revocations(parts)
-    if parts.session_store is None:
+    if store is None:
         limit, sealer = parts.settings.max_cookie_size, keys.sealer("session")
         cookie = SessionCookie(codec, sealer, names, max_cookie_size=limit, clock=clock)
-        return CookieKeeper(cookie, names, clock=clock, revocations=revocations)
-    store = parts.session_store
-    if store == "memory":
-        store = MemorySessionStore(clock=clock)
-    if isinstance(store, Bindable):
-        store.bind(codec, keys.sealer("row"))
+        return CookieBackend(cookie, names, clock=clock, revocations=revocations)
+    store.bind(codec, keys.sealer("row"))
     reference = ReferenceCookie(keys.sealer("reference"), names, clock=clock)
-    return StoreKeeper(store, reference, names, clock=clock, revocations=revocations)
+    return StoreBackend(store, reference, names, codec, clock=clock, revocations=revocations)
 
 
-def _shared(
-    parts: Parts[Identity], codec: SessionCodec[Identity], keys: KeyRing
-) -> Shared[Identity] | None:
-    if parts.refresh_lock is None:
-        return None
-    # A use that another process has seen is worth knowing for as long as it counts.
-    remembered = max(REMEMBERED, parts.settings.idle_timeout or 0)
-    return Shared(parts.refresh_lock, codec, keys.sealer("refresh"), remembered=remembered)
+def _records(parts: Parts[Identity], store: SessionStore[Identity] | None) -> RefreshRecords | None:
+    """The refresh records that other processes may share; those of the lock before the store's."""
+    if parts.refresh_lock is not None:
+        return parts.refresh_lock if isinstance(parts.refresh_lock, RefreshRecords) else None
+    return None if store is None else store.records
 
 
 def _revocations(parts: Parts[Identity]) -> RevocationStore | None:
@@ -236,7 +241,7 @@ def standard_identity(context: IdentityContext) -> StandardIdentity:
 
 
 def _identity_type(parts: Parts[Identity]) -> type[Identity]:
-    """How a kept identity is read back."""
+    """How a stored identity is read back."""
     if parts.identity_type is not None:
         return parts.identity_type
     resolve = parts.resolve_identity or standard_identity

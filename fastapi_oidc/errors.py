@@ -42,7 +42,7 @@ class OIDCError(Exception):
         self.instance: str | None = None
 
     @property
-    def account(self) -> str:
+    def message(self) -> str:
         """Explanation and details on one line, for the log."""
         details = ", ".join(f"{name}={value}" for name, value in self.details.items())
         return " ".join(text for text in (self.explanation, details and f"({details})") if text)

@@ -13,30 +13,32 @@ from typing_extensions import TypeVar
 
 from fastapi_oidc.assembly import Options, Parts, assembled
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.flows.application import (
+from fastapi_oidc.events import EventListener
+from fastapi_oidc.flows.callback import LoginRefused, SignedIn
+from fastapi_oidc.flows.login import LoginOptions
+from fastapi_oidc.flows.logout import LogoutOptions
+from fastapi_oidc.flows.relying_party import (
     BeforeSessionPersist,
     IdentityContext,
     ResolveIdentity,
 )
-from fastapi_oidc.flows.events import EventListener
-from fastapi_oidc.flows.login import LoginOptions
-from fastapi_oidc.flows.logout import LogoutOptions
-from fastapi_oidc.flows.outcomes import Refused, SignedIn
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
-from fastapi_oidc.session.stores import RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc.session.records import RefreshRecords
+from fastapi_oidc.session.revocations import RevocationStore
+from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.handlers import Handlers
 from fastapi_oidc.web.pages import RenderPage
+from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
-from fastapi_oidc.web.site import CreatePublicSession, LoadRequestData, RequestDataContext
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -50,7 +52,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
     Making one does no I/O: the provider is asked when it is first needed. `resolve_identity` makes
     the application's identity out of validated provider data; its return annotation (or
-    `identity_type`) says how a kept identity is read back. Without it the identity is a
+    `identity_type`) says how a stored identity is read back. Without it the identity is a
     `StandardIdentity`. Callbacks may be sync or async, but for `on_event`, which is sync.
 
     Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
@@ -110,7 +112,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         create_public_session: CreatePublicSession[Identity, RequestData] | None = None,
         session_store: SessionStore[Identity] | Literal["memory"] | None = None,
         back_channel_logout_store: RevocationStore | Literal["memory"] | None = None,
-        refresh_lock: RefreshLock | None = None,
+        refresh_lock: RefreshLock | RefreshRecords | None = None,
         render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
         http: HTTPOptions | None = None,
@@ -132,20 +134,20 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
             transport=transport,
             clock=clock or Clock(drift=settings.clock_drift),
         )
-        self.site = assembled(parts, load_request_data, create_public_session)
-        self._actions = Actions(self.site)
+        self.runtime = assembled(parts, load_request_data, create_public_session)
+        self._actions = Actions(self.runtime)
         self._endpoints = Endpoints(self._actions)
         self.router = conventional_router(self._endpoints, settings.response_mode)
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return RequireAuth(self.settings.name, self.site.party.names.session)
+        return RequireAuth(self.settings.name, self.runtime.party.names.session)
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
         """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        return RequireCSRF(self.settings.name, self.site.party.names.session)
+        return RequireCSRF(self.settings.name, self.runtime.party.names.session)
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
@@ -154,11 +156,11 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403."""
-        return Require(predicate, self.settings.name, self.site.party.names.session)
+        return Require(predicate, self.settings.name, self.runtime.party.names.session)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""
-        paths = exchange_of(connection, self.settings.name).paths
+        paths = context_of(connection, self.settings.name).paths
         return f"{paths.required(Role.SCRIPT)}?v={SCRIPT.version}"
 
     async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
@@ -168,7 +170,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Who signed in; raises OIDCError when the provider's answer is refused."""
         outcome = await self._actions.complete_login(request)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, LoginRefused):
             raise outcome.error
         return outcome
 
@@ -185,4 +187,4 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
         The middleware does it when the application ends.
         """
-        await self.site.aclose()
+        await self.runtime.aclose()

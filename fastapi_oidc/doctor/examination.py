@@ -43,7 +43,7 @@ async def examine(
         async for finding in _of_provider(settings, provider, http, clock, prefix):
             yield finding
     except OIDCError as error:
-        yield fault(_TOPICS.get(error.code, "provider"), f"{error.code}: {error.account}")
+        yield fault(_TOPICS.get(error.code, "provider"), f"{error.code}: {error.message}")
     finally:
         await http.aclose()
         await provider.aclose()
@@ -93,9 +93,9 @@ async def _authenticated(settings: OIDCSettings, provider: Provider, redirect_ur
         if refused.code is Code.TOKEN_INVALID_GRANT:
             return ok("client", f"{settings.client_id} is accepted by the token endpoint")
         found = fault if refused.code is Code.TOKEN_INVALID_CLIENT else warning
-        return found("client", f"{refused.code}: {refused.account}")
+        return found("client", f"{refused.code}: {refused.message}")
     except OIDCError as error:
-        return fault("client", f"{error.code}: {error.account}")
+        return fault("client", f"{error.code}: {error.message}")
     return warning("client", "the token endpoint gave tokens for a code that never was")
 
 

@@ -1,27 +1,90 @@
-"""Complete a login: from the provider's answer to a kept session (OpenID Connect Core 3.1)."""
+"""Complete a login: from the provider's response to a stored session (OpenID Connect Core 3.1)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeAlias
 
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
-from fastapi_oidc.flows.confirm import confirmed
-from fastapi_oidc.flows.endings import end_here, end_previous
-from fastapi_oidc.flows.events import Event, EventName, refused
-from fastapi_oidc.flows.evidence import Answer, CodeNotSent, evidence_of
-from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
-from fastapi_oidc.flows.redemptions import Redemptions, name_of
-from fastapi_oidc.flows.refresher import Refresher
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import begun, within_limit
-from fastapi_oidc.flows.resume import living
-from fastapi_oidc.flows.standing import Changes
+from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.local_sessions import Postponed
+from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
+from fastapi_oidc.flows.relying_party import Changes, RelyingParty
+from fastapi_oidc.flows.resume import current, has_ended
+from fastapi_oidc.flows.revocation import end_current, end_previous
+from fastapi_oidc.flows.token_sessions import (
+    TokenBundle,
+    fitted,
+    new_session,
+    with_new_login,
+    with_new_tokens,
+)
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
+from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.session.keeper import Kept
-from fastapi_oidc.session.model import Identity, LoginTransaction
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
+from fastapi_oidc.session.record_hold import RecordHold
+from fastapi_oidc.session.records import RefreshRecord
+from fastapi_oidc.session.reference import SessionReference
+from fastapi_oidc.ttl_cache import TTLCache
+
+LOGIN_SECONDS: Final = 60
+"""Seconds for which the same callback gets the same result."""
+
+REMEMBERED_LOGINS: Final = 10_000
+"""Results of callbacks remembered at most."""
+
+LOGIN_POLL_SECONDS: Final = 0.2
+"""Seconds between two looks at a login that another process completes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn(Generic[Identity]):
+    """The browser is signed in; `return_to` is a path of this application.
+
+    `replayed`: by an earlier login, whose callback came again (a reload, the back button).
+    `silent`: by a check in a hidden iframe, which renewed the session it had. `stored` is where the
+    session is, None when it was there before.
+    """
+
+    session: OIDCSession[Identity]
+    return_to: str
+    silent: bool = False
+    replayed: bool = False
+    changes: Changes = field(default=(), repr=False)
+    stored: StoredSession[Identity] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRefused:
+    """A login came back and was refused.
+
+    `may_be_retried`: the provider has not seen the code, and the same callback can come again.
+    """
+
+    error: OIDCError
+    silent: bool = False
+    changes: Changes = field(default=(), repr=False)
+    may_be_retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFailed:
+    """The application raised `error` while the login was completed; the code is used up."""
+
+    error: Exception
+    changes: Changes = field(default=(), repr=False)
+
+
+LoginOutcome: TypeAlias = SignedIn[Identity] | LoginRefused | LoginFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +95,85 @@ class Callback:
     cookies: Mapping[str, str] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Login:
+    """One response of the provider to one login of this browser."""
+
+    code: AuthorizationCode = field(repr=False)
+    cookies: Mapping[str, str] = field(repr=False)
+    transaction: LoginTransaction
+
+
+class _CodeNotSent(Exception):
+    """There was no connection to the provider, which has not seen the code."""
+
+    def __init__(self, error: ProviderError) -> None:
+        super().__init__()
+        self.error = error
+
+
+class CodeExchanges(Generic[Identity]):
+    """Exchanges each code once, however often the browser brings it.
+
+    RFC 6749 4.1.2: a code must not be used more than once, and a provider that sees it again may
+    revoke what it issued. A reload of a slow callback brings it again. An exchange belongs to no
+    request and is never cancelled. An error is remembered without its traceback, whose frames hold
+    the code and all cookies. `seconds` is how long a callback waits as a whole.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._running: SingleFlight[str, LoginOutcome[Identity]] = SingleFlight()
+        self._outcomes: TTLCache[str, LoginOutcome[Identity]] = TTLCache(
+            clock, max_entries=REMEMBERED_LOGINS
+        )
+
+    async def once(
+        self, name: str, exchange: Callable[[], Coroutine[object, object, LoginOutcome[Identity]]]
+    ) -> LoginOutcome[Identity]:
+        """The outcome of `exchange`, which ran for this callback or for the same one before.
+
+        Raises ProviderError (provider.timeout) when it takes too long; a reload gets it then.
+        """
+        outcome = self._outcomes.get(name)
+        if outcome is not None:
+            return self._told(name, _without_frames(outcome))
+
+        async def run() -> LoginOutcome[Identity]:
+            outcome = await exchange()
+            if not (isinstance(outcome, LoginRefused) and outcome.may_be_retried):
+                expires_at = self._clock.now() + LOGIN_SECONDS
+                self._outcomes.set(name, _without_frames(outcome), expires_at=expires_at)
+            return outcome
+
+        task = self._running.start(name, run)
+        await asyncio.wait([task], timeout=self._seconds)
+        if not task.done():
+            explanation = f"the sign-in took longer than {self._seconds:g} seconds"
+            raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
+        return self._told(name, task.result())
+
+    def _told(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
+        """`outcome`, which the application is told as new once, with the first response."""
+        known = self._outcomes.get(name)
+        if not isinstance(outcome, SignedIn) or not isinstance(known, SignedIn) or known.replayed:
+            return known if isinstance(known, SignedIn) else outcome
+        again = replace(known, replayed=True)
+        self._outcomes.set(name, again, expires_at=self._outcomes.expires_at(name))
+        return outcome
+
+    async def aclose(self) -> None:
+        """Wait for the exchanges under way: their codes are used up."""
+        await self._running.wait(self._seconds)
+
+
 async def complete_login(
     party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
-    redemptions: Redemptions[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    exchanges: CodeExchanges[Identity],
     callback: Callback,
-) -> SignedIn[Identity] | Refused | Failed:
-    """A session for a good answer, a refusal for any other; each uses the transaction up.
+) -> LoginOutcome[Identity]:
+    """A session for a good response, a refusal for any other; each uses the transaction up.
 
     While the provider cannot be asked, nothing is used up: a reload tries again.
     """
@@ -51,21 +186,31 @@ async def complete_login(
         if transaction is None or transaction.issuer != party.policy.issuer:
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
-        code = await _code(party, callback, transaction)
-        await party.provider.prepare()
-        answer = Answer(code, callback.cookies, transaction)
-        outcome = await redemptions.once(
-            name_of(transaction), lambda: _redeemed(party, refresher, answer)
+        login = _Login(await _code(party, callback, transaction), callback.cookies, transaction)
+        outcome = await exchanges.once(
+            _record_name(transaction), lambda: _redeemed(party, coordinator, login)
         )
-        if isinstance(outcome, Refused) and outcome.may_be_retried:
+        if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
         if isinstance(outcome, SignedIn):
-            # The application may change an identity; what is kept, and remembered, stays as it is.
+            await _require_active(party, outcome)
             outcome = replace(outcome, session=party.codec.copied(outcome.session))
         return replace(outcome, changes=used_up)
     except OIDCError as error:
-        party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
-        return Refused(error, silent, () if isinstance(error, ProviderError) else used_up)
+        party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
+        return LoginRefused(error, silent, () if isinstance(error, ProviderError) else used_up)
+
+
+async def _require_active(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> None:
+    """A callback that comes again after its session ended does not bring the session back."""
+    if not outcome.replayed or outcome.stored is None:
+        return
+    lookup = await party.backend.reread(outcome.stored)
+    is_over = lookup is None or lookup.ended is not None
+    if is_over or await has_ended(party, outcome.stored):
+        raise ProtocolViolation(
+            Code.AUTHORIZATION_TRANSACTION_MISSING, "the session of this login has ended"
+        )
 
 
 async def _code(
@@ -81,127 +226,211 @@ async def _code(
 
 
 async def _redeemed(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], answer: Answer
-) -> SignedIn[Identity] | Refused | Failed:
-    silent = answer.transaction.silent
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+) -> LoginOutcome[Identity]:
+    silent = login.transaction.silent
     try:
         if silent:
-            return await _confirm(party, refresher, answer)
-        return await _sign_in(party, answer)
-    except CodeNotSent as unsent:
-        party.announcer(refused(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
-        return Refused(unsent.error, silent, may_be_retried=True)
+            return await _confirm(party, coordinator, login)
+        return await _sign_in(party, login)
+    except _CodeNotSent as unsent:
+        party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
+        return LoginRefused(unsent.error, silent, may_be_retried=True)
     except OIDCError as error:
-        party.announcer(refused(EventName.LOGIN_REFUSED, error, party.clock.now()))
-        return Refused(error, silent)
+        party.announcer(refusal(EventName.LOGIN_REFUSED, error, party.clock.now()))
+        return LoginRefused(error, silent)
     except Exception as error:
         explanation = f"the application raised {type(error).__name__}"
         party.announcer(Event(EventName.LOGIN_REFUSED, party.clock.now(), explanation=explanation))
-        return Failed(error)
+        return LoginFailed(error)
 
 
 async def _without_transaction(
     party: RelyingParty[Identity], callback: Callback, changes: Changes
 ) -> SignedIn[Identity]:
     """A reload of an old callback: harmless when signed in already, else a way back to login."""
-    kept = await living(party, callback.cookies)
-    if kept is None:
+    stored = await current(party, callback.cookies)
+    if stored is None:
         raise ProtocolViolation(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
             "no cookie of this browser belongs to the state: expired, used, or begun elsewhere",
         )
     path = party.policy.default_return_path
-    return SignedIn(kept.session, path, replayed=True, changes=changes)
+    return SignedIn(stored.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(party: RelyingParty[Identity], answer: Answer) -> SignedIn[Identity]:
+async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Identity]:
     """A new session in a new place; the one that this browser had is over."""
-    kept, is_ours = await _once_anywhere(party, answer)
-    return_to = same_origin_path(
-        answer.transaction.return_to, default=party.policy.default_return_path
-    )
-    return SignedIn(kept.session, return_to, replayed=not is_ours, kept=kept)
+    default = party.policy.default_return_path
+    return_to = same_origin_path(login.transaction.return_to, default=default)
+    if not party.has_shared_records:
+        stored = await _new_session(party, login)
+        return SignedIn(stored.session, return_to, stored=stored)
+    name = _record_name(login.transaction)
+    expires_at = party.clock.now() + LOGIN_SECONDS
+    hold = party.hold(name, 0, expires_at)
+    other = await _of_another_process(party, hold)
+    if other is not None:
+        return SignedIn(other.session, return_to, replayed=True, stored=other)
+    try:
+        stored = await _new_session(party, login)
+    except BaseException:
+        await hold.release()
+        raise
+    await hold.done(_written(party, stored))
+    return SignedIn(stored.session, return_to, stored=stored)
 
 
-async def _once_anywhere(
-    party: RelyingParty[Identity], answer: Answer
-) -> tuple[Kept[Identity], bool]:
-    """The new session, and whether it was made here and not in another process."""
-    began = False
+async def _of_another_process(
+    party: RelyingParty[Identity], hold: RecordHold
+) -> StoredSession[Identity] | None:
+    """The session that another process made of the same callback; None to make it here.
 
-    async def begin() -> Kept[Identity]:
-        nonlocal began
-        began = True
-        return await _new_session(party, answer)
-
-    if party.shared is not None:
-        try:
-            return await party.shared.once(name_of(answer.transaction), begin), began
-        except SessionError as error:
-            # A lock that is down keeps nobody from signing in.
-            if began or error.code is not Code.SESSION_LOCK_UNAVAILABLE:
-                raise
-    return await begin(), True
+    Records that cannot be reached keep nobody from signing in.
+    """
+    try:
+        while True:
+            record = await hold.take()
+            if hold.owns(record):
+                return None
+            if record.session:
+                return _read(party, record)
+            await asyncio.sleep(LOGIN_POLL_SECONDS)
+    except SessionError:
+        return None
 
 
-async def _new_session(party: RelyingParty[Identity], answer: Answer) -> Kept[Identity]:
-    evidence, id_token = await evidence_of(party, answer)
+def _written(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bytes:
+    """The reference's secret, where there is one, and the session as JSON without line breaks."""
+    encoded = party.codec.encode(stored.session)
+    secret = b"" if stored.reference is None else stored.reference.secret.hex().encode()
+    return secret + b"\n" + encoded
+
+
+def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession[Identity]:
+    secret, _, encoded = record.session.partition(b"\n")
+    reference = SessionReference(bytes.fromhex(secret.decode())) if secret else None
+    return StoredSession(party.codec.decode(encoded), reference)
+
+
+async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSession[Identity]:
+    bundle, id_token = await _exchange_code(party, login)
     resolving = party.application.identity_of(
-        id_token.claims, evidence.user_info, evidence.answer.access_token
+        id_token.claims, bundle.user_info, bundle.response.access_token
     )
-    session = begun(party, evidence, id_token, await within_limit(party, resolving))
-    session = await within_limit(party, party.application.approved(session, "login"))
-    kept = party.keeper.placed(session)
-    party.keeper.cookies(kept, party.clock.now())  # refuses what no cookie can hold
-    await party.keeper.save(kept)
-    kept = await _after_revocations(party, kept)
-    await _end_previous(party, answer.cookies, answer.transaction)
+    session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
+    # Read before the session is stored: a revocation that comes between the two ends it.
+    stamps = await party.backend.stamps(session)
+    session = session.model_copy(update={"prior_revocations": stamps})
+    session = await party.within_time_limit(party.application.approved(session, "login"))
+    stored = party.backend.place(session)
+    party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
+    await party.backend.save(stored)
+    await _end_previous(party, login)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
-    return kept
+    return stored
 
 
-async def _after_revocations(party: RelyingParty[Identity], kept: Kept[Identity]) -> Kept[Identity]:
-    """A new session that no revocation of the second before it covers.
-
-    The application's revocations are compared with `created_at`, in seconds. So a login in the
-    very second of one waits for the next: a session that was dated ahead would outlive the next
-    revocation.
-    """
-    found = await party.keeper.reread(kept)
-    if found is None or found.ended != "revoked":
-        return kept
-    await next_second()
-    later = kept.session.model_copy(update={"created_at": party.clock.now()})
-    kept = Kept(later, kept.reference)
-    await party.keeper.replace(kept)
-    return kept
-
-
-async def next_second() -> None:
-    """Comes back when the clock shows another second."""
-    await asyncio.sleep(1.0)
-
-
-async def _end_previous(
-    party: RelyingParty[Identity], cookies: Mapping[str, str], transaction: LoginTransaction
-) -> None:
+async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:
     """End the sessions that this browser has now and had when it began the login.
 
-    They differ when a cross-site form post brought the answer, without the session cookie.
+    They differ when a cross-site form post brought the response, without the session cookie.
     """
-    ended = await end_here(party, cookies)
-    previous = transaction.previous
+    ended = await end_current(party, login.cookies)
+    previous = login.transaction.previous
     if previous is None or (ended is not None and ended.session.id == previous.id):
         return
     await end_previous(party, previous, "signed_out")
 
 
 async def _confirm(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], answer: Answer
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
 ) -> SignedIn[Identity]:
-    """The session with new tokens, when the same end user answered (Session Management 3.1)."""
-    evidence, id_token = await evidence_of(party, answer)
-    kept = await confirmed(party, refresher, answer.cookies, evidence, id_token)
-    return SignedIn(kept.session, "/", silent=True, kept=kept)
+    """The session with new tokens, when the same end user answered (Session Management 3.1).
+
+    Raises SessionError when it ended meanwhile, ProtocolViolation (authorization.other_user).
+    """
+    bundle, id_token = await _exchange_code(party, login)
+    stored = await current(party, login.cookies)
+    if stored is None:
+        raise SessionError(Code.SESSION_REQUIRED, "the session ended while it was being confirmed")
+    if stored.session.sub != id_token.sub:
+        raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
+
+    async def confirmed(now: StoredSession[Identity]) -> StoredSession[Identity]:
+        session = with_new_tokens(party, now.session, bundle)
+        # The refresh token decides with which ID token later ones are compared.
+        if bundle.response.refresh_token is not None:
+            session = with_new_login(session, id_token)
+        return await fitted(party, now, session, bundle)
+
+    outcome = await coordinator.replace(stored, confirmed)
+    if isinstance(outcome, Refreshed):
+        return SignedIn(outcome.stored.session, "/", silent=True, stored=outcome.stored)
+    if isinstance(outcome, Postponed):
+        explanation = "the session cannot be renewed right now"
+        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
+    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
+
+
+async def _exchange_code(
+    party: RelyingParty[Identity], login: _Login
+) -> tuple[TokenBundle, IdToken]:
+    """What the code stands for, rules applied; it is used up, unless _CodeNotSent is raised.
+
+    The provider's keys are fetched afterwards: its response may name a key that is new.
+    """
+    transaction = login.transaction
+    try:
+        tokens = await party.provider.exchange_code(
+            login.code, transaction.redirect_uri, transaction.code_verifier
+        )
+    except ProviderError as error:
+        if error.is_unsent:
+            raise _CodeNotSent(error) from error
+        raise
+    received_at = party.clock.now()
+    id_token = await _accepted(party, tokens, transaction)
+    user_info = None
+    if party.policy.fetch_userinfo:
+        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
+    session_state = login.code.session_state or tokens.session_state
+    return TokenBundle(tokens, id_token, user_info, session_state, received_at), id_token
+
+
+async def _accepted(
+    party: RelyingParty[Identity], tokens: TokenResponse, transaction: LoginTransaction
+) -> IdToken:
+    verified = await party.provider.verify(tokens.required_id_token())
+    expected = Expected(
+        issuer=party.policy.issuer,
+        client_id=party.policy.client_id,
+        trusted_audiences=party.policy.trusted_audiences,
+        nonce=transaction.nonce,
+        access_token=tokens.access_token,
+        algorithm=verified.algorithm,
+        max_age=transaction.max_age,
+        tenants=party.policy.tenants,
+    )
+    return accept_id_token(verified.claims, expected, party.clock.instant())
+
+
+def _record_name(transaction: LoginTransaction) -> str:
+    """The name of one login's record, which gives nothing away."""
+    return f"login.{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
+
+
+def _without_frames(outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
+    """`outcome` with an error that nobody has raised, or will.
+
+    An exception of the application that cannot be copied is returned as it is.
+    """
+    if isinstance(outcome, SignedIn):
+        return outcome
+    try:
+        error = copy(outcome.error)
+        return replace(outcome, error=error)  # type: ignore[arg-type]  # of the same type
+    except Exception:
+        return outcome

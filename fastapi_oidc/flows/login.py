@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.events import EventName
-from fastapi_oidc.flows.outcomes import Redirection
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import living
+from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import (
     AuthorizationRequest,
     pushed_request_url,
@@ -70,10 +69,10 @@ async def _session_to_confirm(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity]:
     """The session whose end user the provider is asked to confirm."""
-    kept = await living(party, cookies)
-    if kept is None:
+    stored = await current(party, cookies)
+    if stored is None:
         raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
-    return kept.session
+    return stored.session
 
 
 async def _previous(
@@ -81,11 +80,11 @@ async def _previous(
 ) -> PreviousSession | None:
     """The session that the login replaces: a form post brings its answer without the cookie."""
     try:
-        found = await party.keeper.read(cookies)
+        lookup = await party.backend.lookup(cookies)
     except SessionError:
-        told = party.keeper.told(cookies, party.policy.issuer, party.policy.client_id)
-        return None if told is None else told.previous
-    return None if found is None else party.keeper.previous(found.kept)
+        hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
+        return None if hint is None else hint.previous
+    return None if lookup is None else party.backend.previous(lookup.stored)
 
 
 def _transaction(

@@ -1,4 +1,4 @@
-"""End a session here, and at the provider if it can be asked (RP-Initiated Logout 1.0)."""
+"""Sign out here and at the provider (RP-Initiated Logout 1.0, Back-Channel Logout 1.0)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fastapi_oidc.errors import Code, OIDCError, ProviderError
-from fastapi_oidc.flows.endings import end_here
-from fastapi_oidc.flows.events import EventName
-from fastapi_oidc.flows.outcomes import Redirection
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import is_ours
-from fastapi_oidc.flows.revocation import PATIENCE, announce_failure, revoked_at_provider
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProviderError
+from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.revocation import (
+    TOKEN_REVOCATION_SECONDS,
+    announce_failure,
+    end_current,
+    revoke_refresh_token,
+)
 from fastapi_oidc.protocol.end_session import EndSessionRequest
+from fastapi_oidc.protocol.logout_token import (
+    ExpectedLogout,
+    LogoutToken,
+    accept_logout_token,
+    logout_token_parameter,
+)
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.logout_cookie import PendingLogout
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.revocations import RevocationRecord, expiry_of_record
 
 _log = logging.getLogger("fastapi_oidc.logout")
 
@@ -41,14 +50,17 @@ async def begin_logout(
 ) -> Redirection:
     """No session here any more; the browser goes on to the provider or to a local page.
 
-    Works without a session, and whatever fails at the provider or the session store. The provider
-    sends the browser back only to a `post_logout_redirect_uri`.
+    Whatever fails at the provider or the session store, the person is signed out here. Without a
+    session the browser stays here, unless `logout_without_session` is set. The provider sends the
+    browser back only to a `post_logout_redirect_uri`.
     """
-    session = await _cleared(party, cookies)
+    session = await _ended(party, cookies)
     return_to = same_origin_path(options.return_to, default=party.policy.default_return_path)
     here = Redirection(return_to)
+    if session is None and not party.policy.logout_without_session:
+        return here
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             if options.local:
                 await _revoke_locally(party, session)
                 return here
@@ -83,24 +95,24 @@ def complete_logout(
     return Redirection(return_to, (party.logouts.ended(),))
 
 
-async def _cleared(
+async def _ended(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """The provider's session that was here; a store that is down keeps nobody signed in."""
-    kept = await end_here(party, cookies)
-    if kept is None:
+    """The session of the browser, which is over; a store that is down keeps nobody signed in."""
+    stored = await end_current(party, cookies)
+    if stored is None:
         return None
-    session = kept.session
+    session = stored.session
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
     # Another provider's tokens, from before the settings changed, are none of this one's business.
-    return session if is_ours(party, session) else None
+    return session if party.is_ours(session) else None
 
 
 async def _revoke_locally(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None
 ) -> None:
     if session is not None and party.policy.revoke_on_local_logout:
-        await revoked_at_provider(party, session)
+        await revoke_refresh_token(party, session)
 
 
 async def _at_provider(
@@ -111,10 +123,10 @@ async def _at_provider(
 ) -> Redirection | None:
     """On to the provider, when it has a page to sign out; raises when it does not answer."""
     metadata = await party.provider.metadata()
-    revoked = session is not None and await revoked_at_provider(party, session)
+    revoked = session is not None and await revoke_refresh_token(party, session)
     if metadata.end_session_endpoint is None:
         return None
-    if not revoked:
+    if session is not None and not revoked:
         await _require_reachable(party)
     pending = PendingLogout(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
@@ -137,3 +149,53 @@ async def _require_reachable(party: RelyingParty[Identity]) -> None:
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
+
+
+async def accept_back_channel_logout(
+    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
+) -> None:
+    """From now on every session that the logout token names is revoked; repeating it is harmless.
+
+    Raises OIDCError for any token or store that keeps this from being true; all of them are to be
+    answered 400.
+    """
+    require_revocations(party)
+    token = await _accepted_token(party, form)
+    await party.backend.revoke(_record(party, token))
+    party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
+
+
+def require_revocations(party: RelyingParty[Identity]) -> None:
+    """Raises ConfigurationError (configuration.store_missing) when no logout could be kept."""
+    if not party.backend.records_revocations:
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            'back-channel logout needs OIDC(..., back_channel_logout_store="memory") or a store',
+        )
+
+
+async def _accepted_token(
+    party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
+) -> LogoutToken:
+    verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
+    policy = party.policy
+    expected = ExpectedLogout(
+        policy.issuer, policy.client_id, policy.trusted_audiences, policy.tenants
+    )
+    return accept_logout_token(
+        verified.header_typ, verified.claims, expected, party.clock.instant()
+    )
+
+
+def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
+    """Kept for longer than a session that it covers can live."""
+    now = party.clock.now()
+    return RevocationRecord(
+        issuer=token.iss,
+        client_id=party.policy.client_id,
+        sid=token.sid,
+        sub=token.sub,
+        jti=token.jti,
+        issued_at=token.iat,
+        expires_at=expiry_of_record(now, party.policy.session_lifetime),
+    )

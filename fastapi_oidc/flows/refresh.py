@@ -1,134 +1,423 @@
-"""From a refreshed token answer to the session's successor (OpenID Connect Core 12, RFC 6749 6).
+"""One refresh for each session and generation, over all requests and processes that ask for it.
 
-The refresh token is used up by then. So everything here can be done again from the same answer, and
-nothing here but the provider's or the application's word ends the session.
+A provider may accept a refresh token once. So the refresh belongs to no request and is never
+cancelled; the session's record says who presents the token and keeps the response until a session
+is made of it (`docs/decisions/017-one-record-for-each-session.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Final, Generic, TypeAlias
 
-from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation, SessionError
-from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.concurrency import ConcurrencyLimit, ShutdownGate, ShuttingDown, SingleFlight
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import Evidence, approved, identified, renewed
-from fastapi_oidc.flows.shared import KeptAnswer
-from fastapi_oidc.protocol.id_token import (
-    NO_NONCE,
-    EarlierIdToken,
-    Expected,
-    IdToken,
-    accept_refreshed_id_token,
-)
-from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.tenants import tenant_of
-from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.keeper import Kept
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
+from fastapi_oidc.flows.token_sessions import apply_refresh
+from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.provider import Undecided
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.record_hold import RecordHold
+from fastapi_oidc.session.records import Phase, RefreshRecord, end_reason_in
+
+CONCURRENT_REFRESHES: Final = 32
+"""Refreshes that one process has under way at most; the others wait, unsent."""
+
+START_SECONDS: Final = 30.0
+"""Seconds that a request waits for its refresh to start; the refresh itself goes on."""
+
+OTHER_OWNER_SECONDS: Final = 50.0
+"""Seconds that a refresh waits for the refresh of the same session in another process."""
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
+"""Seconds between two looks at a record that another process owns."""
+
+FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
+"""Seconds between two attempts while the provider cannot be asked; doubled each time."""
+
+UNVERIFIED_SECONDS: Final = 3600
+"""Seconds for which a response is kept whose ID token no key of the provider verifies."""
 
 
-async def successor(
-    party: RelyingParty[Identity], kept: Kept[Identity], answer: KeptAnswer
-) -> Kept[Identity]:
-    """What `kept` becomes by `answer`; nothing is kept yet.
+@dataclass(frozen=True, slots=True)
+class Refreshed(Generic[Identity]):
+    """The session goes on as `stored`."""
 
-    Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
-    application ends the session or no cookie can hold it, ProviderError when nothing was decided.
-    """
-    id_token = _accepted(party, kept.session, answer)
-    user_info = await _user_info(party, kept.session, answer.response)
-    session_state = answer.response.session_state
-    evidence = Evidence(answer.response, id_token, user_info, session_state, answer.received_at)
-    return await fitting(party, kept, renewed(party, kept.session, evidence), evidence)
+    stored: StoredSession[Identity]
 
 
-async def fitting(
-    party: RelyingParty[Identity],
-    kept: Kept[Identity],
-    session: OIDCSession[Identity],
-    evidence: Evidence,
-) -> Kept[Identity]:
-    """The successor `session` of `kept` as the application wants it, if a cookie can hold it.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The provider, a rule of the protocol, the application or the user ended the session."""
 
-    Else with the identity, claims and ID token that `kept` has, and the new tokens; so too when the
-    identity is of another type than the settings say. Raises CookieTooLarge when that does not fit
-    either.
-    """
-    resolved = await identified(party, session, evidence)
-    whole = Kept(await approved(party, resolved, kept.session), kept.reference)
-    error = _fault(party, whole)
-    if error is None:
-        return whole
-    party.announcer(refused(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
-    before = kept.session
-    tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
-    small = resolved.model_copy(
-        update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
-    )
-    smaller = Kept(await approved(party, small, before), kept.reference)
-    if error := _fault(party, smaller):
-        raise error
-    return smaller
+    code: Code
+    because: str = ""
+    reason: EndReason | None = None
 
 
-def _fault(party: RelyingParty[Identity], kept: Kept[Identity]) -> OIDCError | None:
-    """Why the session cannot be kept: its identity is of another type, or no cookie can hold it."""
-    try:
-        party.codec.encode(kept.session)
-        party.keeper.cookies(kept, party.clock.now())
-    except ConfigurationError as error:
-        return error
-    except SessionError as error:
-        if error.code is not Code.SESSION_COOKIE_TOO_LARGE:
+RefreshOutcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
+
+
+class _NotMade(Exception):
+    """What was to replace a session failed; nothing was decided of the session."""
+
+
+Make: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]]
+
+
+@dataclass(slots=True)
+class _Run(Generic[Identity]):
+    """One refresh of `stored`; with `make`, the session that `make` returns takes its place."""
+
+    stored: StoredSession[Identity]
+    make: Make[Identity] | None
+    hold: RecordHold
+    require_running: Callable[[], None]
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    answer: TokenAnswer | None = None
+
+
+class RefreshCoordinator(Generic[Identity]):
+    """Refreshes sessions."""
+
+    def __init__(self, party: RelyingParty[Identity]) -> None:
+        self._party, self._clock = party, party.clock
+        self._limit = ConcurrencyLimit(CONCURRENT_REFRESHES)
+        self._tasks: SingleFlight[str, RefreshOutcome[Identity]] = SingleFlight()
+        self._runs: dict[str, _Run[Identity]] = {}
+        self._gate = ShutdownGate()
+
+    async def refresh(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity]:
+        """What becomes of `stored`; the provider is asked once, however many callers wait.
+
+        Raises SessionError when the session's store cannot be asked or cannot take the result.
+        """
+        while True:
+            known = self._known(stored)
+            if known is not None:
+                return known
+            with suppress(_NotMade):  # of a run under way in which nothing was refreshed
+                return await self._outcome(stored, None)
+
+    async def replace(
+        self, stored: StoredSession[Identity], make: Make[Identity]
+    ) -> RefreshOutcome[Identity]:
+        """What becomes of `stored` when `make` makes the next session, in place of a refresh.
+
+        A refresh under way, or one whose response waits, comes first; `make` is given the newest
+        state. What `make` raises is raised here, and the session goes on as it was.
+        """
+        made: list[StoredSession[Identity]] = []
+        errors: list[Exception] = []
+
+        async def noted(current: StoredSession[Identity]) -> StoredSession[Identity]:
+            try:
+                made.append(await make(current))
+            except Exception as error:
+                errors.append(error)
+                raise _NotMade from error
+            return made[-1]
+
+        while True:
+            stored = self._party.sessions.newest(stored)
+            try:
+                outcome = await self._outcome(stored, noted)
+            except _NotMade:
+                if errors:
+                    raise errors[0] from None
+                continue  # another caller's failure
+            if made or not isinstance(outcome, Refreshed):
+                return outcome
+            stored = outcome.stored
+
+    async def aclose(self) -> None:
+        """Wait for the responses to token requests that were sent; nothing else is sent any more.
+
+        Their refresh tokens are used up, and what the provider returns would be lost.
+        """
+        policy = self._party.policy
+        with self._gate.closed():
+            await self._tasks.wait(policy.provider_timeout + policy.callback_timeout)
+
+    def _known(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
+        """What was decided of `stored` before; None when it is to be refreshed."""
+        local = self._party.sessions.get(stored.session.id)
+        if local is None:
+            return None
+        if local.ended is not None:
+            return Ended(Code.SESSION_SIGNED_OUT, reason=local.ended)
+        newest, generation = local.newest, stored.session.generation
+        if newest is not None and newest.session.generation > generation:
+            return Refreshed(newest)
+        postponed = local.postponed
+        if postponed is None or postponed.generation != generation:
+            return None
+        # A pause that is farther off than it is long is from before a clock was set back.
+        is_due = not 0 < postponed.retry_at - self._clock.now() <= postponed.pause
+        return None if is_due else postponed
+
+    async def _outcome(
+        self, stored: StoredSession[Identity], make: Make[Identity] | None
+    ) -> RefreshOutcome[Identity]:
+        """The outcome of the run under way, or of one started here; waited for within bounds."""
+        session, party = stored.session, self._party
+
+        def start() -> Coroutine[object, object, RefreshOutcome[Identity]]:
+            hold = party.hold(session.id, session.generation, session.expires_at)
+            run = self._runs[session.id] = _Run(stored, make, hold, self._gate.ticket())
+            return self._outcome_of(run)
+
+        task = self._tasks.start(session.id, start)
+        if not task.done():  # an eager task may have ended where it was started
+            with suppress(TimeoutError):
+                async with asyncio.timeout(START_SECONDS):
+                    await self._runs[session.id].started.wait()
+                limit = party.policy.provider_timeout + party.policy.callback_timeout
+                await asyncio.wait([task], timeout=limit)
+        if task.done():
+            return task.result()
+        return Postponed(session.generation, 1, self._clock.now() + 1, "it is still under way")
+
+    async def _outcome_of(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
+        session = run.stored.session
+        try:
+            # A refresh token is presented only when what is needed afterwards is at hand.
+            await self._party.provider.prepare()
+            return await self._excluding_others(run)
+        except ShuttingDown:
+            return Postponed(session.generation, 1, self._clock.now() + 1, "this process ends")
+        except OIDCError as error:
+            if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
+                raise
+            return self._postponed(session, error)
+        finally:
+            run.started.set()
+            if self._runs.get(session.id) is run:
+                del self._runs[session.id]
+
+    async def _excluding_others(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
+        """As `_taken`, within the application's own lock where there is one."""
+        lock = self._party.refresh_lock
+        if lock is None:
+            return await self._taken(run)
+        results: list[RefreshOutcome[Identity] | Exception] = []
+
+        async def operation() -> None:
+            try:
+                results.append(await self._taken(run))
+            except Exception as error:
+                results.append(error)
+
+        try:
+            await lock.run_exclusive(run.stored.session.id, operation)
+        except Exception as error:
+            if not results:
+                explanation = f"the refresh lock raised {type(error).__name__}"
+                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from error
+        if not results:
+            explanation = "the refresh lock did not run its operation"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return results[0]
+
+    async def _taken(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
+        """Own the record and make the next session, or wait for what another process makes."""
+        began, pause = monotonic(), FIRST_POLL_SECONDS
+        while True:
+            async with self._limit.slot():
+                run.require_running()
+                run.started.set()
+                record = await run.hold.take()
+                if run.hold.owns(record):
+                    return await self._held(run, record)
+            outcome = await self._of_others(run.stored, record)
+            if outcome is not None:
+                return outcome
+            if monotonic() - began > OTHER_OWNER_SECONDS:
+                explanation = "another process refreshes the session and may still get a response"
+                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_POLL_SECONDS)
+
+    async def _of_others(
+        self, stored: StoredSession[Identity], record: RefreshRecord
+    ) -> RefreshOutcome[Identity] | None:
+        """What another process made of the session; None while it is still at it."""
+        if (reason := end_reason_in(record)) is not None:
+            expires_at = stored.session.expires_at
+            self._party.sessions.end(stored.session.id, reason, expires_at=expires_at)
+            return Ended(Code.SESSION_SIGNED_OUT, reason=reason)
+        if stored.reference is None:
+            newer = self._party.session_in(record, stored)
+            return None if newer is None else self._refreshed(newer)
+        if record.generation <= stored.session.generation:
+            return None
+        return await self._newer_row(stored)
+
+    async def _newer_row(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
+        """What the store has in place of `stored`; None when that is no later generation."""
+        lookup = await self._party.backend.reread(stored)
+        if lookup is None or lookup.ended is not None:
+            return Ended(Code.SESSION_SIGNED_OUT, reason=None if lookup is None else lookup.ended)
+        if lookup.stored.session.generation <= stored.session.generation:
+            return None
+        return self._refreshed(lookup.stored)
+
+    async def _held(self, run: _Run[Identity], record: RefreshRecord) -> RefreshOutcome[Identity]:
+        """The next session, made by this process."""
+        try:
+            known = self._known(run.stored)
+            if not isinstance(known, Ended) and not self._party.has_shared_records:
+                known = await self._newer_row(run.stored)
+            if isinstance(known, Ended | Refreshed):
+                await run.hold.release()
+                return known
+            return await self._stored(run, await self._made(run, record))
+        except OIDCError as error:
+            if _is_final(error):
+                return await self._refused(run.stored, error)
+            await self._released(run)
             raise
-        return error
-    return None
+        except Exception:
+            await self._released(run)
+            raise
+
+    async def _released(self, run: _Run[Identity]) -> None:
+        await run.hold.release(b"" if run.answer is None else run.answer.encode())
+
+    async def _made(self, run: _Run[Identity], record: RefreshRecord) -> StoredSession[Identity]:
+        """The next session, of a token response or by `run.make`; not stored yet."""
+        session = run.stored.session
+        local = self._party.sessions.get(session.id)
+        if local is not None and local.answer and local.answer.generation == session.generation:
+            run.answer = local.answer
+        elif record.phase is Phase.ANSWERED:
+            run.answer = TokenAnswer.decode(record.generation, record.data)
+        if run.answer is None:
+            if run.make is not None:
+                return await run.make(run.stored)
+            run.answer = await self._presented(run)
+        return await apply_refresh(self._party, run.stored, await self._verified(run, run.answer))
+
+    async def _presented(self, run: _Run[Identity]) -> TokenAnswer:
+        """Present the refresh token, and keep what the token endpoint returns."""
+        party, session = self._party, run.stored.session
+        if run.hold.age > party.policy.provider_timeout:
+            # This process was paused: by now another one may own the record.
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+        response = await party.provider.refresh(session.tokens.refresh_token or "")
+        answer = TokenAnswer(session.generation, response, self._clock.now())
+        party.sessions.keep_answer(session, answer)
+        if party.has_shared_records:
+            await run.hold.answered(answer.encode())
+        return answer
+
+    async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:
+        """The answer with its ID token verified, once: the provider may withdraw the key."""
+        if answer.response.id_token is None or answer.verified is not None:
+            return answer
+        try:
+            verified = await self._party.provider.verify(answer.response.id_token)
+        except Undecided as error:
+            age = self._clock.now() - answer.received_at
+            if error.is_by_new_keys and age >= UNVERIFIED_SECONDS:
+                explanation = "no key that the provider published since verifies the ID token"
+                raise ProtocolViolation(Code.JWS_SIGNATURE, explanation) from error
+            raise
+        answer = replace(answer, verified=verified)
+        self._party.sessions.keep_answer(run.stored.session, answer)
+        return answer
+
+    async def _stored(
+        self, run: _Run[Identity], made: StoredSession[Identity]
+    ) -> RefreshOutcome[Identity]:
+        """Store the next session; a session that ended meanwhile stays ended."""
+        party, session = self._party, made.session
+        made = party.sessions.newest(made)  # last seen while it was made
+        if party.sessions.ended(session) or not await party.backend.replace(made):
+            newer = await self._newer_row(run.stored) if made.reference is not None else None
+            return newer if isinstance(newer, Refreshed) else await self._too_late(made)
+        is_recorded = await run.hold.done(
+            party.codec.encode(made.session) if made.reference is None else b""
+        )
+        if not is_recorded and (await party.records.look(session.id)).phase is Phase.ENDED:
+            return await self._too_late(made)
+        if (reason := party.sessions.ended(session)) is not None:
+            await end(party, made, reason)  # it ended here while it was stored
+            return await self._too_late(made)
+        party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
+        return self._refreshed(made)
+
+    async def _too_late(self, made: StoredSession[Identity]) -> Ended:
+        """Best effort: revoke the tokens of a session that nobody is going to use."""
+        with suppress(OIDCError, TimeoutError):
+            async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
+                await revoke_refresh_token(self._party, made.session)
+        return Ended(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
+
+    async def _refused(
+        self, stored: StoredSession[Identity], error: OIDCError
+    ) -> RefreshOutcome[Identity]:
+        """The end of the session, unless another process has refreshed it with the same token."""
+        with suppress(SessionError):  # what cannot be asked now does not know of a later refresh
+            record = await self._party.records.look(stored.session.id)
+            newer = await self._of_others(stored, record)
+            if newer is None and stored.reference is not None:
+                newer = await self._newer_row(stored)
+            if newer is not None:
+                return newer
+        reason = end_reason(error.code)
+        await end(self._party, stored, reason)
+        return Ended(error.code, error.message, reason)
+
+    def _refreshed(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity]:
+        if (reason := self._party.sessions.ended(stored.session)) is not None:
+            return Ended(Code.SESSION_SIGNED_OUT, reason=reason)
+        self._party.sessions.keep(stored)
+        return Refreshed(stored)
+
+    def _postponed(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
+        """Nothing was decided; announced, with the pause before the next attempt."""
+        now, local = self._clock.now(), self._party.sessions.get(session.id)
+        before = None if local is None else local.postponed
+        is_next = before is not None and before.generation == session.generation
+        pause = min(2 * before.pause, LONGEST_BACKOFF) if before and is_next else FIRST_BACKOFF
+        postponed = Postponed(session.generation, pause, now + pause, error.message)
+        # Remembered beyond the next attempt, so that the pauses grow.
+        until = now + pause + 2 * LONGEST_BACKOFF
+        self._party.sessions.postpone(session, postponed, until)
+        event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
+        self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
+        return replace(postponed, is_announced=True)
 
 
-def _accepted(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: KeptAnswer
-) -> IdToken | None:
-    """The new ID token, whose signature is good; a refresh may leave it out (Core 12.2)."""
-    verified = answer.verified
-    if verified is None:
-        return None
-    expected = Expected(
-        issuer=party.policy.issuer,
-        client_id=party.policy.client_id,
-        algorithm=verified.algorithm,
-        nonce=NO_NONCE,
-        access_token=answer.response.access_token,
-        trusted_audiences=party.policy.trusted_audiences,
-        tenants=party.policy.tenants,
-    )
-    original = EarlierIdToken(
-        iss=session.issuer,
-        sub=session.sub,
-        aud=session.audiences,
-        azp=session.azp,
-        auth_time=session.auth_time,
-        nonce=session.nonce,
-        tenant=tenant_of(session.claims) if party.policy.tenants else None,
-    )
-    at = party.clock.instant()
-    received = Instant(min(answer.received_at, at.now), at.drift)
-    return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
+def end_reason(code: Code) -> EndReason:
+    """Why a session is over that was refused with `code`.
 
-
-async def _user_info(
-    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenResponse
-) -> Mapping[str, JSON] | None:
-    """UserInfo with the new access token; without it when the endpoint fails.
-
-    Only somebody else's UserInfo is worth the session.
+    A callback of the application ends a session by a SessionError.
     """
-    if not party.policy.fetch_userinfo:
-        return None
-    try:
-        return await party.provider.userinfo(answer.access_token, sub=session.sub)
-    except ProtocolViolation:
-        raise
-    except OIDCError as error:
-        party.announcer(refused(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
-        return None
+    if code in (Code.SESSION_EXPIRED, Code.SESSION_COOKIE_TOO_LARGE):
+        return "expired"
+    if code is Code.SESSION_SIGNED_OUT:
+        return "signed_out"
+    return "revoked" if code.startswith("session.") else "ended_by_provider"
+
+
+def _is_final(error: OIDCError) -> bool:
+    """Whether the provider, a rule or the application (by a SessionError) ended the session."""
+    if isinstance(error, SessionError):
+        return not error.is_outage
+    if isinstance(error, ProtocolViolation):
+        # The key may be published later than it signs (OpenID Connect Core 10.1.1). A clock that is
+        # behind says nothing of the session: a process whose clock is right accepts the response.
+        return error.code is not Code.JWS_KEY_MISSING and not error.is_early
+    return isinstance(error, TokenRefused) and error.is_final

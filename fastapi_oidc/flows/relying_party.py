@@ -1,25 +1,134 @@
-"""The parts that every flow works with."""
+"""What every flow works with: settings, the application's callbacks, provider, stores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.flows.application import Application
-from fastapi_oidc.flows.ending_writer import EndingWriter
-from fastapi_oidc.flows.events import Announcer, Event, EventName
-from fastapi_oidc.flows.register import Register
-from fastapi_oidc.flows.shared import Shared
+from fastapi_oidc.concurrency import settled
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.events import Announcer, Event, EventName
+from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.tenants import Tenants
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider import LONGEST_EXCHANGE, Provider
+from fastapi_oidc.session.backend import SessionBackend, StoredSession
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.keeper import Keeper
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.logout_cookie import LogoutCookie
-from fastapi_oidc.session.model import Identity
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.session.outbox import Outbox
+from fastapi_oidc.session.record_hold import RecordHold
+from fastapi_oidc.session.records import RefreshRecord, SealedRecords
+from fastapi_oidc.session.stores import RefreshLock
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
+
+Changes: TypeAlias = tuple[CookieChange, ...]
+Result = TypeVar("Result")
+Reason: TypeAlias = Literal["login", "refresh"]
+
+_FIXED = (
+    "id",
+    "issuer",
+    "client_id",
+    "sub",
+    "sid",
+    "nonce",
+    "audiences",
+    "azp",
+    "auth_time",
+    "authenticated_at",
+    "prior_revocations",
+    "created_at",
+    "refreshed_at",
+    "generation",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityContext:
+    """What the provider said of the end user, validated; copies that change nothing.
+
+    `access_token` is for the APIs that it was made for and opaque to its client (RFC 6749 1.4):
+    nothing in it was validated here, and the provider may change its form at any time. It is for
+    providers that put roles nowhere else.
+    """
+
+    id_token_claims: Mapping[str, JSON]
+    user_info: Mapping[str, JSON] | None = None
+    access_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PersistContext(Generic[Identity]):
+    """The session that is about to be stored, and why.
+
+    A replacement may have another identity, claims, tokens, `session_state` and an earlier end.
+    """
+
+    session: OIDCSession[Identity]
+    reason: Reason
+
+
+ResolveIdentity: TypeAlias = Callable[[IdentityContext], Identity | Awaitable[Identity]]
+BeforeSessionPersist: TypeAlias = Callable[
+    [PersistContext[Identity]],
+    OIDCSession[Identity] | Awaitable[OIDCSession[Identity] | None] | None,
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Application(Generic[Identity]):
+    """The application's callbacks for login and refresh; each may be sync or async."""
+
+    resolve_identity: ResolveIdentity[Identity]
+    before_session_persist: BeforeSessionPersist[Identity] | None = field(default=None)
+
+    async def identity_of(
+        self,
+        claims: Mapping[str, JSON],
+        user_info: Mapping[str, JSON] | None,
+        access_token: str,
+    ) -> Identity:
+        """The application's identity for validated provider data."""
+        context = IdentityContext(
+            copy.deepcopy(dict(claims)), copy.deepcopy(user_info), access_token
+        )
+        return await settled(self.resolve_identity(context))
+
+    async def approved(
+        self, session: OIDCSession[Identity], reason: Reason
+    ) -> OIDCSession[Identity]:
+        """The session to store: the one the application returns, or else `session` itself.
+
+        Raises ConfigurationError when that is not the same login.
+        """
+        if self.before_session_persist is None:
+            return session
+        replacement = await settled(self.before_session_persist(PersistContext(session, reason)))
+        if replacement is None:
+            return session
+        _require_same_login(replacement, session)
+        return replacement
+
+
+def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
+    """Refuse a session that the checks of later answers and logouts would be wrong about."""
+    if not isinstance(replacement, OIDCSession):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, "before_session_persist returned something else"
+        )
+    changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
+    if replacement.expires_at > session.expires_at:
+        changed.append("expires_at")
+    if changed:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID, f"before_session_persist changed {', '.join(changed)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +150,7 @@ class Policy:
     refresh_margin: int = 30
     idle_timeout: int | None = None
     default_access_token_lifetime: int = 3600
+    logout_without_session: bool = False
     provider_timeout: float = 10.0
     callback_timeout: float = 10.0
     revoke_on_local_logout: bool = True
@@ -48,11 +158,16 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty(Generic[Identity]):
-    """One client registered at one OpenID Provider, put together by `OIDC`."""
+    """One client registered at one OpenID Provider, put together by `OIDC`.
+
+    `has_shared_records`: other processes see the refresh records too. `refresh_lock` is a lock of
+    the application that only excludes.
+    """
 
     policy: Policy
     provider: Provider
-    keeper: Keeper[Identity]
+    backend: SessionBackend[Identity]
+    records: SealedRecords
     names: CookieNames
     transactions: TransactionCookies
     logouts: LogoutCookie
@@ -60,9 +175,10 @@ class RelyingParty(Generic[Identity]):
     application: Application[Identity]
     codec: SessionCodec[Identity]
     announcer: Announcer
-    register: Register[Identity]
-    endings: EndingWriter[Identity]
-    shared: Shared[Identity] | None = None
+    sessions: LocalSessions[Identity]
+    outbox: Outbox
+    has_shared_records: bool = False
+    refresh_lock: RefreshLock | None = None
 
     def announce(
         self,
@@ -74,3 +190,56 @@ class RelyingParty(Generic[Identity]):
     ) -> None:
         """Announce an event that happens now."""
         self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
+
+    def is_ours(self, session: OIDCSession[Identity]) -> bool:
+        """Whether it is of this provider and client, which the settings may have changed since."""
+        return session.issuer == self.policy.issuer and session.client_id == self.policy.client_id
+
+    def session_in(
+        self, record: RefreshRecord, stored: StoredSession[Identity]
+    ) -> StoredSession[Identity] | None:
+        """The later state of `stored` that `record` has, for sessions in cookies; else None."""
+        if record.generation <= stored.session.generation or not record.session:
+            return None
+        return StoredSession(self.codec.decode(record.session))
+
+    def hold(self, id: str, generation: int, expires_at: int) -> RecordHold:
+        """An attempt to own the record `id`, for as long as a token response can take.
+
+        A token is sent within `provider_timeout` of taking the record, or not at all.
+        """
+        return RecordHold(
+            self.records,
+            self.outbox,
+            self.clock,
+            id=id,
+            generation=generation,
+            seconds=LONGEST_EXCHANGE + self.policy.provider_timeout,
+            expires_at=expires_at,
+        )
+
+    async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
+        """The result of a callback; raises TimeoutError after `callback_timeout` seconds.
+
+        A callback that waited for a task which somebody cancelled has failed like any other.
+        """
+        try:
+            async with asyncio.timeout(self.policy.callback_timeout):
+                return await callback
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError("a callback of the application was cancelled from within") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """Send the browser to `location`.
+
+    `provider_unreachable`: the user is signed out here, and the provider could not be asked.
+    """
+
+    location: str = field(repr=False)
+    changes: Changes = field(default=(), repr=False)
+    provider_unreachable: bool = False

@@ -1,22 +1,25 @@
-"""Find the session of a request; end it, keep it or refresh it."""
+"""Find the session of a request, and decide the session cookie of its response."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.flows.events import Event, EventName
-from fastapi_oidc.flows.outcomes import Resumed
-from fastapi_oidc.flows.refresh_outcomes import Outcome, Postponed, Refused, Renewed
-from fastapi_oidc.flows.refresher import Refresher
-from fastapi_oidc.flows.relying_party import Policy, RelyingParty
-from fastapi_oidc.flows.standing import Goes, Over, newest_anywhere
-from fastapi_oidc.flows.use import idle_end_of, used
-from fastapi_oidc.session.keeper import Kept
+from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.local_sessions import Postponed, newer_of, seen_at
+from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
+from fastapi_oidc.flows.relying_party import Changes, Policy, RelyingParty
+from fastapi_oidc.flows.revocation import end, end_of
+from fastapi_oidc.session.backend import Lookup, StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.records import Advance, end_reason_in
+from fastapi_oidc.session.revocations import CLOCK_MARGIN
+
+WRITES_PER_IDLE_TIMEOUT: Final = 10
+"""How often the time of the last request is written at most, within one `idle_timeout`."""
 
 _CODES: Final[Mapping[EndReason, Code]] = {
     "expired": Code.SESSION_EXPIRED,
@@ -24,18 +27,58 @@ _CODES: Final[Mapping[EndReason, Code]] = {
     "ended_by_provider": Code.SESSION_REVOKED,
     "signed_out": Code.SESSION_SIGNED_OUT,
 }
-_REASONS: Final[Mapping[Code, EndReason]] = {
-    Code.SESSION_EXPIRED: "expired",
-    Code.SESSION_COOKIE_TOO_LARGE: "expired",
-    Code.SESSION_SIGNED_OUT: "signed_out",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class SetCookie(Generic[Identity]):
+    """The session goes on as `stored`, which the browser does not have yet."""
+
+    stored: StoredSession[Identity] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearCookie(Generic[Identity]):
+    """The session that the browser came with is over."""
+
+    stored: StoredSession[Identity] = field(repr=False)
+    reason: EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession(Generic[Identity]):
+    """This request signed in."""
+
+    stored: StoredSession[Identity] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedOut:
+    """This request signed out, or cleared the session."""
+
+
+PendingCookie: TypeAlias = (
+    SetCookie[Identity] | ClearCookie[Identity] | NewSession[Identity] | SignedOut
+)
+
+
+class Resumed(NamedTuple, Generic[Identity]):
+    """The session of this request, or none.
+
+    `pending` decides its cookie, if that may change; `ended` says why a session that was there is
+    over. `unavailable` says that there is one which cannot be used right now.
+    """
+
+    session: OIDCSession[Identity] | None
+    pending: PendingCookie[Identity] | None = None
+    ended: EndReason | None = None
+    unavailable: SessionError | None = None
 
 
 class Decision(Enum):
     """What a request does with the session it came with."""
 
     KEEP = "keep"
-    RENEW = "renew"
+    REFRESH = "refresh"
     END = "end"
 
 
@@ -52,22 +95,12 @@ def decide(session: OIDCSession[Identity], policy: Policy, *, now: int) -> Decis
         return Decision.KEEP
     issued_at = session.refreshed_at or session.created_at
     margin = max(0, min(policy.refresh_margin, (expires_at - issued_at) // 2))
-    return Decision.RENEW if now >= expires_at - margin else Decision.KEEP
-
-
-def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
-    """The second in which the session is over if no request comes before.
-
-    A `session_lifetime` that was made shorter holds for older sessions too.
-    """
-    end = min(session.expires_at, session.created_at + policy.session_lifetime)
-    idle_end = idle_end_of(session, policy)
-    return end if idle_end is None else min(end, idle_end)
+    return Decision.REFRESH if now >= expires_at - margin else Decision.KEEP
 
 
 async def resume(
     party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
+    coordinator: RefreshCoordinator[Identity],
     cookies: Mapping[str, str],
     *,
     active: bool,
@@ -77,32 +110,36 @@ async def resume(
     A request that is not `active` does not count for the idle timeout. Raises SessionError when a
     store cannot be asked: that is an outage and never a logout.
     """
-    found = await party.keeper.read(cookies)
-    if party.endings:
-        party.endings.wake()
-    if found is None or not is_ours(party, found.kept.session):
+    lookup = await party.backend.lookup(cookies)
+    if party.outbox:
+        party.outbox.wake()
+    if lookup is None or not party.is_ours(lookup.stored.session):
         return Resumed(None)
-    if (reason := found.ended or party.register.ended(found.kept.session)) is not None:
-        return await _ended(party, found.kept, _CODES[reason], reason)
-    kept = party.register.seen(found.kept)
-    decision = decide(kept.session, party.policy, now=party.clock.now())
-    if decision is Decision.END and _may_be_used_elsewhere(party, kept.session):
-        kept = await newest_anywhere(party, kept)
-        decision = decide(kept.session, party.policy, now=party.clock.now())
+    stored, ended = lookup
+    if (local := party.sessions.get(stored.session.id)) is not None:
+        ended = ended or local.ended
+        stored = party.sessions.newest(stored)
+    if ended is not None:
+        return _over(party, stored, _CODES[ended], ended)
+    decision = decide(stored.session, party.policy, now=party.clock.now())
+    if decision is Decision.END and _may_be_used_elsewhere(party, stored.session):
+        stored = await _newest_anywhere(party, stored)
+        decision = decide(stored.session, party.policy, now=party.clock.now())
     if decision is Decision.END:
-        return await _ended(party, kept, Code.SESSION_EXPIRED, "expired")
-    if decision is Decision.RENEW:
-        return await _renewed(party, refresher, kept, found.kept, active=active)
+        return _over(party, stored, Code.SESSION_EXPIRED, "expired")
+    if decision is Decision.REFRESH:
+        return await _refreshed(party, coordinator, stored, lookup.stored, active=active)
     if party.policy.idle_timeout is not None:
-        kept = await used(party, kept, active=active)
-    if kept is found.kept:
-        return Resumed(kept.session)
-    # What others are given too, and what is going to be sealed, is nobody's to change.
-    return Resumed(party.codec.copied(kept.session), _news(kept, found.kept))
+        stored = await _used(party, stored, active=active)
+    if stored is lookup.stored:
+        return Resumed(stored.session)
+    return Resumed(party.codec.copied(stored.session), _news(party, stored, lookup.stored))
 
 
 async def refresh_now(
-    party: RelyingParty[Identity], refresher: Refresher[Identity], cookies: Mapping[str, str]
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    cookies: Mapping[str, str],
 ) -> Resumed[Identity]:
     """The session of this request with new tokens, whatever the old ones' time.
 
@@ -110,34 +147,124 @@ async def refresh_now(
     provider cannot be asked; ConfigurationError when the provider gave no refresh token. The
     session goes on then.
     """
-    kept = await living(party, cookies)
-    if kept is None:
+    known = await current(party, cookies)
+    if known is None:
         raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
-    kept = party.register.newest(kept)
-    if kept.session.tokens.refresh_token is None:
+    stored = party.sessions.newest(known)
+    if stored.session.tokens.refresh_token is None:
         explanation = 'without a refresh token; providers give one for the scope "offline_access"'
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    outcome = await refresher.renew(kept)
+    outcome = await coordinator.refresh(stored)
     if isinstance(outcome, Postponed):
-        raise _postponed(party, outcome)
-    return await _after(party, outcome, kept, kept)
+        raise _unavailable(party, outcome)
+    return await _after(party, outcome, stored, known)
 
 
-async def living(
+async def current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
-) -> Kept[Identity] | None:
-    """The session of this request as it is: neither over nor ended, and not refreshed."""
-    found = await party.keeper.read(cookies)
-    if found is None or not is_ours(party, found.kept.session):
+) -> StoredSession[Identity] | None:
+    """The session of this request as it came, which is not over; nothing is refreshed."""
+    lookup = await party.backend.lookup(cookies)
+    if lookup is None or not party.is_ours(lookup.stored.session):
         return None
-    if found.ended or party.register.ended(found.kept.session):
+    if lookup.ended or party.sessions.ended(lookup.stored.session):
         return None
-    session = party.register.newest(found.kept).session
-    if party.clock.now() < end_of(session, party.policy):
-        return found.kept
-    if _may_be_used_elsewhere(party, session):
-        session = (await newest_anywhere(party, found.kept)).session
-    return None if party.clock.now() >= end_of(session, party.policy) else found.kept
+    newest = party.sessions.newest(lookup.stored)
+    if party.clock.now() >= end_of(newest.session, party.policy):
+        if not _may_be_used_elsewhere(party, newest.session):
+            return None
+        newest = await _newest_anywhere(party, newest)
+        if party.clock.now() >= end_of(newest.session, party.policy):
+            return None
+    return lookup.stored
+
+
+async def has_ended(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bool:
+    """Whether a session that was looked up is over by what this process or its record knows."""
+    if party.sessions.ended(stored.session):
+        return True
+    record = await party.records.look(stored.session.id)
+    return end_reason_in(record) is not None
+
+
+async def cookie_changes(
+    party: RelyingParty[Identity], pending: PendingCookie[Identity]
+) -> Changes:
+    """The changes of the session cookie that are right at this moment.
+
+    Between a request and its response another request, here or elsewhere, may have refreshed,
+    replaced or ended the session. A session that ended meanwhile sets no cookie. One that is over
+    clears it, unless the user signed out or in again meanwhile (then the cookie is that of another
+    response), or another request has refreshed it. While a store cannot tell, nothing changes.
+    """
+    try:
+        match pending:
+            case NewSession(stored):
+                return _set_new(party, stored)
+            case SetCookie(stored):
+                return await _set(party, stored)
+            case ClearCookie(stored, reason):
+                return await _clear(party, stored, reason)
+            case SignedOut():
+                return party.backend.clearing()
+    except SessionError as error:
+        party.announcer(refusal(EventName.SESSION_COOKIE_WITHHELD, error, party.clock.now()))
+        return ()
+
+
+def _set_new(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> Changes:
+    """Only this process can have ended what no browser has yet."""
+    if party.sessions.ended(stored.session):
+        return ()
+    return party.backend.cookies(party.sessions.newest(stored), party.clock.now())
+
+
+async def _set(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> Changes:
+    lookup = await _now(party, stored)
+    if lookup is None or lookup.ended is not None:
+        return ()
+    return party.backend.cookies(lookup.stored, party.clock.now())
+
+
+async def _clear(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], reason: EndReason
+) -> Changes:
+    lookup = await _now(party, stored)
+    # Somebody else has ended it before: the cookie is that of another response.
+    if lookup is None or lookup.ended == "signed_out":
+        return ()
+    if lookup.ended is None and lookup.stored.session.generation > stored.session.generation:
+        return party.backend.cookies(lookup.stored, party.clock.now())
+    if stored.reference is not None and lookup.ended is None:
+        await end(party, stored, reason)  # its row is over too
+    return party.backend.clearing()
+
+
+async def _now(
+    party: RelyingParty[Identity], stored: StoredSession[Identity]
+) -> Lookup[Identity] | None:
+    """The newest state of the session that is known now, and why it is over; None without one."""
+    if party.sessions.ended(stored.session) == "signed_out":
+        return Lookup(stored, "signed_out")
+    lookup = await party.backend.reread(stored)
+    ended = None if lookup is None else lookup.ended
+    newest = stored if lookup is None else newer_of(stored, lookup.stored)
+    if stored.reference is None or lookup is None:
+        record = await party.records.look(stored.session.id)
+        ended = end_reason_in(record) or ended
+        newest = seen_at(party.session_in(record, newest) or newest, record.last_seen_at)
+        if lookup is None and ended is None:
+            return None
+    # Looked at last: it may have ended here while the others were asked.
+    return Lookup(party.sessions.newest(newest), party.sessions.ended(stored.session) or ended)
+
+
+async def _newest_anywhere(
+    party: RelyingParty[Identity], stored: StoredSession[Identity]
+) -> StoredSession[Identity]:
+    """The newest state of a session that another process may have used or refreshed."""
+    lookup = await _now(party, stored)
+    return stored if lookup is None or lookup.ended is not None else lookup.stored
 
 
 def _may_be_used_elsewhere(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
@@ -146,76 +273,92 @@ def _may_be_used_elsewhere(party: RelyingParty[Identity], session: OIDCSession[I
     return party.clock.now() < end_of(session, absolute)
 
 
-def is_ours(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """Whether it is of this provider and client, which the settings may have changed since."""
-    policy = party.policy
-    return session.issuer == policy.issuer and session.client_id == policy.client_id
+async def _used(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], *, active: bool
+) -> StoredSession[Identity]:
+    """The session, last seen now when that is worth a write."""
+    now, session, idle_timeout = party.clock.now(), stored.session, party.policy.idle_timeout
+    if not active or idle_timeout is None:
+        return stored
+    if now - (session.last_seen_at or session.created_at) < idle_timeout // WRITES_PER_IDLE_TIMEOUT:
+        return stored
+    await party.backend.touch(stored, now)
+    seen = seen_at(stored, now)
+    party.sessions.keep(seen)
+    if stored.reference is None:
+        lifetime = max(0, session.expires_at - now) + CLOCK_MARGIN
+        key, change = ("seen", session.id), Advance(last_seen_at=now)
+        await party.outbox.write(
+            key,
+            lambda: party.records.advance(session.id, change, lifetime=lifetime),
+            session_id=session.id,
+            expires_at=session.expires_at,
+        )
+    return seen
 
 
-def _news(used: Kept[Identity], known: Kept[Identity]) -> Goes[Identity] | None:
-    """What the browser is to be told, which has `known`; a reference stays as it is."""
-    return Goes(used) if used is not known and used.reference is None else None
+def _news(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], known: StoredSession[Identity]
+) -> SetCookie[Identity] | None:
+    """The cookie that the browser needs, which has `known`."""
+    if stored is known or party.backend.is_cookie_current(stored):
+        return None
+    return SetCookie(stored)
 
 
-async def _renewed(
+async def _refreshed(
     party: RelyingParty[Identity],
-    refresher: Refresher[Identity],
-    kept: Kept[Identity],
-    known: Kept[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    stored: StoredSession[Identity],
+    known: StoredSession[Identity],
     *,
     active: bool,
 ) -> Resumed[Identity]:
-    """The session with new tokens; renewed once more where that took longer than these live.
+    """The session with new tokens; refreshed once more if these have expired meanwhile.
 
-    An answer may be kept until the provider's keys can be had, and the successor that another
-    process made may be found at the end of a long wait. The browser has `known`.
+    A token response may wait until the provider's keys can be had, and an old cookie may come long
+    after another process refreshed the session. The browser has `known`.
     """
-    outcome = await refresher.renew(kept)
-    if isinstance(outcome, Renewed) and _is_over(party, outcome.kept):
-        kept = outcome.kept
-        outcome = await refresher.renew(kept)
-    return await _after(party, outcome, kept, known, active=active)
+    outcome = await coordinator.refresh(stored)
+    if isinstance(outcome, Refreshed) and _has_expired(party, outcome.stored.session):
+        stored = outcome.stored
+        outcome = await coordinator.refresh(stored)
+    return await _after(party, outcome, stored, known, active=active)
 
 
-def _is_over(party: RelyingParty[Identity], kept: Kept[Identity]) -> bool:
-    """Whether the access token is, where there can be another."""
-    tokens = kept.session.tokens
-    if tokens.expires_at is None or tokens.refresh_token is None:
+def _has_expired(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """Whether the access token has, where there can be another."""
+    expires_at = session.tokens.expires_at
+    if expires_at is None or session.tokens.refresh_token is None:
         return False
-    return party.clock.now() >= tokens.expires_at
+    return party.clock.now() >= expires_at
 
 
 async def _after(
     party: RelyingParty[Identity],
-    outcome: Outcome[Identity],
-    kept: Kept[Identity],
-    known: Kept[Identity],
+    outcome: RefreshOutcome[Identity],
+    stored: StoredSession[Identity],
+    known: StoredSession[Identity],
     *,
     active: bool = True,
 ) -> Resumed[Identity]:
     match outcome:
-        case Renewed(successor):
-            seen = await used(party, successor, active=active)
-            return Resumed(party.codec.copied(seen.session), Goes(seen))
-        case Refused(code, because):
-            reason = party.register.ended(kept.session)
-            return await _ended(party, kept, code, reason or _reason(code), because)
+        case Refreshed(successor):
+            seen = await _used(party, successor, active=active)
+            return Resumed(party.codec.copied(seen.session), _news(party, seen, known))
+        case Ended(code, because, reason):
+            reason = reason or party.sessions.ended(stored.session) or "signed_out"
+            return _over(party, stored, code, reason, because)
         case Postponed():
-            # Whoever comes while the provider does not answer is no less active.
-            seen = await used(party, kept, active=active)
-            standing = _news(seen, known)
-            if party.clock.now() < (kept.session.tokens.expires_at or 0):
-                return Resumed(party.codec.copied(seen.session), standing)
-            return Resumed(None, standing, unavailable=_postponed(party, outcome))
+            # A person who comes while the provider does not respond is no less active.
+            seen = await _used(party, stored, active=active)
+            pending = _news(party, seen, known)
+            if party.clock.now() < (stored.session.tokens.expires_at or 0):
+                return Resumed(party.codec.copied(seen.session), pending)
+            return Resumed(None, pending, unavailable=_unavailable(party, outcome))
 
 
-def _reason(code: Code) -> EndReason:
-    """A callback of the application ends a session by any other SessionError."""
-    default: EndReason = "revoked" if code.startswith("session.") else "ended_by_provider"
-    return _REASONS.get(code, default)
-
-
-def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
+def _unavailable(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
     retry_after = max(1, outcome.retry_at - party.clock.now())
     error = SessionError(
         Code.SESSION_REFRESH_POSTPONED,
@@ -226,20 +369,18 @@ def _postponed(party: RelyingParty[Identity], outcome: Postponed) -> SessionErro
     return error
 
 
-async def _ended(
+def _over(
     party: RelyingParty[Identity],
-    kept: Kept[Identity],
+    stored: StoredSession[Identity],
     code: Code,
     reason: EndReason,
     because: str = "",
 ) -> Resumed[Identity]:
     """No session any more."""
-    session, now = kept.session, party.clock.now()
-    if party.register.is_news(session.id):
+    session, now = stored.session, party.clock.now()
+    if party.sessions.announce_end(session.id):
         event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
         party.announcer(replace(event, sub=session.sub, session_id=session.id))
-    # Of a session that the application ended no other process knows.
-    if reason == "revoked" and code is not Code.SESSION_REVOKED:
-        await party.endings.record(party.keeper.previous(kept), reason)
-    # Who signed out has no cookie left of it, but maybe already that of the next session.
-    return Resumed(None, None if reason == "signed_out" else Over(kept, reason), ended=reason)
+    # A person who signed out has no cookie left of it, but maybe already that of the next session.
+    pending = None if reason == "signed_out" else ClearCookie(stored, reason)
+    return Resumed(None, pending, ended=reason)

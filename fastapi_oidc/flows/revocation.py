@@ -1,23 +1,124 @@
-"""Give tokens back to the provider that nobody is going to use any more (RFC 7009)."""
+"""End sessions: the one of a browser, one by its id, or all of a user (RFC 7009 for tokens)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fastapi_oidc.errors import OIDCError
-from fastapi_oidc.flows.events import Event, EventName, refused
-from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.errors import OIDCError, SessionError
+from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
+from fastapi_oidc.session.records import Advance, Phase
+from fastapi_oidc.session.revocations import CLOCK_MARGIN, RevocationRecord, expiry_of_record
 
-PATIENCE: Final = 2.0
-"""Seconds that anybody waits for the provider to take them; the session is over before."""
+TOKEN_REVOCATION_SECONDS: Final = 2.0
+"""Seconds that a sign-out waits for the provider to revoke a token; the session is over before."""
 
 
-async def revoked_at_provider(
+async def end(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], reason: EndReason
+) -> None:
+    """The session is over in this process at once, and everywhere as soon as it can be recorded."""
+    await end_previous(party, party.backend.previous(stored), reason)
+
+
+async def end_previous(
+    party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
+) -> None:
+    """As `end`, for a session of which only the name is known."""
+    party.sessions.end(previous.id, reason, expires_at=previous.expires_at)
+    await party.outbox.write(
+        previous.id,
+        lambda: _write_end(party, previous, reason),
+        session_id=previous.id,
+        expires_at=previous.expires_at,
+        ends=True,
+    )
+
+
+async def end_current(
+    party: RelyingParty[Identity], cookies: Mapping[str, str]
+) -> StoredSession[Identity] | None:
+    """End the session of these cookies; its newest state, or None where nothing is known of it."""
+    try:
+        lookup = await party.backend.lookup(cookies)
+    except SessionError as error:
+        return _end_by_hint(party, cookies, error)
+    if lookup is None:
+        return None
+    newest = await _newest_tokens(party, lookup.stored)
+    await end(party, newest, "signed_out")
+    return newest
+
+
+async def revoke(
+    party: RelyingParty[Identity],
+    *,
+    sub: str | None = None,
+    sid: str | None = None,
+    session_id: str | None = None,
+    reason: EndReason = "revoked",
+) -> None:
+    """From now on every session of this user, of this `sid` or with this id is over, everywhere.
+
+    A later login is not affected. Raises ConfigurationError (configuration.store_missing) when
+    nothing can record that, ValueError unless exactly one is given, SessionError when a store is
+    down.
+    """
+    if [sub, sid, session_id].count(None) != 2:
+        raise ValueError("give one of sub, sid and session_id")
+    now = party.clock.now()
+    record = RevocationRecord(
+        issuer=party.policy.issuer,
+        client_id=party.policy.client_id,
+        sub=sub,
+        sid=sid,
+        session_id=session_id,
+        issued_at=now,
+        expires_at=expiry_of_record(now, party.policy.session_lifetime),
+        made_by="application",
+        reason=reason,
+    )
+    await party.backend.revoke(record)
+    if session_id is not None:
+        party.sessions.end(session_id, reason, expires_at=record.expires_at)
+
+
+async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCSession[Identity]]:
+    """The sessions of a user that are not over, the newest login first.
+
+    Raises ConfigurationError (configuration.store_missing) when the store cannot list them,
+    SessionError when it is down.
+    """
+    policy, now = party.policy, party.clock.now()
+    sessions = await party.backend.sessions_of(policy.issuer, policy.client_id, sub)
+    active = [session for session in sessions if now < end_of(session, policy)]
+    return sorted(active, key=lambda session: -session.created_at)
+
+
+def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
+    """The second in which the session is over if no request comes before.
+
+    A `session_lifetime` that was made shorter holds for older sessions too.
+    """
+    end = min(session.expires_at, session.created_at + policy.session_lifetime)
+    if policy.idle_timeout is None:
+        return end
+    return min(end, idle_end_of(session, policy.idle_timeout))
+
+
+def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:
+    """The second in which the session is over for idleness."""
+    return (session.last_seen_at or session.created_at) + idle_timeout
+
+
+async def revoke_refresh_token(
     party: RelyingParty[Identity], session: OIDCSession[Identity]
 ) -> bool:
-    """Whether the provider took the refresh token; False without one, or without an endpoint.
+    """Whether the provider revoked the refresh token; False without one, or without an endpoint.
 
     A refusal is announced and False. Raises ProviderError while there is no metadata.
     """
@@ -36,8 +137,55 @@ async def revoked_at_provider(
 def announce_failure(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None, error: Exception
 ) -> None:
-    """The provider was not told that the session is over."""
+    """The provider does not know that the session is over."""
     event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
     if isinstance(error, OIDCError):
-        event = refused(event.name, error, event.at)
+        event = refusal(event.name, error, event.at)
     party.announcer(replace(event, session_id=None if session is None else session.id))
+
+
+async def _write_end(
+    party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
+) -> None:
+    """End the refresh record first: a refresh under way elsewhere stores nothing any more."""
+    lifetime = max(0, previous.expires_at - party.clock.now()) + CLOCK_MARGIN
+    change = Advance(phase=Phase.ENDED, data=reason.encode())
+    try:
+        await party.records.advance(previous.id, change, lifetime=lifetime)
+    finally:
+        await party.backend.end(previous, reason)
+
+
+async def _newest_tokens(
+    party: RelyingParty[Identity], stored: StoredSession[Identity]
+) -> StoredSession[Identity]:
+    """The newest state of the session, whose tokens are to be revoked."""
+    newest = party.sessions.newest(stored)
+    if stored.reference is not None:
+        return newest
+    try:
+        record = await party.records.look(stored.session.id)
+        return party.session_in(record, newest) or newest
+    except SessionError:
+        return newest
+
+
+def _end_by_hint(
+    party: RelyingParty[Identity], cookies: Mapping[str, str], error: SessionError
+) -> StoredSession[Identity] | None:
+    """End the session that the cookies name; its store is down."""
+    hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
+    if hint is None:
+        party.announcer(refusal(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
+        return None
+    newest = None if hint.stored is None else party.sessions.newest(hint.stored)
+    previous = hint.previous
+    party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
+    party.outbox.postpone(
+        previous.id,
+        lambda: _write_end(party, previous, "signed_out"),
+        error,
+        session_id=previous.id,
+        expires_at=previous.expires_at,
+    )
+    return newest

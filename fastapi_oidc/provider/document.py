@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.once import Expiring, Flights
+from fastapi_oidc.ttl_cache import TTLCache
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -50,10 +51,10 @@ class Document(Generic[T]):
         patience: float = STALE_PATIENCE,
     ) -> None:
         self._name, self._fetch, self._clock, self._patience = name, fetch, clock, patience
-        self._flights: Flights[str, T] = Flights()
-        self._kept: Expiring[str, T] = Expiring(clock)
-        self._failures: Expiring[str, ProviderError] = Expiring(clock)
-        self._misses: Expiring[str, bool] = Expiring(clock)
+        self._flights: SingleFlight[str, T] = SingleFlight()
+        self._kept: TTLCache[str, T] = TTLCache(clock)
+        self._failures: TTLCache[str, ProviderError] = TTLCache(clock)
+        self._misses: TTLCache[str, bool] = TTLCache(clock)
 
     async def get(self) -> T:
         """The document: at most an hour old, or a day while a newer one cannot be had.
@@ -77,9 +78,9 @@ class Document(Generic[T]):
         if newest is not None and newest is not seen:
             return newest
         is_early = self._of(self._misses, asker, MISS_INTERVAL)
-        if is_early and not self._flights.is_under_way(_FETCH):
+        if is_early and not self._flights.is_running(_FETCH):
             return seen
-        self._misses.set(asker, True, ends=self._clock.now() + MISS_INTERVAL)
+        self._misses.set(asker, True, expires_at=self._clock.now() + MISS_INTERVAL)
         try:
             return await self._fetched()
         except ProviderError:
@@ -114,21 +115,21 @@ class Document(Generic[T]):
             self._keep_failure(error)
             raise
         now = self._clock.now()
-        self._kept.set(_FRESH, document, ends=now + FRESH_LIFETIME)
-        self._kept.set(_LAST_KNOWN, document, ends=now + STALE_LIFETIME)
+        self._kept.set(_FRESH, document, expires_at=now + FRESH_LIFETIME)
+        self._kept.set(_LAST_KNOWN, document, expires_at=now + STALE_LIFETIME)
         return document
 
     def _keep_failure(self, error: ProviderError) -> None:
         now = self._clock.now()
         # A caller that has stopped waiting cannot take its miss back.
-        self._misses = Expiring(self._clock)
-        self._failures.set(_FETCH, error, ends=now + FAILURE_LIFETIME)
-        self._failures.set(_STALE, error, ends=now + STALE_PAUSE)
-        age = now + STALE_LIFETIME - self._kept.ends(_LAST_KNOWN)
+        self._misses = TTLCache(self._clock)
+        self._failures.set(_FETCH, error, expires_at=now + FAILURE_LIFETIME)
+        self._failures.set(_STALE, error, expires_at=now + STALE_PAUSE)
+        age = now + STALE_LIFETIME - self._kept.expires_at(_LAST_KNOWN)
         if age < STALE_LIFETIME:
-            _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error.account)
+            _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error.message)
 
-    def _of(self, entries: Expiring[str, V], name: str, lifetime: int) -> V | None:
+    def _of(self, entries: TTLCache[str, V], name: str, lifetime: int) -> V | None:
         """The entry; an end farther off than `lifetime` is from before a clock was set back."""
         farthest = self._clock.now() + lifetime
-        return entries.get(name) if entries.ends(name) <= farthest else None
+        return entries.get(name) if entries.expires_at(name) <= farthest else None

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic_core import from_json, to_json
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.immutable import is_immutable
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import (
     SEALING,
     Identity,
     LoginTransaction,
     OIDCSession,
-    changeable_claims,
-    own_copy,
+    copied,
 )
-from fastapi_oidc.session.once_written import MARK, restored, written_once
 from fastapi_oidc.session.origin import reading_back
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
+_JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in base64
+_UNPACKED_PART: Final = re.compile(rb"\x01([^\x00]*)\x00")
 
 
 class SessionCodec(Generic[Identity]):
@@ -33,9 +37,10 @@ class SessionCodec(Generic[Identity]):
 
     def __init__(self, identity_type: type[Identity]) -> None:
         self.identity_type = identity_type
-        self._read = _reader_for(identity_type)
-        self.shares_identity = is_immutable(identity_type)
-        """Whether sessions of several requests may have one identity, which nobody can change."""
+        self._read: Callable[[bytes], OIDCSession[Identity]]
+        self.read_identity: Callable[[bytes], Identity]
+        self._read = _reader(OIDCSession[identity_type], identity_type)  # type: ignore[valid-type]
+        self.read_identity = _reader(identity_type, identity_type)
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` is sure to read.
@@ -48,20 +53,12 @@ class SessionCodec(Generic[Identity]):
         except (ValueError, SessionError):
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
-                f"the session cannot be kept: is its identity a {self.identity_type!r}?",
+                f"the session cannot be stored: is its identity a {self.identity_type!r}?",
             ) from None
         return encoded
 
-    def encode_short(self, session: OIDCSession[Identity]) -> bytes | None:
-        """As `encode`, without the claims that the ID token has; None when they differ from it."""
-        return written_once(session)
-
     def decode(self, encoded: bytes) -> OIDCSession[Identity]:
-        """The session that `encode` or `encode_short` wrote; raises SessionError
-        (session.malformed).
-        """
-        if encoded.startswith(MARK):
-            encoded = restored(encoded)
+        """The session that `encode` wrote; raises SessionError (session.malformed)."""
         try:
             return self._read(encoded)
         except ValidationError as error:
@@ -70,40 +67,43 @@ class SessionCodec(Generic[Identity]):
     def copied(self, session: OIDCSession[Identity]) -> OIDCSession[Identity]:
         """`session` again; nothing that can be changed is part of both.
 
-        But for an identity that cannot be written, which a store of the application may keep.
+        An identity that cannot be written stays the same object, in the store of an application.
         """
-        if not self.shares_identity:
-            with suppress(ConfigurationError):
-                return self.decode(self.encode(session))
-        return own_copy(session, changeable_claims(session))
+        with suppress(ConfigurationError):
+            return self.decode(self.encode(session))
+        return session.model_copy(update={"claims": copied(session.claims)})
 
 
 class SessionReader(Generic[Identity]):
-    """Gives the session that a codec wrote, each time as one of its caller's own.
+    """Returns the session that a codec wrote, each time as the caller's own.
 
-    They share what nobody can change, an identity of such a type too. What is read once alone is
-    not kept as a session, which takes three times the room. Threads may share a reader.
+    Two sessions share what nobody can change. Claims and identity are each caller's own. A session
+    that is read only once stays bytes, which take a third of the room. Threads may share a reader.
     """
 
-    __slots__ = ("_codec", "_kept", "_was_read")
+    __slots__ = ("_codec", "_encoded", "_template", "_was_read")
 
     def __init__(self, codec: SessionCodec[Identity], encoded: bytes) -> None:
-        self._codec, self._was_read = codec, False
-        # Its bytes; or the session, and its claims that can be changed. Replaced as a whole.
-        self._kept: bytes | tuple[OIDCSession[Identity], Sequence[str]] = encoded
+        self._codec, self._encoded, self._was_read = codec, encoded, False
+        self._template: tuple[OIDCSession[Identity], bytes, list[str]] | None = None
 
     def __call__(self) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.malformed)."""
-        kept = self._kept
-        if isinstance(kept, tuple):
-            return own_copy(*kept)
-        session = self._codec.decode(kept)
-        if not (self._was_read and self._codec.shares_identity):
-            self._was_read = True
-            return session
-        changeable = changeable_claims(session)
-        self._kept = session, changeable
-        return own_copy(session, changeable)
+        template = self._template
+        if template is None:
+            session = self._codec.decode(self._encoded)
+            if not self._was_read:
+                self._was_read = True
+                return session
+            changeable = [n for n, v in session.claims.items() if isinstance(v, (dict, list))]
+            identity = to_json(from_json(self._encoded)["identity"])
+            template = self._template = session, identity, changeable
+        session, identity, changeable = template
+        own, claims = session.__copy__(), session.claims.copy()
+        for name in changeable:
+            claims[name] = copied(claims[name])
+        own.__dict__.update(claims=claims, identity=self._codec.read_identity(identity))
+        return own
 
 
 class TransactionCodec:
@@ -121,11 +121,33 @@ class TransactionCodec:
             raise _malformed(error) from None
 
 
-def _reader_for(identity_type: type[Identity]) -> Callable[[bytes], OIDCSession[Identity]]:
-    adapter: TypeAdapter[OIDCSession[Identity]]
+def unpack_jwts(encoded: bytes) -> bytes:
+    """JSON with each JWT part written as the JSON it encodes, which deflates better.
+
+    base64 hides from a compressor what several tokens repeat. The bytes around an unpacked part
+    occur neither in JSON nor in base64.
+    """
+    return _JSON_PART.sub(_unpacked, encoded)
+
+
+def pack_jwts(text: bytes) -> bytes:
+    """What `unpack_jwts` was given."""
+    return _UNPACKED_PART.sub(lambda found: base64url.encode(found[1]).encode(), text)
+
+
+def _unpacked(found: re.Match[bytes]) -> bytes:
+    part = found[0]
+    try:
+        content = base64url.decode(part.decode())
+    except ValueError:
+        return part
+    return part if _JWT_ENDS in content else _JWT_BEGINS + content + _JWT_ENDS
+
+
+def _reader(kind: Any, identity_type: type[Any]) -> Callable[[bytes], Any]:
     try:
         with reading_back():
-            adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]  # made at run time
+            adapter: TypeAdapter[Any] = TypeAdapter(kind)
     except PydanticUserError as error:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
@@ -135,7 +157,7 @@ def _reader_for(identity_type: type[Identity]) -> Callable[[bytes], OIDCSession[
 
 
 def _malformed(error: ValidationError) -> SessionError:
-    """Says where the first fault is and of which kind, never what stood there."""
+    """Says where the first fault is and of which kind, never what was found there."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(part) for part in fault["loc"]) or "the whole"
     return SessionError(Code.SESSION_MALFORMED, f"{place}: {fault['type']}")

@@ -6,7 +6,6 @@ them out: an endpoint that returns a session by accident fails instead of giving
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
@@ -68,8 +67,9 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
 
     `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
     ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
-    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens. `last_seen_at`
-    is kept with an idle timeout alone, and may lie a tenth of that time back.
+    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens,
+    `prior_revocations` are the stamps of revocations that this login came after. `last_seen_at` is
+    set with an idle timeout alone, and may lie a tenth of that time back.
     """
 
     id: str
@@ -88,31 +88,16 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     generation: int = 0
     created_at: int
     authenticated_at: int
+    prior_revocations: tuple[str, ...] = ()
     refreshed_at: int | None = None
     last_seen_at: int | None = None
     expires_at: int
 
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        # An identity of None is a value like any other.
-        return {"identity": None} | _without_nulls(handler(self))
-
-
-def own_copy(session: OIDCSession[Identity], changeable: Sequence[str]) -> OIDCSession[Identity]:
-    """`session` again, with claims of its own; the rest is frozen, but for some identities.
-
-    `changeable` are its `changeable_claims`.
-    """
-    own, claims = session.__copy__(), session.claims.copy()
-    for name in changeable:
-        claims[name] = _copied(claims[name])
-    own.__dict__["claims"] = claims
-    return own
-
-
-def changeable_claims(session: OIDCSession[Identity]) -> list[str]:
-    """The names of those claims whose values can be changed: objects and lists."""
-    return [name for name, value in session.claims.items() if isinstance(value, (dict, list))]
+        members = handler(self)
+        # An identity of None or [] is a value like any other.
+        return _without_nulls(members) | {"identity": members["identity"]}
 
 
 class PublicSession(Frozen, Generic[Identity]):
@@ -184,13 +169,13 @@ class LoginTransaction(Frozen):
     previous: PreviousSession | None = None
 
 
-def _copied(value: Any) -> Any:
-    """JSON of which nobody else holds a part that can be changed."""
+def copied(value: Any) -> Any:
+    """JSON again; nothing that can be changed is part of both."""
     if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
+        return {name: copied(part) for name, part in value.items()}
+    return [copied(part) for part in value] if isinstance(value, list) else value
 
 
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:
-    """What is absent takes no room in a cookie; fields are read back as None."""
-    return {name: value for name, value in members.items() if value is not None}
+    """What is absent takes no room in a cookie; fields are read back with their defaults."""
+    return {name: value for name, value in members.items() if value not in (None, [], ())}

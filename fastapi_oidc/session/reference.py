@@ -12,8 +12,7 @@ from typing import Final
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.opener import Opener
-from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.session.sealing import DecryptionCache, Sealer
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 32
@@ -24,10 +23,9 @@ _END_BYTES: Final = 8
 class SessionReference:
     """256 random bits that name a row of the session store; a new one at every login.
 
-    `digests` are those of the keys under which the session's end would be recorded, so that row and
-    endings are asked for together; empty when the cookie has none (those of 0.1.0). `session_id`
-    and `expires_at` (seconds since the epoch) are enough to end the session while its store is
-    down; "" and 0 when the cookie has none.
+    `digests` name the revocation records that could end the session, so that row and records are
+    asked for together. `session_id` and `expires_at` (seconds since the epoch) are enough to end
+    the session while its store is down.
     """
 
     secret: bytes = field(repr=False)
@@ -51,12 +49,13 @@ class ReferenceCookie:
 
     def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
         self._sealer, self._names = sealer, names
-        self._references = Opener(self._reference, clock=clock or Clock())
+        self._references = DecryptionCache(self._reference, clock=clock or Clock())
 
     def seal(self, reference: SessionReference) -> str:
         """The cookie's value."""
         digests = b"".join(map(bytes.fromhex, reference.digests))
-        plaintext = reference.secret + digests + _named(reference)
+        head = bytes([len(reference.digests)]) + reference.expires_at.to_bytes(_END_BYTES)
+        plaintext = head + reference.secret + digests + reference.session_id.encode()
         return self._sealer.seal(plaintext, name=self._names.session)
 
     def open(self, value: str) -> SessionReference:
@@ -65,23 +64,17 @@ class ReferenceCookie:
 
     def _reference(self, value: str) -> tuple[SessionReference, int]:
         plaintext = self._sealer.open(value, name=self._names.session)
-        # What names the session is never as long as a digest: so much is left over.
-        end = len(plaintext) - len(plaintext) % _DIGEST_BYTES
-        secret, named = plaintext[:_SECRET_BYTES], plaintext[end:]
-        digests = plaintext[_SECRET_BYTES:end].hex()
-        if len(secret) < _SECRET_BYTES or 0 < len(named) <= _END_BYTES:
-            raise SessionError(Code.SESSION_MALFORMED, "the reference has another length")
-        width = 2 * _DIGEST_BYTES
+        count = int.from_bytes(plaintext[:1])
+        expires_at = int.from_bytes(plaintext[1 : 1 + _END_BYTES])
+        secret_end = 1 + _END_BYTES + _SECRET_BYTES
+        end = secret_end + count * _DIGEST_BYTES
+        if len(plaintext) <= end:
+            raise SessionError(Code.SESSION_MALFORMED, "the reference is too short")
+        digests, width = plaintext[secret_end:end].hex(), 2 * _DIGEST_BYTES
         reference = SessionReference(
-            secret,
+            plaintext[1 + _END_BYTES : secret_end],
             tuple([digests[at : at + width] for at in range(0, len(digests), width)]),
-            session_id=named[_END_BYTES:].decode(errors="replace"),
-            expires_at=int.from_bytes(named[:_END_BYTES]),
+            session_id=plaintext[end:].decode(errors="replace"),
+            expires_at=expires_at,
         )
         return reference, len(value) + len(plaintext)
-
-
-def _named(reference: SessionReference) -> bytes:
-    """Empty for an id that is longer than those made here."""
-    named = reference.expires_at.to_bytes(_END_BYTES) + reference.session_id.encode()
-    return named if _END_BYTES < len(named) < _DIGEST_BYTES else b""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Generic, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.ttl_cache import TTLCache
 
 MINIMUM_SECRET_BYTES = 32
 MAXIMUM_SEALED_LENGTH = 65_536
@@ -20,6 +23,18 @@ _BOUND_TO = _VERSION + b":"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
+
+CACHED_SECONDS: Final = 60
+"""Seconds for which a sealed text is not opened again."""
+
+CACHED_TEXTS: Final = 1000
+"""Sealed texts remembered at most; those that expire first are evicted."""
+
+LARGEST_CACHED_TEXT: Final = 12 * 1024
+"""Bytes of a text and what it holds; larger texts are opened each time."""
+
+Sealed = TypeVar("Sealed", bound=Hashable)
+Opened = TypeVar("Opened")
 
 
 class KeyRing:
@@ -84,9 +99,32 @@ class Sealer:
                 continue
         raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
 
-    def and_opening(self, other: Sealer) -> Sealer:
+    def also_opening(self, other: Sealer) -> Sealer:
         """A sealer that seals as this one and opens what either has sealed."""
         return Sealer(self._keys + tuple(key for key in other._keys if key not in self._keys))
+
+
+class DecryptionCache(Generic[Sealed, Opened]):
+    """Opens sealed texts with `read`, and remembers for a minute what they held.
+
+    A page makes its requests within seconds, all with one cookie. Opening is a function of text and
+    key alone, so a remembered result is right; whether the session goes on is asked at every
+    request. `read` returns a value that its callers cannot change, and how many bytes it holds.
+    """
+
+    def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
+        self._read, self._clock = read, clock
+        self._opened: TTLCache[Sealed, Opened] = TTLCache(clock, max_entries=CACHED_TEXTS)
+
+    def open(self, sealed: Sealed) -> Opened:
+        """What `sealed` holds; raises what `read` raises."""
+        opened = self._opened.get(sealed)
+        if opened is not None:
+            return opened
+        opened, size = self._read(sealed)
+        if size <= LARGEST_CACHED_TEXT:
+            self._opened.set(sealed, opened, expires_at=self._clock.now() + CACHED_SECONDS)
+        return opened
 
 
 def sealed_length(plaintext_length: int) -> int:

@@ -1,91 +1,143 @@
-"""What an application can plug in: narrow protocols that speak values, never requests."""
+"""What an application can plug in: base classes whose methods speak values, never requests."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic
 
-from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.session.endings import RevocationRecord
-from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.records import RefreshRecords
+from fastapi_oidc.session.revocations import RevocationStore
+from fastapi_oidc.session.sealing import Sealer
 
-Answer = TypeVar("Answer")
 
+class SessionStore(ABC, Generic[Identity]):
+    """Keeps sessions on the server.
 
-class SessionStore(Protocol[Identity]):
-    """Keeps sessions on the server. Methods may be `async def`, or plain when they never block.
-
-    `id` is an opaque text of 43 characters. A store may drop a session after its `expires_at`.
-    Whatever a method raises is answered 503 and never signs anybody out.
+    A subclass has `get`, `set` and `delete`; every other method has a default, and a subclass that
+    can do better overrides it. `id` is an opaque text of 43 characters. What a method raises
+    becomes a 503 response and signs nobody out.
     """
 
-    def get(
-        self, id: str, /
-    ) -> OIDCSession[Identity] | Awaitable[OIDCSession[Identity] | None] | None:
-        """The session last set under `id`; None when there is none."""
+    records_last_use: bool = False
+    """Whether `touch` works; `idle_timeout` needs it."""
 
-    def set(self, id: str, session: OIDCSession[Identity], /) -> Awaitable[None] | None:
-        """Keeps `session` under `id`, in place of what was there."""
+    returns_copies: bool = False
+    """Whether no two calls return the same object; otherwise each session is copied."""
 
-    def delete(self, id: str, /) -> Awaitable[None] | None:
-        """Forgets `id`; nothing happens when it is unknown."""
+    @abstractmethod
+    async def get(self, id: str, /) -> OIDCSession[Identity] | None:
+        """The session last set under `id`; None without one, or after its `expires_at`."""
 
+    @abstractmethod
+    async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
+        """Keep `session` under `id`, in place of an earlier one."""
 
-class RevocationStore(Protocol):
-    """Remembers which sessions are over until no session that a record covers can be alive.
+    @abstractmethod
+    async def delete(self, id: str, /) -> None:
+        """Forget `id`; nothing happens when it is unknown."""
 
-    Methods may be `async def`, or plain when they never block. It must be shared by all processes.
-    """
+    async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
+        """Keep `session` if an earlier generation of it is kept under `id`; whether that was so.
 
-    def revoke(self, record: RevocationRecord, /) -> Awaitable[None] | None:
-        """From now on every session that `record` covers is revoked; repeating it is harmless."""
+        The default takes two steps: a sign-out between them is undone. Override it with one step.
+        """
+        before = await self.get(id)
+        if before is None or before.generation >= session.generation:
+            return False
+        await self.set(id, session)
+        return True
 
-    def is_revoked(self, session: OIDCSession[Identity], /) -> Awaitable[bool] | bool:
-        """Whether a record that has not expired covers `session`, as `RevocationRecord` says."""
+    async def touch(self, id: str, at: int, /) -> None:
+        """From now on the session under `id` has `last_seen_at=at`, unless it was seen later.
 
+        A refresh at the same time is not overwritten. Nothing happens when `id` is unknown.
+        """
+        raise _unsupported("touch")
 
-class RefreshLock(Protocol):
-    """Makes one refresh of one session happen once, however many requests ask for it."""
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str, /
+    ) -> Sequence[OIDCSession[Identity]]:
+        """Every session of this user that has not expired."""
+        raise _unsupported("sessions_of")
 
-    async def run_exclusive(
-        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
-    ) -> bytes:
-        """The result of `operation`, of which at most one runs per `session_id` at a time.
+    @property
+    def revocations(self) -> RevocationStore | None:
+        """The revocation records kept beside the sessions, where the store keeps them."""
+        return None
 
-        `session_id` names one refresh of one session. A run with the same name that ended in
-        the last 60 seconds may answer instead. What `operation` raises reaches everybody who
-        waits for that run in this process. Raises SessionError (session.lock_unavailable).
+    @property
+    def records(self) -> RefreshRecords | None:
+        """The refresh records kept beside the sessions, where the store keeps them."""
+        return None
+
+    async def find(
+        self, id: str, digests: Sequence[str], /
+    ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
+        """The session under `id`, and why it is over by the store's own `revocations`.
+
+        `digests` name the revocation records of the session as its cookie knows them, so that a
+        store can ask for everything in one step.
+        """
+        session = await self.get(id)
+        if session is None or self.revocations is None:
+            return session, None
+        return session, await self.revocations.ended_by(session)
+
+    def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
+        """Each `OIDC` object that is given this store calls this before any request.
+
+        A store may write sessions with `codec` and seal them with `sealer`.
         """
 
-
-async def settled(value: Answer | Awaitable[Answer]) -> Answer:
-    """The answer of a method that may or may not be async."""
-    if inspect.isawaitable(value):
-        answer: Answer = await value
-        return answer
-    return value
+    async def aclose(self) -> None:
+        """Close the store's own connections; a later call may open new ones."""
 
 
-class unavailable_as:  # noqa: N801 - written in small letters, as a function would be
-    """Whatever a store raises within becomes a SessionError with `code`, which is answered 503."""
+class RefreshLock(ABC):
+    """Excludes other processes while one of them refreshes a session.
 
-    __slots__ = ("_code",)
+    A lock keeps nothing. `RedisRefreshLock` and `MemoryRefreshLock` keep the refresh record
+    (`RefreshRecords`) and are the better choice where they can be had.
+    """
 
-    def __init__(self, code: Code) -> None:
-        self._code = code
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: object
+    @abstractmethod
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[None]], /
     ) -> None:
-        """Raises the SessionError; errors of this library, and what ends a task, go on."""
-        if isinstance(error, Exception) and not isinstance(error, OIDCError):
-            raise unavailable(self._code, error) from error
+        """Await `operation()`, at most one at a time for each `session_id` over all processes.
+
+        What `operation` raises is raised here. A lock that cannot be had raises anything else.
+        """
+
+    async def aclose(self) -> None:  # noqa: B027 - a default
+        """Close the lock's own connections; a later call may open new ones."""
 
 
-def unavailable(code: Code, error: Exception) -> SessionError:
-    """The error that stands for what a store raised."""
-    return SessionError(code, f"the store raised {type(error).__name__}")
+def require_option(name: str, value: object, *kinds: type, memory: bool = False) -> None:
+    """Raise ConfigurationError (configuration.invalid) unless `value` is one of `kinds`, or None.
+
+    With `memory` the text "memory" is accepted too.
+    """
+    if value is None or isinstance(value, kinds) or (memory and value == "memory"):
+        return
+    given = f"an instance of {type(value).__name__}"
+    if isinstance(value, str):
+        given = "a text"  # which may be a URL with a password
+    elif inspect.isclass(value):
+        given = f"the class {value.__name__}, not an instance of it"
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    raise ConfigurationError(
+        Code.CONFIGURATION_INVALID,
+        f"{name} is {given}; give an instance of {wanted}" + (', or "memory"' if memory else ""),
+    )
+
+
+def _unsupported(method: str) -> ConfigurationError:
+    return ConfigurationError(
+        Code.CONFIGURATION_STORE_MISSING, f"this session_store does not implement {method}"
+    )

@@ -71,7 +71,7 @@ class Assertion:
         jti = self.claims.get("jti")
         if not isinstance(jti, str) or not jti or jti in op.seen_assertions:
             raise _refused("jti is missing or was used before")
-        op.seen_assertions.set(jti, None, ends=expires_at)
+        op.seen_assertions.set(jti, None, expires_at=expires_at)
 
     def _is_signed_by(self, key: PublicKey | None) -> bool:
         if key is None or not suits(self.algorithm, key):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.once import Expiring
 from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.ttl_cache import TTLCache
 
 REUSE_IS_TOLD: Final = 3600
 """Seconds after which an authorization code is forgotten, unless it lives longer."""
@@ -67,18 +67,18 @@ class Credentials:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._codes: Expiring[str, AuthorizationCode] = Expiring(clock)
-        self._access_tokens: Expiring[str, Credential] = Expiring(clock)
+        self._codes: TTLCache[str, AuthorizationCode] = TTLCache(clock)
+        self._access_tokens: TTLCache[str, Credential] = TTLCache(clock)
         # A grant's newest refresh token; who presents another one of it has one that was used.
-        self._refresh_tokens: Expiring[str, tuple[str, Credential]] = Expiring(clock)
-        self._id_tokens: Expiring[bytes, Grant] = Expiring(clock, max_entries=LIMIT)
-        self._sessions: Expiring[str, list[Grant]] = Expiring(clock, max_entries=LIMIT)
+        self._refresh_tokens: TTLCache[str, tuple[str, Credential]] = TTLCache(clock)
+        self._id_tokens: TTLCache[bytes, Grant] = TTLCache(clock, max_entries=LIMIT)
+        self._sessions: TTLCache[str, list[Grant]] = TTLCache(clock, max_entries=LIMIT)
 
     def issue_code(self, code: AuthorizationCode) -> str:
         """A code's value; a second use is told from an unknown code for an hour."""
         value = secrets.token_urlsafe(24)
         ends = max(code.expires_at, self._clock.now() + REUSE_IS_TOLD)
-        self._codes.set(value, code, ends=ends)
+        self._codes.set(value, code, expires_at=ends)
         return value
 
     def code(self, value: str) -> AuthorizationCode | None:
@@ -88,7 +88,7 @@ class Credentials:
     def issue_access_token(self, grant: Grant, lifetime: int) -> str:
         """An access token for so many seconds."""
         value, expires_at = secrets.token_urlsafe(32), self._clock.now() + lifetime
-        self._access_tokens.set(value, Credential(grant, expires_at), ends=expires_at)
+        self._access_tokens.set(value, Credential(grant, expires_at), expires_at=expires_at)
         return value
 
     def access_token(self, value: str) -> Credential | None:
@@ -98,12 +98,14 @@ class Credentials:
     def issue_refresh_token(self, grant: Grant, lifetime: int) -> str:
         """A refresh token for so many seconds, in the place of the grant's last one."""
         value, expires_at = f"{grant.id}.{secrets.token_urlsafe(32)}", self._clock.now() + lifetime
-        self._refresh_tokens.set(grant.id, (value, Credential(grant, expires_at)), ends=expires_at)
+        self._refresh_tokens.set(
+            grant.id, (value, Credential(grant, expires_at)), expires_at=expires_at
+        )
         return value
 
     def refresh_token(self, value: str) -> Credential | None:
         """The refresh token of this value, which may be used; not when the newest has expired."""
-        newest, credential = self._refresh_tokens.get(value.partition(".")[0], ("", None))
+        newest, credential = self._refresh_tokens.get(value.partition(".")[0]) or ("", None)
         if credential is None or value == newest:
             return credential
         return replace(credential, is_used=True)
@@ -111,10 +113,10 @@ class Credentials:
     def remember_id_token(self, id_token: str, grant: Grant) -> None:
         """Keeps a fingerprint of `id_token`, and its grant for the end of its session."""
         ends = self._clock.now() + HINT_IS_KNOWN
-        self._id_tokens.set(_fingerprint(id_token), grant, ends=ends)
+        self._id_tokens.set(_fingerprint(id_token), grant, expires_at=ends)
         of_session = self._sessions.get(grant.sid) or []
         others = [other for other in of_session if other is not grant and not other.is_revoked]
-        self._sessions.set(grant.sid, [*others, grant], ends=ends)
+        self._sessions.set(grant.sid, [*others, grant], expires_at=ends)
 
     def grant_of_id_token(self, id_token: str) -> Grant | None:
         """The grant `id_token` was issued for, expired or not; None when it is not ours."""
@@ -135,12 +137,12 @@ class SingleUse(Generic[Value]):
         self.lifetime = lifetime
         self._clock = clock
         self._prefix = prefix
-        self._waiting: Expiring[str, Value] = Expiring(clock)
+        self._waiting: TTLCache[str, Value] = TTLCache(clock)
 
     def put(self, value: Value) -> str:
         """A new unguessable name for `value`, good for `lifetime` seconds."""
         name = self._prefix + secrets.token_urlsafe(24)
-        self._waiting.set(name, value, ends=self._clock.now() + self.lifetime)
+        self._waiting.set(name, value, expires_at=self._clock.now() + self.lifetime)
         return name
 
     def take(self, name: str) -> Value | None:

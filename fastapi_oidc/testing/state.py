@@ -10,7 +10,6 @@ import httpx
 from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.once import Expiring
 from fastapi_oidc.testing.asked import AuthorizationRequest, LogoutRequest
 from fastapi_oidc.testing.edits import Edits
 from fastapi_oidc.testing.faults import Faults
@@ -19,6 +18,7 @@ from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.op_sessions import OPSessions
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.ttl_cache import TTLCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class ProviderState:
     edits: Edits = field(default_factory=Edits)
     faults: Faults = field(default_factory=Faults)
     credentials: Credentials = field(init=False)
-    seen_assertions: Expiring[str, None] = field(init=False)
+    seen_assertions: TTLCache[str, None] = field(init=False)
     pushed: SingleUse[dict[str, str]] = field(init=False)
     logins: SingleUse[AuthorizationRequest] = field(init=False)
     logouts: SingleUse[LogoutRequest] = field(init=False)
 
     def __post_init__(self) -> None:
         """Gives what ends its clock."""
-        self.credentials, self.seen_assertions = Credentials(self.clock), Expiring(self.clock)
+        self.credentials, self.seen_assertions = Credentials(self.clock), TTLCache(self.clock)
         page = self.lifetimes.page
         prefix = "urn:ietf:params:oauth:request_uri:"
         self.pushed = SingleUse(self.clock, lifetime=self.lifetimes.pushed_request, prefix=prefix)

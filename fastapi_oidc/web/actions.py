@@ -10,25 +10,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.backchannel import accept_back_channel_logout
-from fastapi_oidc.flows.callback import Callback, complete_login
-from fastapi_oidc.flows.events import EventName, refused
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.flows.callback import (
+    Callback,
+    LoginFailed,
+    LoginRefused,
+    SignedIn,
+    complete_login,
+)
 from fastapi_oidc.flows.login import LoginOptions, begin_login
-from fastapi_oidc.flows.logout import LogoutOptions, begin_logout
-from fastapi_oidc.flows.outcomes import Failed, Redirection, Refused, SignedIn
-from fastapi_oidc.flows.resume import living
+from fastapi_oidc.flows.logout import LogoutOptions, accept_back_channel_logout, begin_logout
+from fastapi_oidc.flows.relying_party import Redirection
+from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web import answers
+from fastapi_oidc.web import responses
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.exchange import Exchange
-from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import is_navigation
 from fastapi_oidc.web.refusal_page import shown, signed_out_page
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import form_parameters, query_parameters, require_same_origin
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.site import RequestData, Site
+from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
 class Actions(Generic[Identity, RequestData]):
@@ -37,39 +42,41 @@ class Actions(Generic[Identity, RequestData]):
     Each raises OIDCError, which is then this instance's to answer.
     """
 
-    def __init__(self, site: Site[Identity, RequestData]) -> None:
-        self.site = site
+    def __init__(self, runtime: Runtime[Identity, RequestData]) -> None:
+        self.runtime = runtime
 
     async def begin_login(self, request: Request, options: LoginOptions) -> Response:
         """Send the browser to the provider."""
-        exchange = self._exchange(request)
-        with exchange.owning():
+        context = self._context(request)
+        with context.owning():
             redirection = await begin_login(
-                self.site.party,
+                self.runtime.party,
                 options,
-                redirect_uri=exchange.url(Role.CALLBACK),
-                cookies=exchange.cookies,
+                redirect_uri=context.url(Role.CALLBACK),
+                cookies=context.cookies,
             )
-        exchange.record(redirection.changes)
-        return answers.redirect(redirection.location)
+        context.record(redirection.changes)
+        return responses.redirect(redirection.location)
 
     async def complete_login(
         self, request: Request, *, with_data: bool = True
-    ) -> SignedIn[Identity] | Refused:
+    ) -> SignedIn[Identity] | LoginRefused:
         """What the provider's answer led to; `with_data` loads the request's data for it."""
-        exchange = self._exchange(request)
-        with exchange.owning():
+        context = self._context(request)
+        with context.owning():
             parameters = await _callback_parameters(request)
-            callback = Callback(parameters, exchange.cookies)
-            site = self.site
-            outcome = await complete_login(site.party, site.refresher, site.redemptions, callback)
-        exchange.record(outcome.changes)
-        if isinstance(outcome, Failed):
+            callback = Callback(parameters, context.cookies)
+            runtime = self.runtime
+            outcome = await complete_login(
+                runtime.party, runtime.coordinator, runtime.code_exchanges, callback
+            )
+        context.record(outcome.changes)
+        if isinstance(outcome, LoginFailed):
             raise outcome.error
-        if isinstance(outcome, Refused):
-            outcome.error.instance = self.site.name
+        if isinstance(outcome, LoginRefused):
+            outcome.error.instance = self.runtime.name
         else:
-            await exchange.began(outcome, with_data=with_data)
+            await context.began(outcome, with_data=with_data)
         return outcome
 
     async def require_named_session(self, request: Request) -> None:
@@ -77,53 +84,53 @@ class Actions(Generic[Identity, RequestData]):
 
         While a store cannot tell, as without a session, every token will do.
         """
-        exchange, token = self._exchange(request), request.headers.get(CSRF_HEADER)
+        context, token = self._context(request), request.headers.get(CSRF_HEADER)
         if token is None:
             return
-        kept = None
+        stored = None
         with suppress(OIDCError):
-            kept = await living(self.site.party, exchange.cookies)
-        if kept is not None:
-            with exchange.owning():
-                self.site.csrf.require(kept.session, token)
+            stored = await current(self.runtime.party, context.cookies)
+        if stored is not None:
+            with context.owning():
+                self.runtime.csrf.require(stored.session, token)
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
         """Clear the session and send the browser on."""
-        exchange = self._exchange(request)
-        with exchange.owning():
-            require_same_origin(exchange)
+        context = self._context(request)
+        with context.owning():
+            require_same_origin(context)
             # To its end, also when the browser goes away: the session's tokens are known once.
-            redirection: Redirection = await self.site.sign_outs.run(
+            redirection: Redirection = await self.runtime.sign_outs.run(
                 object(),
                 partial(
                     begin_logout,
-                    self.site.party,
+                    self.runtime.party,
                     options,
-                    post_logout_redirect_uri=exchange.post_logout_redirect_uri,
-                    cookies=exchange.cookies,
+                    post_logout_redirect_uri=context.post_logout_redirect_uri,
+                    cookies=context.cookies,
                 ),
             )
-        exchange.record(redirection.changes)
-        exchange.left()
+        context.record(redirection.changes)
+        context.left()
         if redirection.provider_unreachable and is_navigation(request):
-            return await shown(exchange, signed_out_page(redirection.location))
-        return answers.redirect(redirection.location)
+            return await shown(context, signed_out_page(redirection.location))
+        return responses.redirect(redirection.location)
 
     async def accept_back_channel_logout(self, request: Request) -> Response:
         """200 when every session the logout token names is revoked; else 400 (2.8)."""
-        party = self.site.party
+        party = self.runtime.party
         try:
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
         except OIDCError as error:
             now = party.clock.now()
-            party.announcer(refused(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
+            party.announcer(refusal(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error, now))
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=NO_STORE)
         return Response(status_code=200, headers=NO_STORE)
 
-    def _exchange(self, request: Request) -> Exchange[Identity, RequestData]:
-        return exchange_of(request, self.site.name)
+    def _context(self, request: Request) -> RequestContext[Identity, RequestData]:
+        return context_of(request, self.runtime.name)
 
 
 async def _callback_parameters(request: Request) -> Parameters:

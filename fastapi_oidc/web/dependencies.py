@@ -9,17 +9,17 @@ from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
+from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.exchange import Exchange
-from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.refusal import SignInRequired
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import require_known_origin
-from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
@@ -43,18 +43,18 @@ class RequireAuth(SecurityBase, Generic[Identity]):
 
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        exchange: Exchange[Identity, Any] = exchange_of(connection, self._instance)
+        context: RequestContext[Identity, Any] = context_of(connection, self._instance)
         try:
-            return await self._permitted(exchange)
+            return await self._permitted(context)
         except OIDCError as error:
-            exchange.own(error)
+            context.own(error)
             raise
 
-    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
+    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.cross_site)."""
-        if exchange.scope["type"] == "websocket":
-            require_known_origin(exchange)
-        locals = exchange.known or await exchange.locals()
+        if context.scope["type"] == "websocket":
+            require_known_origin(context)
+        locals = context.known or await context.locals()
         if locals.unavailable is not None:
             raise locals.unavailable
         if locals.session is None:
@@ -69,9 +69,9 @@ class Require(RequireAuth[Identity]):
         super().__init__(instance, cookie_name)
         self._predicate = predicate
 
-    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
+    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.forbidden)."""
-        session = await super()._permitted(exchange)
+        session = await super()._permitted(context)
         if not await settled(self._predicate(session.identity)):
             raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
         return session
@@ -80,10 +80,10 @@ class Require(RequireAuth[Identity]):
 class RequireCSRF(RequireAuth[Identity]):
     """The session of the request, if its `X-CSRF-Token` header has the session's token."""
 
-    async def _permitted(self, exchange: Exchange[Identity, Any]) -> OIDCSession[Identity]:
+    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.csrf)."""
-        session = await super()._permitted(exchange)
-        exchange.site.csrf.require(session, exchange.connection.headers.get(CSRF_HEADER))
+        session = await super()._permitted(context)
+        context.runtime.csrf.require(session, context.connection.headers.get(CSRF_HEADER))
         return session
 
 
@@ -95,8 +95,8 @@ class Locals(Generic[Identity, RequestData]):
 
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
         """The locals; raises SessionError when a store cannot be asked."""
-        exchange: Exchange[Identity, RequestData] = exchange_of(connection, self._instance)
-        return await exchange.locals()
+        context: RequestContext[Identity, RequestData] = context_of(connection, self._instance)
+        return await context.locals()
 
 
 require_auth: RequireAuth[Any] = RequireAuth()

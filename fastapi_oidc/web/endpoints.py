@@ -9,18 +9,17 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.flows.backchannel import require_endings
+from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions, Prompt
-from fastapi_oidc.flows.logout import LogoutOptions, complete_logout
-from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_revocations
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.stores import settled
-from fastapi_oidc.web import answers
+from fastapi_oidc.web import responses
 from fastapi_oidc.web.actions import Actions
-from fastapi_oidc.web.exchanges import exchange_of
 from fastapi_oidc.web.public_session import session_document, session_management
 from fastapi_oidc.web.refusal import announce_refusal
+from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import (
     form_parameters,
     query_parameters,
@@ -28,7 +27,7 @@ from fastapi_oidc.web.requests import (
     url_at_base,
 )
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.runtime import RequestData
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 
@@ -42,17 +41,17 @@ class Endpoints(Generic[Identity, RequestData]):
     """Makes the endpoint functions of one instance; each is named so that its path can be found."""
 
     def __init__(self, actions: Actions[Identity, RequestData]) -> None:
-        self._actions, self._site = actions, actions.site
+        self._actions, self._runtime = actions, actions.runtime
 
     @property
     def instance(self) -> str:
         """The instance's name."""
-        return self._site.name
+        return self._runtime.name
 
     @property
     def has_back_channel_logout(self) -> bool:
         """Whether logout tokens can be remembered."""
-        return self._site.party.keeper.keeps_endings
+        return self._runtime.party.backend.records_revocations
 
     def login(self) -> Callable[..., Awaitable[Response]]:
         """`GET /login`."""
@@ -66,8 +65,8 @@ class Endpoints(Generic[Identity, RequestData]):
         ) -> Response:
             if silent:
                 return await self._begin_silent_login(request)
-            if elsewhere := url_at_base(exchange_of(request, self._site.name)):
-                return answers.redirect(elsewhere)
+            if elsewhere := url_at_base(context_of(request, self._runtime.name)):
+                return responses.redirect(elsewhere)
             options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
             return await self._actions.begin_login(request, options)
 
@@ -84,12 +83,12 @@ class Endpoints(Generic[Identity, RequestData]):
             with_data = on_success is not None
             outcome = await self._actions.complete_login(request, with_data=with_data)
             if outcome.silent:
-                return answers.silent_answer(outcome)
-            if _is_lost(outcome) and answers.is_in_iframe(request):
-                return answers.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
-            if isinstance(outcome, Refused):
+                return responses.silent_answer(outcome)
+            if _is_lost(outcome) and responses.is_in_iframe(request):
+                return responses.silent_refusal(Code.AUTHORIZATION_TRANSACTION_MISSING)
+            if isinstance(outcome, LoginRefused):
                 return await _failure(request, outcome, on_failure)
-            return await _success(request, outcome, on_success, self._site.name)
+            return await _success(request, outcome, on_success, self._runtime.name)
 
         return self._named(Role.CALLBACK, callback)
 
@@ -112,18 +111,18 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /logged-out`, to which the provider sends the browser back."""
 
         async def logged_out(request: Request) -> Response:
-            exchange = exchange_of(request, self._site.name)
+            context = context_of(request, self._runtime.name)
             redirection = complete_logout(
-                self._site.party, query_parameters(request), exchange.cookies
+                self._runtime.party, query_parameters(request), context.cookies
             )
-            exchange.record(redirection.changes)
-            return answers.redirect(redirection.location)
+            context.record(redirection.changes)
+            return responses.redirect(redirection.location)
 
         return self._named(Role.LOGGED_OUT, logged_out)
 
     def back_channel_logout(self) -> Callable[..., Awaitable[Response]]:
         """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
-        require_endings(self._site.party)
+        require_revocations(self._runtime.party)
 
         async def back_channel_logout(request: Request) -> Response:
             return await self._actions.accept_back_channel_logout(request)
@@ -134,10 +133,10 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /session`, the public session; `active=1` when somebody is there."""
 
         async def session(request: Request, active: bool = False) -> Response:
-            locals = await exchange_of(request, self._site.name).locals(active=active)
+            locals = await context_of(request, self._runtime.name).locals(active=active)
             if locals.unavailable is not None:
                 raise locals.unavailable
-            return answers.not_stored(await session_document(self._site, locals))
+            return responses.not_stored(await session_document(self._runtime, locals))
 
         return self._named(Role.SESSION, session)
 
@@ -145,8 +144,8 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /session-management`, the configuration of the browser component."""
 
         async def session_management_config(request: Request) -> Response:
-            origin = exchange_of(request, self._site.name).origin
-            return answers.not_stored(await session_management(self._site.party, origin))
+            origin = context_of(request, self._runtime.name).origin
+            return responses.not_stored(await session_management(self._runtime.party, origin))
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
 
@@ -154,7 +153,7 @@ class Endpoints(Generic[Identity, RequestData]):
         """`GET /oidc-context.js`, the browser component."""
 
         async def script(request: Request) -> Response:
-            return answers.script(request)
+            return responses.script(request)
 
         return self._named(Role.SCRIPT, script)
 
@@ -163,22 +162,24 @@ class Endpoints(Generic[Identity, RequestData]):
         try:
             return await self._actions.begin_login(request, LoginOptions(silent=True))
         except OIDCError as error:
-            announce_refusal(exchange_of(request, self._site.name), error)
-            return answers.silent_refusal(error.code)
+            announce_refusal(context_of(request, self._runtime.name), error)
+            return responses.silent_refusal(error.code)
 
     def _named(self, role: Role, endpoint: Endpoint) -> Endpoint:
-        endpoint.__name__ = role.route_name(self._site.name)
+        endpoint.__name__ = role.route_name(self._runtime.name)
         return endpoint
 
 
-def _is_lost(outcome: SignedIn[Any] | Refused) -> bool:
+def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
     """Whether the transaction is gone; of a silent login the iframe's parent must hear that too."""
     if isinstance(outcome, SignedIn):
         return outcome.replayed
     return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
 
 
-async def _failure(request: Request, outcome: Refused, on_failure: OnFailure | None) -> Response:
+async def _failure(
+    request: Request, outcome: LoginRefused, on_failure: OnFailure | None
+) -> Response:
     response = await settled(on_failure(request, outcome.error)) if on_failure else None
     if response is None:
         raise outcome.error
@@ -197,6 +198,6 @@ async def _success(
         try:
             response = await settled(on_success(request, outcome))
         except BaseException:
-            await exchange_of(request, name).abandon()
+            await context_of(request, name).abandon()
             raise
-    return response or answers.redirect(outcome.return_to, after_post=request.method == "POST")
+    return response or responses.redirect(outcome.return_to, after_post=request.method == "POST")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
-from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.runtime import RequestData
 
 EndpointFunction = Callable[..., Awaitable[Response]]
 

@@ -8,7 +8,7 @@ from typing import Generic
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
-from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.runtime import RequestData
 
 
 @dataclass(frozen=True, slots=True)

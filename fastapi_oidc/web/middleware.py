@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.web.exchange import Exchange
-from fastapi_oidc.web.exchanges import SCOPE_KEY, Caching, Exchanges, Served, Table
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
-from fastapi_oidc.web.site import Instance
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import SCOPE_KEY, Caching, RequestContexts, Served, Table
+from fastapi_oidc.web.runtime import Instance
 from fastapi_oidc.web.startup import report_missing_routes, watched
 
 _CACHE_CONTROL = b"cache-control"
@@ -43,7 +43,7 @@ class OIDCMiddleware:
     def __init__(
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
-        self._table = Table([Served(oidc.site, _excluded(exclude))])
+        self._table = Table([Served(oidc.runtime, _excluded(exclude))])
         self._app = app
         if isinstance(app, OIDCMiddleware):
             self._table, self._app = self._table.joined(app._table), app._app
@@ -56,13 +56,13 @@ class OIDCMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        outer: Exchanges | None = scope.get(SCOPE_KEY)
-        exchanges = scope[SCOPE_KEY] = self._exchanges(scope, outer)
-        answer = _Answer(exchanges, send)
+        outer: RequestContexts | None = scope.get(SCOPE_KEY)
+        contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
+        answer = _Answer(contexts, send)
         try:
-            await exchanges.load()
+            await contexts.load()
             await self._app(scope, receive, answer.send)
-            # The exchanges know the scope. Apart, both are freed at once with the tokens in them,
+            # The contexts know the scope. Apart, both are freed at once with the tokens in them,
             # and not when the garbage collector comes by.
             scope[SCOPE_KEY] = outer
         except OIDCError as error:
@@ -70,7 +70,7 @@ class OIDCMiddleware:
                 raise
             # The innermost middleware is here first, and its answer passes all the others, which
             # add their cookies; what is said is up to the instance that refused.
-            owner = exchanges.owner(error.instance)
+            owner = contexts.owner(error.instance)
             announce_refusal(owner, error)
             await _refuse(owner, error, receive, answer.send)
         except HTTPException as error:
@@ -79,15 +79,15 @@ class OIDCMiddleware:
             # What endpoints raise is answered further inside: this is from load_request_data.
             await _interrupt(scope, error, receive, answer.send)
         except Exception:
-            if not answer.started and _is_plain(scope) and exchanges.has_changes():
+            if not answer.started and _is_plain(scope) and contexts.has_changes():
                 # Starlette answers outside of every middleware, and the cookies would be lost.
                 response = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
                 await response(scope, receive, answer.send)
             raise
         finally:
-            exchanges.end_cleared()
+            contexts.end_cleared()
 
-    def _exchanges(self, scope: Scope, outer: Exchanges | None) -> Exchanges:
+    def _contexts(self, scope: Scope, outer: RequestContexts | None) -> RequestContexts:
         """Of one request; `outer` are those of the same middleware further outside."""
         if "app" not in scope:
             raise ConfigurationError(
@@ -95,13 +95,13 @@ class OIDCMiddleware:
                 "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
             )
         table = self._table if outer is None else self._table.inside(outer)
-        return Exchanges(table, scope, outer)
+        return RequestContexts(table, scope, outer)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The app's life; at its end the connections to providers and stores are closed."""
         async with AsyncExitStack() as sites:
             for served in self._table.by_name.values():
-                sites.push_async_callback(served.site.aclose)
+                sites.push_async_callback(served.runtime.aclose)
             look = partial(self._look, scope)
             await self._app(scope, receive, watched(send, look, sites.aclose))
 
@@ -125,16 +125,16 @@ def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
 class _Answer:
     """Adds the cookie changes to the first message of an answer."""
 
-    def __init__(self, exchanges: Exchanges, send: Send) -> None:
-        self._exchanges, self._send = exchanges, send
+    def __init__(self, contexts: RequestContexts, send: Send) -> None:
+        self._contexts, self._send = contexts, send
         self.started = False
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self.started = True
-            has_changes = self._exchanges.has_changes()
-            changes = await self._exchanges.taken_changes() if has_changes else ()
+            has_changes = self._contexts.has_changes()
+            changes = await self._contexts.taken_changes() if has_changes else ()
             self._add_headers(message, changes)
         elif message["type"] == "websocket.close":
             self.started = True
@@ -142,7 +142,7 @@ class _Answer:
 
     def _add_headers(self, message: Message, changes: Sequence[CookieChange]) -> None:
         headers = list(message.get("headers", ()))
-        caching = self._exchanges.caching()
+        caching = self._contexts.caching()
         if caching is not Caching.ANYBODY:
             headers.append((b"vary", b"Cookie"))
         if changes:
@@ -156,13 +156,13 @@ class _Answer:
 
 
 async def _refuse(
-    exchange: Exchange[Any, Any], error: OIDCError, receive: Receive, send: Send
+    context: RequestContext[Any, Any], error: OIDCError, receive: Receive, send: Send
 ) -> None:
-    scope = exchange.connection.scope
+    scope = context.connection.scope
     if scope["type"] == "websocket":
         await _close(error.status, send)
         return
-    response = await refusal_response(exchange, error)
+    response = await refusal_response(context, error)
     await response(scope, receive, send)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
 
+from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.use import idle_end_of
+from fastapi_oidc.flows.revocation import idle_end_of
 from fastapi_oidc.session.model import Identity, PublicSession
-from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.locals import OIDCLocals
-from fastapi_oidc.web.site import PublicSessionContext, RequestData, Site
+from fastapi_oidc.web.runtime import PublicSessionContext, RequestData, Runtime
 
 POLL_INTERVAL = 5
 """Seconds between two questions to the provider's `check_session_iframe`."""
@@ -33,33 +33,33 @@ class SessionManagementConfig(BaseModel):
 
 
 async def public_session(
-    site: Site[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
+    runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
 ) -> object:
     """What the application makes of the token-free projection, or the projection itself."""
     base: PublicSession[Identity] = PublicSession.of(locals.session)
-    if site.create_public_session is None or locals.session is None:
+    if runtime.create_public_session is None or locals.session is None:
         return base
-    return await settled(site.create_public_session(PublicSessionContext(base, locals.data)))
+    return await settled(runtime.create_public_session(PublicSessionContext(base, locals.data)))
 
 
 async def session_document(
-    site: Site[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
+    runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
 ) -> dict[str, Any]:
     """The public session as the browser component reads it, with the members it needs."""
     session = locals.session
     if session is None:
         ended = {} if locals.ended is None else {"ended": locals.ended}
         return {"is_authenticated": False, **ended}
-    content = jsonable_encoder(await public_session(site, locals))
+    content = jsonable_encoder(await public_session(runtime, locals))
     members = content if isinstance(content, dict) else {"public": content}
-    idle_end = idle_end_of(session, site.party.policy)
-    idle = {} if idle_end is None else {"idle_expires_at": idle_end}
+    timeout = runtime.party.policy.idle_timeout
+    idle = {} if timeout is None else {"idle_expires_at": idle_end_of(session, timeout)}
     return members | {
         **idle,
         "is_authenticated": True,
         "expires_at": session.expires_at,
         "session_state": session.session_state,
-        "csrf_token": site.csrf.token(session),
+        "csrf_token": runtime.csrf.token(session),
     }
 
 

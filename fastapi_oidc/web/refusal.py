@@ -10,11 +10,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
-from fastapi_oidc.flows.events import EventName, refused
-from fastapi_oidc.web import answers
-from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.web import responses
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
@@ -31,20 +31,20 @@ class SignInRequired(SessionError):
     """
 
 
-async def refusal_response(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
+async def refusal_response(context: RequestContext[Any, Any], error: OIDCError) -> Response:
     """A page for a person, JSON for a script; without a session a person is sent to sign in."""
-    if not is_navigation(exchange.connection):
-        return _json(exchange, error)
-    if isinstance(error, SignInRequired) and _is_to_return_to(exchange):
+    if not is_navigation(context.connection):
+        return _json(context, error)
+    if isinstance(error, SignInRequired) and _is_to_return_to(context):
         try:
-            url = _login_url(exchange)
+            url = _login_url(context)
         except ConfigurationError as missing:
-            announce_refusal(exchange, missing)
+            announce_refusal(context, missing)
             error = missing
         else:
-            return answers.redirect(url)
-    response = await shown(exchange, refusal_page(exchange, error))
-    response.headers.update(_headers(exchange, error))
+            return responses.redirect(url)
+    response = await shown(context, refusal_page(context, error))
+    response.headers.update(_headers(context, error))
     return response
 
 
@@ -61,38 +61,38 @@ def websocket_close_code(status: int) -> int:
     return _POLICY_VIOLATION if status < HTTPStatus.INTERNAL_SERVER_ERROR else _INTERNAL_ERROR
 
 
-def announce_refusal(exchange: Exchange[Any, Any], error: OIDCError) -> None:
+def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
     """Every refusal is one event, but for the ordinary first visit without a session."""
     if error.code is not Code.SESSION_REQUIRED and not error.is_announced:
-        party = exchange.site.party
-        party.announcer(refused(EventName.REQUEST_REFUSED, error, party.clock.now()))
+        party = context.runtime.party
+        party.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
 
 
-def _json(exchange: Exchange[Any, Any], error: OIDCError) -> Response:
+def _json(context: RequestContext[Any, Any], error: OIDCError) -> Response:
     content = {"detail": error.public_text, "code": str(error.code)}
     if ended := error.details.get("ended"):
         content["ended"] = str(ended)
-    return JSONResponse(content, error.status, headers=_headers(exchange, error))
+    return JSONResponse(content, error.status, headers=_headers(context, error))
 
 
-def _headers(exchange: Exchange[Any, Any], error: OIDCError) -> dict[str, str]:
+def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, str]:
     """RFC 9110: a 401 says how to authenticate (11.6.1), here by a cookie that a login gives; a 503
     says when to come again, in seconds (10.2.3)."""
     headers = dict(NO_STORE)
     if error.status is HTTPStatus.UNAUTHORIZED:
-        name, cookie = exchange.site.name, exchange.site.party.names.session
+        name, cookie = context.runtime.name, context.runtime.party.names.session
         headers["WWW-Authenticate"] = f'Cookie realm="{name}", cookie-name="{cookie}"'
     if error.status is HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(error.details.get("retry_after", RETRY_AFTER))
     return headers
 
 
-def _is_to_return_to(exchange: Exchange[Any, Any]) -> bool:
+def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
     """Whether a login can come back to this request; to a route of the library it cannot."""
-    return is_read(exchange) and exchange.path not in exchange.paths
+    return is_read(context) and context.path not in context.paths
 
 
-def _login_url(exchange: Exchange[Any, Any]) -> str:
+def _login_url(context: RequestContext[Any, Any]) -> str:
     """The login route, to come back to where the person wanted to go."""
-    return_to = urlencode({"return_to": requested_path(exchange.connection)})
-    return f"{exchange.paths.required(Role.LOGIN)}?{return_to}"
+    return_to = urlencode({"return_to": requested_path(context.connection)})
+    return f"{context.paths.required(Role.LOGIN)}?{return_to}"

@@ -9,10 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.session.stores import settled
-from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.pages import Page
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
@@ -28,10 +28,10 @@ _NO_LOGIN_HELPS = frozenset(
 )
 
 
-def refusal_page(exchange: Exchange[Any, Any], error: OIDCError) -> Page:
+def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
-    action, href = _action(exchange, error)
+    action, href = _action(context, error)
     return Page(
         kind="refused",
         status=error.status,
@@ -58,9 +58,9 @@ def signed_out_page(return_to: str) -> Page:
     )
 
 
-async def shown(exchange: Exchange[Any, Any], page: Page) -> Response:
+async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     """The application's own page, or else the library's; one that fails is logged."""
-    render, connection = exchange.site.render_page, exchange.connection
+    render, connection = context.runtime.render_page, context.connection
     if render is None:
         return page.response()
     try:
@@ -71,21 +71,21 @@ async def shown(exchange: Exchange[Any, Any], page: Page) -> Response:
     return response or page.response()
 
 
-def is_read(exchange: Exchange[Any, Any]) -> bool:
+def is_read(context: RequestContext[Any, Any]) -> bool:
     """Whether a link can ask for the same again."""
-    return exchange.connection.scope["method"] in ("GET", "HEAD")
+    return context.connection.scope["method"] in ("GET", "HEAD")
 
 
-def _action(exchange: Exchange[Any, Any], error: OIDCError) -> tuple[str, str]:
+def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, str]:
     """The one thing to do: try the same again, sign in, or go to the start page."""
-    path, paths = exchange.path, exchange.paths.paths
-    can_repeat = path == paths.get(Role.LOGIN) or path not in exchange.paths
-    if error.status >= HTTPStatus.BAD_GATEWAY and is_read(exchange) and can_repeat:
-        return "Try again", requested_path(exchange.connection)
+    path, paths = context.path, context.paths.paths
+    can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
+    if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
+        return "Try again", requested_path(context.connection)
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
-        return "Sign in" if is_first else "Sign in again", exchange.paths.required(Role.LOGIN)
-    return "Go to the start page", exchange.site.party.policy.default_return_path
+        return "Sign in" if is_first else "Sign in again", context.paths.required(Role.LOGIN)
+    return "Go to the start page", context.runtime.party.policy.default_return_path
 
 
 def _login_helps(error: OIDCError) -> bool:

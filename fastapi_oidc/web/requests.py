@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.web.exchange import Exchange
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.routes import route_path
 
 MOVED = "moved"
@@ -55,29 +55,29 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
         raise ProtocolViolation(fault, "the form is not UTF-8") from None
 
 
-def require_same_origin(exchange: Exchange[Any, Any]) -> None:
+def require_same_origin(context: RequestContext[Any, Any]) -> None:
     """Refuse a request that a page of another origin made (RFC 6749 10.12, Fetch Metadata).
 
     A client that sends neither header is no browser of the last years, and SameSite=Lax keeps the
     session cookie out of what other sites post. Raises SessionError (session.cross_site).
     """
-    headers = exchange.connection.headers
+    headers = context.connection.headers
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     # Pages with `Referrer-Policy: no-referrer` send the Origin "null", and so do strangers.
-    if origin not in (None, "null", exchange.origin):
+    if origin not in (None, "null", context.origin):
         raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
     allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
     if origin in allowed and site not in allowed[origin]:
-        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
+        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Runtime is not same-origin")
 
 
-def url_at_base(exchange: Exchange[Any, Any]) -> str | None:
+def url_at_base(context: RequestContext[Any, Any]) -> str | None:
     """This request at the host of `base_url`, when the browser asked for it at another.
 
     The cookie of a login belongs to the host that the provider sends the browser back to. Behind a
     proxy that gives the application a host of its own this leads back here: once.
     """
-    base_url, connection = exchange.site.origin, exchange.connection
+    base_url, connection = context.runtime.origin, context.connection
     host = connection.headers.get("host", "").lower()
     if base_url is None or not host or MOVED in connection.query_params:
         return None
@@ -87,14 +87,14 @@ def url_at_base(exchange: Exchange[Any, Any]) -> str | None:
     return with_query(base_url + requested_path(connection), {MOVED: "1"})
 
 
-def require_known_origin(exchange: Exchange[Any, Any]) -> None:
+def require_known_origin(context: RequestContext[Any, Any]) -> None:
     """Refuse a websocket that a page of an origin which nobody trusts opened (RFC 6455 10.2).
 
     Browsers send cookies with it and let the page read what comes. A client that sends no Origin is
     no browser. Raises SessionError (session.cross_site).
     """
-    origin = exchange.connection.headers.get("origin")
-    if origin not in (None, exchange.origin, *exchange.site.trusted_origins):
+    origin = context.connection.headers.get("origin")
+    if origin not in (None, context.origin, *context.runtime.trusted_origins):
         raise SessionError(Code.SESSION_CROSS_SITE, "the websocket was opened from another origin")
 
 

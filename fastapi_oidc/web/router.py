@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.site import RequestData
+from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
 
 

@@ -75,4 +75,4 @@ def reporting_missing_middleware(
 def _has_middleware(app: Any, instance: str) -> bool:
     added = getattr(app, "user_middleware", ())
     given = [value for each in added for value in (*each.args, *each.kwargs.values())]
-    return any(instance == getattr(getattr(one, "site", None), "name", None) for one in given)
+    return any(instance == getattr(getattr(one, "runtime", None), "name", None) for one in given)

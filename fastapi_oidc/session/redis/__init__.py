@@ -4,7 +4,7 @@ Redis errors, time-outs included, become a SessionError that is answered 503.
 """
 
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX
-from fastapi_oidc.session.redis.refresh_lock import RedisRefreshLock
+from fastapi_oidc.session.redis.records import RedisRefreshLock
 from fastapi_oidc.session.redis.revocation_store import RedisRevocationStore
 from fastapi_oidc.session.redis.session_store import RedisSessionStore
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import unquote
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
@@ -39,7 +40,10 @@ _NO_URL: Final = (
     "redis+sentinel://host,host/service/0 or redis+cluster://host,host; what stands in it is "
     "percent-encoded"
 )
-_ours: WeakSet[Pool] = WeakSet()
+_urls: WeakKeyDictionary[Pool, tuple[str, int]] = WeakKeyDictionary()
+_clients: WeakKeyDictionary[Pool, WeakKeyDictionary[AbstractEventLoop, Client]] = (
+    WeakKeyDictionary()
+)
 
 
 def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
@@ -57,7 +61,7 @@ def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
         # Its text may have a part of a password that was not percent-encoded.
         raised = type(error).__name__
         raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
-    _ours.add(pool_of(client))
+    _urls[pool_of(client)] = url, max_connections
     return client
 
 
@@ -68,7 +72,7 @@ def pool_of(client: Client) -> Pool:
 
 def is_ours(pool: Pool) -> bool:
     """Whether `client_of` made it, so that nobody else uses or closes its connections."""
-    return pool in _ours
+    return pool in _urls
 
 
 def reads_replicas(client: Client) -> bool:
@@ -80,16 +84,20 @@ def reads_replicas(client: Client) -> bool:
     return isinstance(pool, SentinelConnectionPool) and not pool.is_master
 
 
-def place_of(client: Client) -> tuple[object, ...] | None:
-    """Which database it leads to, as far as it was told; None where it hides that."""
-    if isinstance(client, RedisCluster):
-        return tuple(sorted(client.nodes_manager.startup_nodes))
-    pool = client.connection_pool
-    if isinstance(pool, SentinelConnectionPool):
-        sentinels = [sentinel.connection_pool for sentinel in pool.sentinel_manager.sentinels]
-        hosts: tuple[object, ...] = tuple(sorted(str(_place(sentinel)) for sentinel in sentinels))
-        return (*hosts, pool.service_name, pool.connection_kwargs.get("db") or 0)
-    return _place(pool)
+def client_for(client: Client, loop: AbstractEventLoop) -> Client:
+    """`client` in the event loop that uses it first; in another one, a client of the same URL.
+
+    A client that the application made is the application's to make for each loop.
+    """
+    pool = pool_of(client)
+    if pool not in _urls:
+        return client
+    clients = _clients.get(pool)
+    if clients is None:
+        clients = _clients[pool] = WeakKeyDictionary({loop: client})
+    if loop not in clients:
+        clients[loop] = client_of(*_urls[pool])
+    return clients[loop]
 
 
 async def close(client: Client) -> None:
@@ -123,11 +131,6 @@ def _made(url: str, usual: Options) -> Client:
 def _require_known_options(pool: ConnectionPool) -> None:
     """Raises TypeError, as every request would."""
     pool.connection_class(**pool.connection_kwargs)
-
-
-def _place(pool: ConnectionPool) -> tuple[object, ...] | None:
-    place = tuple(pool.connection_kwargs.get(name) for name in ("host", "port", "path"))
-    return (*place, pool.connection_kwargs.get("db") or 0) if any(place) else None
 
 
 class _Address(NamedTuple):

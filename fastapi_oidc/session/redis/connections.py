@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from redis.asyncio import BlockingConnectionPool, RedisCluster
@@ -14,17 +14,17 @@ from redis.exceptions import ClusterError, ReadOnlyError, RedisClusterException,
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from fastapi_oidc.concurrency import ConcurrencyLimit
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.once import Turns
 from fastapi_oidc.session.redis.circuit import Circuit
 from fastapi_oidc.session.redis.clients import (
     DEFAULT_CONNECTIONS,
     Client,
     Pool,
+    client_for,
     close,
     is_ours,
     leave,
-    place_of,
     pool_of,
     reads_replicas,
 )
@@ -42,8 +42,16 @@ LATE: Final = 2.0
 # A node's CLUSTERDOWN, a ClusterError, is an error reply, but of a cluster that is not all there.
 _UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
 
-_turns: WeakKeyDictionary[Pool, Turns] = WeakKeyDictionary()
+_limits: WeakKeyDictionary[Pool, ConcurrencyLimit] = WeakKeyDictionary()
 _circuits: WeakKeyDictionary[Pool, Circuit] = WeakKeyDictionary()
+
+
+class _Reached(NamedTuple):
+    """A client in one event loop, and what bounds the commands of its pool."""
+
+    client: Client
+    limit: ConcurrencyLimit
+    circuit: Circuit
 
 
 class Connections:
@@ -53,24 +61,30 @@ class Connections:
     raises TimeoutError; from then on commands raise RedisMuteError at once, but for one at a time,
     until there is an answer.
 
-    All that is made of one client shares the turns of its pool: all of them if the pool is ours or
-    waits itself, else half of them (at most 50), since the application may use the client too.
+    All that is made of one client shares the limit of its pool: all of its connections if the pool
+    is ours or waits itself, else half of them (at most 50), since the application may use the
+    client too. A client that was made of a URL is made again for each further event loop: its
+    connections belong to the loop that opened them.
     """
 
     def __init__(self, client: Client, timeout: float) -> None:
         _require_usable(client)
-        pool = pool_of(client)
-        self.client, self._timeout = client, timeout
+        self._given, self._timeout = client, timeout
         self.is_cluster = isinstance(client, RedisCluster)
-        self._turns = _turns.setdefault(pool, Turns(_share_of(pool)))
-        self._circuit = _circuits.setdefault(pool, Circuit())
+        self._reached: WeakKeyDictionary[asyncio.AbstractEventLoop, _Reached] = WeakKeyDictionary()
+
+    @property
+    def client(self) -> Client:
+        """The client of the running event loop."""
+        return self._here().client
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
         """The answer of `command`, when it has its turn; texts are bytes."""
-        if not self._circuit.is_open:
-            return await self._sent(command, self._timeout)
-        with self._circuit.probe(self._timeout) as seconds:
-            return await self._sent(command, seconds)
+        here = self._here()
+        if not here.circuit.is_open:
+            return await _sent(here, command, self._timeout)
+        with here.circuit.probe(self._timeout) as seconds:
+            return await _sent(here, command, seconds)
 
     async def run_script(
         self, script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]
@@ -88,51 +102,57 @@ class Connections:
             found = await self.run(lambda client: client.execute_command("MGET", *names))
         return found
 
-    def reach_the_same_as(self, other: Connections) -> bool:
-        """Whether both lead to the same database."""
-        place = place_of(self.client)
-        return self.client is other.client or (
-            place is not None and place == place_of(other.client)
-        )
-
     async def aclose(self) -> None:
-        """Closes the connections, if the pool is ours; a later command opens new ones."""
-        if is_ours(pool_of(self.client)):
+        """Close the connections, if the pool is ours; a later command opens new ones."""
+        if is_ours(pool_of(self._given)):
             await close(self.client)
 
-    async def _sent(self, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
-        began = time.monotonic()
-        sent = inf
-        try:
-            async with asyncio.timeout(seconds), self._turns.taken():
-                sent = time.monotonic()
-                answer = await self._answer(command)
-        except RedisTimeoutError:
-            self._circuit.open()
-            raise
-        except TimeoutError:
-            now = time.monotonic()
-            # Waiting for a turn, or a process that is short of time, is no silence of Redis.
-            if now - sent >= seconds / 2 and now - began < seconds + LATE:
-                self._circuit.open()
-            raise
-        except _UNREACHED:
-            # redis-py says so too where a new connection or a sentinel was waited for in vain.
-            if time.monotonic() - began >= LONG_FAILURE:
-                self._circuit.open()
-            raise
-        except ResponseError:
-            self._circuit.close()
-            raise
-        self._circuit.close()
-        return answer
+    def _here(self) -> _Reached:
+        loop = asyncio.get_running_loop()
+        reached = self._reached.get(loop)
+        if reached is None:
+            client = client_for(self._given, loop)
+            pool = pool_of(client)
+            limit = _limits.setdefault(pool, ConcurrencyLimit(_share_of(pool)))
+            reached = _Reached(client, limit, _circuits.setdefault(pool, Circuit()))
+            self._reached[loop] = reached
+        return reached
 
-    async def _answer(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
-        try:
-            return await command(self.client)
-        except ReadOnlyError:
-            await leave(self.client)
-            raise
+
+async def _sent(here: _Reached, command: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
+    began = time.monotonic()
+    sent = inf
+    try:
+        async with asyncio.timeout(seconds), here.limit.slot():
+            sent = time.monotonic()
+            answer = await _answer(here.client, command)
+    except RedisTimeoutError:
+        here.circuit.open()
+        raise
+    except TimeoutError:
+        now = time.monotonic()
+        # Waiting for a turn, or a process that is short of time, is no silence of Redis.
+        if now - sent >= seconds / 2 and now - began < seconds + LATE:
+            here.circuit.open()
+        raise
+    except _UNREACHED:
+        # redis-py says so too where a new connection or a sentinel was waited for in vain.
+        if time.monotonic() - began >= LONG_FAILURE:
+            here.circuit.open()
+        raise
+    except ResponseError:
+        here.circuit.close()
+        raise
+    here.circuit.close()
+    return answer
+
+
+async def _answer(client: Client, command: Callable[[Any], Awaitable[Any]]) -> Any:
+    try:
+        return await command(client)
+    except ReadOnlyError:
+        await leave(client)
+        raise
 
 
 def _require_usable(client: Client) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fastapi_oidc.errors import Code
-from fastapi_oidc.flows.outcomes import Refused, SignedIn
+from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
@@ -25,7 +25,7 @@ def not_stored(content: object) -> Response:
     return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
 
 
-def silent_answer(outcome: SignedIn[Any] | Refused) -> Response:
+def silent_answer(outcome: SignedIn[Any] | LoginRefused) -> Response:
     """The page that tells the hidden iframe's parent how the check ended."""
     if isinstance(outcome, SignedIn):
         return _silent(SilentPage("same_user"))

@@ -10,19 +10,29 @@ from typing import Generic
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
+from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
-from fastapi_oidc.flows.endings import clear, end
-from fastapi_oidc.flows.outcomes import Resumed, SignedIn
-from fastapi_oidc.flows.resume import living, refresh_now, resume
-from fastapi_oidc.flows.standing import Begun, Goes, Left, Standing, cookie_changes
+from fastapi_oidc.flows.callback import SignedIn
+from fastapi_oidc.flows.resume import (
+    NewSession,
+    PendingCookie,
+    Resumed,
+    SetCookie,
+    SignedOut,
+    cookie_changes,
+    current,
+    has_ended,
+    refresh_now,
+    resume,
+)
+from fastapi_oidc.flows.revocation import end, end_current
+from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.session.stores import settled
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
-from fastapi_oidc.web.site import RequestData, RequestDataContext, Site
+from fastapi_oidc.web.runtime import RequestData, RequestDataContext, Runtime
 
 
 class Owning:
@@ -53,22 +63,22 @@ def _own(instance: str, error: OIDCError) -> None:
         error.instance = instance
 
 
-class Exchange(Generic[Identity, RequestData]):
+class RequestContext(Generic[Identity, RequestData]):
     """Loads the session at most once, and knows what to change when the answer starts."""
 
     def __init__(
         self,
-        site: Site[Identity, RequestData],
+        runtime: Runtime[Identity, RequestData],
         scope: Scope,
         entrance: Entrance,
         paths_for: Callable[[Entrance], RoutePaths],
     ) -> None:
-        self.site, self.scope = site, scope
+        self.runtime, self.scope = runtime, scope
         self._entrance, self._paths_for = entrance, paths_for
         self._changes: dict[str, CookieChange] = {}
-        self._standing: Standing[Identity] | None = None
+        self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
-        self._begun: Kept[Identity] | None = None
+        self._begun: StoredSession[Identity] | None = None
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """Who the request is from, once somebody has asked."""
 
@@ -90,13 +100,13 @@ class Exchange(Generic[Identity, RequestData]):
     @property
     def cookies(self) -> Mapping[str, str]:
         """The cookies of this instance that the browser sent."""
-        return own_cookies(self.scope["headers"], self.site.party.names)
+        return own_cookies(self.scope["headers"], self.runtime.party.names)
 
     @property
     def origin(self) -> str:
         """Scheme and host of this application, without a slash at the end."""
-        if self.site.origin is not None:
-            return self.site.origin
+        if self.runtime.origin is not None:
+            return self.runtime.origin
         try:
             url = self.connection.base_url.components
         except ValueError:
@@ -113,18 +123,18 @@ class Exchange(Generic[Identity, RequestData]):
     @property
     def post_logout_redirect_uri(self) -> str | None:
         """Where the provider sends the browser after a logout, if it is told to."""
-        chosen = self.site.post_logout_redirect_uri
+        chosen = self.runtime.post_logout_redirect_uri
         if chosen != "route":
             return None if chosen == "none" else chosen
         return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
 
     def owning(self) -> Owning:
         """An error that is raised inside belongs to this instance, which is to answer it."""
-        return Owning(self.site.name)
+        return Owning(self.runtime.name)
 
     def own(self, error: OIDCError) -> None:
         """As `owning`, of an error that was raised already: where every request comes by."""
-        _own(self.site.name, error)
+        _own(self.runtime.name, error)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
         """Who this request is from; raises SessionError when a store cannot be asked.
@@ -133,9 +143,10 @@ class Exchange(Generic[Identity, RequestData]):
         """
         if self.known is not None:
             return self.known
-        site = self.site
         try:
-            resumed = await resume(site.party, site.refresher, self.cookies, active=active)
+            resumed = await resume(
+                self.runtime.party, self.runtime.coordinator, self.cookies, active=active
+            )
             return await self._resumed(resumed)
         except OIDCError as error:
             self.own(error)
@@ -146,24 +157,25 @@ class Exchange(Generic[Identity, RequestData]):
         with self.owning():
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
-            party, refresher = self.site.party, self.site.refresher
-            return await self._resumed(await refresh_now(party, refresher, self.cookies))
+            party, coordinator = self.runtime.party, self.runtime.coordinator
+            return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 
     async def is_still_signed_in(self) -> bool:
         """Whether the session that the request came with goes on, as far as is known now."""
         with self.owning():
             if self._is_cleared:
                 return False
-            kept = await living(self.site.party, self.cookies)
-            return kept is not None and not self.site.refresher.refused(kept)
+            party = self.runtime.party
+            stored = await current(party, self.cookies)
+            return stored is not None and not await has_ended(party, stored)
 
     async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
         """The request signed in; `with_data` loads what belongs to it, or ends a new session again.
 
         A session that was there before goes on without.
         """
-        if outcome.kept is not None:
-            self._standing = (Goes if outcome.silent else Begun)(outcome.kept)
+        if outcome.stored is not None:
+            self._pending = (SetCookie if outcome.silent else NewSession)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -174,13 +186,13 @@ class Exchange(Generic[Identity, RequestData]):
 
     async def abandon(self) -> None:
         """The login that this request completed leaves no session."""
-        if isinstance(self._standing, Begun):
-            await end(self.site.party, self._standing.kept, "signed_out")
+        if isinstance(self._pending, NewSession):
+            await end(self.runtime.party, self._pending.stored, "signed_out")
         self.left()
 
     def left(self) -> None:
         """The request signed out."""
-        self._standing = Left()
+        self._pending = SignedOut()
         self._are(OIDCLocals())
 
     def clear(self) -> None:
@@ -189,19 +201,20 @@ class Exchange(Generic[Identity, RequestData]):
         It ends everywhere from now on, also when the browser goes away: by a task of its own or,
         for a thread, which cannot begin one, with the answer or the end of the request.
         """
-        party, session = self.site.party, None if self.known is None else self.known.session
+        party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
-            party.register.end(session.id, "signed_out", ends=session.expires_at)
-        self._begun = self._standing.kept if isinstance(self._standing, Begun) else self._begun
+            party.sessions.end(session.id, "signed_out", expires_at=session.expires_at)
+        if isinstance(self._pending, NewSession):
+            self._begun = self._pending.stored
         self._is_cleared, self._has_ended = True, False
         self.left()
         if _is_in_event_loop():
-            self.site.sign_outs.begin(self, self._ended)
+            self.runtime.sign_outs.start(self, self._ended)
 
     def end_cleared(self) -> None:
         """What a thread has cleared after the answer had begun ends elsewhere too."""
         if self._is_cleared and not self._has_ended:
-            self.site.sign_outs.begin(self, self._ended)
+            self.runtime.sign_outs.start(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
@@ -210,15 +223,15 @@ class Exchange(Generic[Identity, RequestData]):
     @property
     def has_changes(self) -> bool:
         """Whether there may be cookie changes that no answer has taken yet."""
-        return bool(self._changes) or self._standing is not None
+        return bool(self._changes) or self._pending is not None
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""
         if self._is_cleared:
-            await self.site.sign_outs.run(self, self._ended)
-        standing, self._standing = self._standing, None
-        if standing is not None:
-            self.record(await cookie_changes(self.site.party, standing))
+            await self.runtime.sign_outs.run(self, self._ended)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.record(await cookie_changes(self.runtime.party, pending))
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
@@ -226,24 +239,26 @@ class Exchange(Generic[Identity, RequestData]):
     async def _ended(self) -> None:
         """What was cleared is over, here and elsewhere."""
         if not self._has_ended:
-            await clear(self.site.party, self.cookies, self._begun)
+            if self._begun is not None:
+                await end(self.runtime.party, self._begun, "signed_out")
+            await end_current(self.runtime.party, self.cookies)
             self._has_ended = True
 
     async def _resumed(self, resumed: Resumed[Identity]) -> OIDCLocals[Identity, RequestData]:
-        session, standing, ended, unavailable = resumed
-        self._standing = standing or self._standing
-        is_data_due = session is not None and self.site.load_request_data is not None
+        session, pending, ended, unavailable = resumed
+        self._pending = pending or self._pending
+        is_data_due = session is not None and self.runtime.load_request_data is not None
         data = await self._data(session) if is_data_due else None
         return self._are(OIDCLocals(session, data, ended, unavailable))
 
     def _are(self, locals: OIDCLocals[Identity, RequestData]) -> OIDCLocals[Identity, RequestData]:
         """From here on the request is from `locals`, wherever the application looks."""
         self.known = locals
-        self.scope.setdefault("state", {})[self.site.name] = locals
+        self.scope.setdefault("state", {})[self.runtime.name] = locals
         return locals
 
     async def _data(self, session: OIDCSession[Identity] | None) -> RequestData | None:
-        load = self.site.load_request_data
+        load = self.runtime.load_request_data
         if session is None or load is None:
             return None
         return await settled(load(RequestDataContext(session, self.connection)))

@@ -69,10 +69,10 @@ _WARNINGS = frozenset(
 )
 
 
-def refused(name: EventName, error: OIDCError, at: int) -> Event:
+def refusal(name: EventName, error: OIDCError, at: int) -> Event:
     """The event for a refusal that `error` describes; it needs no other."""
     error.is_announced = True
-    return Event(name, at, code=error.code, explanation=error.account)
+    return Event(name, at, code=error.code, explanation=error.message)
 
 
 class Announcer:

@@ -9,10 +9,10 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from fastapi_oidc.flows.redemptions import Redemptions
-from fastapi_oidc.flows.refresher import Refresher
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.flows.callback import CodeExchanges
+from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.once import Flights
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -45,7 +45,7 @@ CreatePublicSession: TypeAlias = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Site(Generic[Identity, RequestData]):
+class Runtime(Generic[Identity, RequestData]):
     """The relying party, what the web layer adds to it, and where it is reached.
 
     `origin` is the scheme and host browsers use; None derives it from each request, which the
@@ -55,9 +55,9 @@ class Site(Generic[Identity, RequestData]):
 
     name: str
     party: RelyingParty[Identity]
-    refresher: Refresher[Identity]
-    redemptions: Redemptions[Identity]
-    sign_outs: Flights[object, Any]
+    coordinator: RefreshCoordinator[Identity]
+    code_exchanges: CodeExchanges[Identity]
+    sign_outs: SingleFlight[object, Any]
     csrf: CSRFTokens
     origin: str | None
     trusted_origins: frozenset[str] = frozenset()
@@ -67,27 +67,28 @@ class Site(Generic[Identity, RequestData]):
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
 
     async def aclose(self) -> None:
-        """Wait for logins, sign-outs and refreshes that were sent; write what endings are left.
+        """Wait for logins, sign-outs and refreshes that were sent; write what stores did not take.
 
         Then the connections to provider and stores are closed, each of them, also when another one
         fails.
         """
         async with AsyncExitStack() as closing:
-            if self.party.shared is not None:
-                closing.push_async_callback(self.party.shared.aclose)
-            closing.push_async_callback(self.party.keeper.aclose)
+            if self.party.refresh_lock is not None:
+                closing.push_async_callback(self.party.refresh_lock.aclose)
+            closing.push_async_callback(self.party.records.aclose)
+            closing.push_async_callback(self.party.backend.aclose)
             closing.push_async_callback(self.party.provider.aclose)
-            closing.push_async_callback(self.party.endings.aclose)
-            closing.push_async_callback(self.refresher.aclose)
-            closing.push_async_callback(self.redemptions.aclose)
+            closing.push_async_callback(self.party.outbox.aclose)
+            closing.push_async_callback(self.coordinator.aclose)
+            closing.push_async_callback(self.code_exchanges.aclose)
             patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
-            closing.push_async_callback(self.sign_outs.ended, patience)
+            closing.push_async_callback(self.sign_outs.wait, patience)
 
 
 class Instance(Protocol[Identity, RequestData]):
     """What the middleware needs of an `OIDC` object."""
 
     @property
-    def site(self) -> Site[Identity, RequestData]:
+    def runtime(self) -> Runtime[Identity, RequestData]:
         """The instance as the web layer sees it."""
         ...

@@ -1,4 +1,4 @@
-"""The exchanges of one request, one for each OIDC instance that has to do with it."""
+"""The contexts of one request, one for each OIDC instance that has to do with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.types import Scope
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
-from fastapi_oidc.web.exchange import Exchange
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.routes import Entrance, Role, RoutePaths, mounted_paths
-from fastapi_oidc.web.site import Site
+from fastapi_oidc.web.runtime import Runtime
 
 SCOPE_KEY: Final = "fastapi_oidc"
 
@@ -25,9 +25,9 @@ _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 class Served:
     """One instance as a middleware serves it; `excluded` are path prefixes that end in a slash."""
 
-    def __init__(self, site: Site[Any, Any], excluded: tuple[str, ...]) -> None:
-        self.site, self._excluded = site, excluded
-        self.cookie = site.party.names.session.encode()
+    def __init__(self, runtime: Runtime[Any, Any], excluded: tuple[str, ...]) -> None:
+        self.runtime, self._excluded = runtime, excluded
+        self.cookie = runtime.party.names.session.encode()
         self._paths: RoutePaths | None = None
         self._own: frozenset[str] = frozenset()
 
@@ -47,22 +47,22 @@ class Served:
     def _mounted(self, entrance: Entrance) -> Mapping[Role, str]:
         if self._paths is not None:
             return self._paths.paths
-        return mounted_paths(entrance.app, self.site.name)
+        return mounted_paths(entrance.app, self.runtime.name)
 
 
 class Table:
     """The instances that one middleware serves."""
 
     def __init__(self, served: Iterable[Served]) -> None:
-        self.by_name = {each.site.name: each for each in served}
-        self.by_cookie = {each.site.party.names.session: each for each in self.by_name.values()}
+        self.by_name = {each.runtime.name: each for each in served}
+        self.by_cookie = {each.runtime.party.names.session: each for each in self.by_name.values()}
         self.nobody = dict.fromkeys(self.by_name, _NOBODY)
         self.only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
 
     def joined(self, other: Table) -> Table:
         """The instances of both; raises ConfigurationError when two have one name."""
         for name in self.by_name.keys() & other.by_name.keys():
-            _require_same(self.by_name[name].site, other.by_name[name].site)
+            _require_same(self.by_name[name].runtime, other.by_name[name].runtime)
         return Table([*other.by_name.values(), *self.by_name.values()])
 
     def expected(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Served]:
@@ -75,12 +75,12 @@ class Table:
         known = map(self.by_cookie.get, cookie_names(headers))
         return [served for served in known if served is not None]
 
-    def inside(self, outer: Exchanges | None) -> Table:
+    def inside(self, outer: RequestContexts | None) -> Table:
         """Those that no outer app serves already; there the cookies are written."""
         if outer is None:
             return self
         for name in self.by_name.keys() & set(outer.names):
-            _require_same(self.by_name[name].site, outer.required(name).site)
+            _require_same(self.by_name[name].runtime, outer.required(name).runtime)
         return Table(each for name, each in self.by_name.items() if name not in outer.names)
 
 
@@ -92,17 +92,17 @@ class Caching(Enum):
     PERSONAL = "nobody else"
 
 
-class Exchanges:
-    """Opens an exchange when somebody asks for it: an instance that nobody asks costs nothing.
+class RequestContexts:
+    """Opens an context when somebody asks for it: an instance that nobody asks costs nothing.
 
     `outer` are those that an outer app has for the same request.
     """
 
-    def __init__(self, table: Table, scope: Scope, outer: Exchanges | None) -> None:
+    def __init__(self, table: Table, scope: Scope, outer: RequestContexts | None) -> None:
         self._table, self._scope, self._outer = table, scope, outer
         self._entrance = Entrance.of(scope)
-        self._opened: dict[str, Exchange[Any, Any]] = {}
-        self.only = table.only.site.name if table.only is not None and outer is None else None
+        self._opened: dict[str, RequestContext[Any, Any]] = {}
+        self.only = table.only.runtime.name if table.only is not None and outer is None else None
         """The instance that serves this request, if it is the only one."""
 
     @property
@@ -110,21 +110,21 @@ class Exchanges:
         """The instances that serve this request."""
         return [*self._table.by_name, *(self._outer.names if self._outer else ())]
 
-    def required(self, name: str) -> Exchange[Any, Any]:
-        """The exchange of the instance `name`, opened if it was not; raises KeyError."""
-        exchange = self._opened.get(name)
-        if exchange is not None:
-            return exchange
+    def required(self, name: str) -> RequestContext[Any, Any]:
+        """The context of the instance `name`, opened if it was not; raises KeyError."""
+        context = self._opened.get(name)
+        if context is not None:
+            return context
         served = self._table.by_name.get(name)
         if served is None:
             if self._outer is None:
                 raise KeyError(name)
             return self._outer.required(name)
-        exchange = Exchange(served.site, self._scope, self._entrance, served.paths_for)
-        self._opened[name] = exchange
-        return exchange
+        context = RequestContext(served.runtime, self._scope, self._entrance, served.paths_for)
+        self._opened[name] = context
+        return context
 
-    def owner(self, instance: str | None) -> Exchange[Any, Any]:
+    def owner(self, instance: str | None) -> RequestContext[Any, Any]:
         """Whose an error is: of the instance that it names, else of one that has to do with it."""
         names = self.names
         return self.required(instance if instance in names else next(iter(self._opened), names[0]))
@@ -135,14 +135,14 @@ class Exchanges:
         self._scope.setdefault("state", {}).update(self._table.nobody)
         for served in self._table.expected(self._scope["headers"]):
             if not served.leaves_alone(self._entrance):
-                await self.required(served.site.name).locals()
+                await self.required(served.runtime.name).locals()
 
     def caching(self) -> Caching:
         """What caches must know of the answer."""
         caching = Caching.ANYBODY
-        for exchange in self._opened.values():
-            if exchange.known is not None:
-                if exchange.known.session is not None:
+        for context in self._opened.values():
+            if context.known is not None:
+                if context.known.session is not None:
                     return Caching.PERSONAL
                 caching = Caching.VARIES
         if caching is Caching.ANYBODY:
@@ -153,41 +153,41 @@ class Exchanges:
 
     def has_changes(self) -> bool:
         """Whether a cookie may have to go out with the answer."""
-        for exchange in self._opened.values():  # noqa: SIM110 - at every request
-            if exchange.has_changes:
+        for context in self._opened.values():  # noqa: SIM110 - at every request
+            if context.has_changes:
                 return True
         return False
 
     def end_cleared(self) -> None:
         """Every session that the request has cleared is over everywhere, or soon."""
-        for exchange in self._opened.values():
-            exchange.end_cleared()
+        for context in self._opened.values():
+            context.end_cleared()
 
     async def taken_changes(self) -> list[CookieChange]:
         """The cookie changes that are right now, which the caller is going to send."""
         return [
             change
-            for exchange in self._opened.values()
-            if exchange.has_changes
-            for change in await exchange.taken_changes()
+            for context in self._opened.values()
+            if context.has_changes
+            for change in await context.taken_changes()
         ]
 
 
-def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange[Any, Any]:
-    """The exchange of the instance `name` or of the only one.
+def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
+    """The context of the instance `name` or of the only one.
 
     Raises ConfigurationError: configuration.middleware_missing or configuration.instance_ambiguous.
     """
-    exchanges: Exchanges | None = connection.scope.get(SCOPE_KEY)
-    if exchanges is not None and (only := exchanges.only) is not None and name in (None, only):
-        return exchanges.required(only)
-    names = [] if exchanges is None else exchanges.names
+    contexts: RequestContexts | None = connection.scope.get(SCOPE_KEY)
+    if contexts is not None and (only := contexts.only) is not None and name in (None, only):
+        return contexts.required(only)
+    names = [] if contexts is None else contexts.names
     if name is None and len(names) > 1:
         raise ConfigurationError(
             Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
             f"this app has the OIDC instances {', '.join(names)}; use a method of one of them",
         )
-    if exchanges is None or (name is not None and name not in names):
+    if contexts is None or (name is not None and name not in names):
         raise ConfigurationError(
             Code.CONFIGURATION_MIDDLEWARE_MISSING,
             f"this app has no middleware of {_instance(name)}, which needs three lines:\n"
@@ -195,16 +195,16 @@ def exchange_of(connection: HTTPConnection, name: str | None = None) -> Exchange
             "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
             "  app.include_router(oidc.router, prefix='/auth')",
         )
-    return exchanges.required(name or names[0])
+    return contexts.required(name or names[0])
 
 
 def _instance(name: str | None) -> str:
     return "an OIDC instance" if name is None else f"the OIDC instance {name!r}"
 
 
-def _require_same(site: Site[Any, Any], other: Site[Any, Any]) -> None:
-    if site is not other:
+def _require_same(runtime: Runtime[Any, Any], other: Runtime[Any, Any]) -> None:
+    if runtime is not other:
         raise ConfigurationError(
             Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-            f"two OIDC instances are named {site.name!r}; give each a name of its own",
+            f"two OIDC instances are named {runtime.name!r}; give each a name of its own",
         )

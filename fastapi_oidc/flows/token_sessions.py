@@ -1,0 +1,280 @@
+"""From tokens to sessions: at a login, and at every refresh (OpenID Connect Core 12, RFC 6749 6).
+
+A refresh token is used up by then. So a session can be made of the same token response any number
+of times, and only the provider or the application ends the session here.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.events import EventName, refusal
+from fastapi_oidc.flows.local_sessions import TokenAnswer
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.id_token import (
+    NO_NONCE,
+    EarlierIdToken,
+    Expected,
+    IdToken,
+    accept_refreshed_id_token,
+)
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.tenants import tenant_of
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
+
+_log = logging.getLogger("fastapi_oidc.session")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBundle:
+    """What the provider says of the end user, rules applied; a refresh may lack an ID token.
+
+    `received_at` is when the tokens came, in seconds since the epoch.
+    """
+
+    response: TokenResponse = field(repr=False)
+    id_token: IdToken | None
+    user_info: Mapping[str, JSON] | None
+    session_state: str | None
+    received_at: int
+
+
+def new_session(
+    party: RelyingParty[Identity], bundle: TokenBundle, id_token: IdToken, identity: Identity
+) -> OIDCSession[Identity]:
+    """The session of a new login; its absolute end is fixed here."""
+    now = party.clock.now()
+    return OIDCSession(
+        id=secrets.token_urlsafe(16),
+        issuer=id_token.iss,
+        client_id=party.policy.client_id,
+        sub=id_token.sub,
+        identity=identity,
+        claims=dict(id_token.claims),
+        tokens=_tokens(party, bundle, None),
+        sid=id_token.sid,
+        session_state=bundle.session_state,
+        auth_time=id_token.auth_time,
+        nonce=id_token.nonce,
+        audiences=id_token.aud,
+        azp=id_token.azp,
+        created_at=now,
+        # The provider's clock, because revocations are compared with it.
+        authenticated_at=id_token.iat,
+        expires_at=now + party.policy.session_lifetime,
+    )
+
+
+def with_new_tokens(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
+) -> OIDCSession[Identity]:
+    """`session` with new tokens; who it is and when it ends stay as they were."""
+    changes: dict[str, object] = {
+        "tokens": _tokens(party, bundle, session.tokens),
+        "session_state": bundle.session_state or session.session_state,
+        "generation": session.generation + 1,
+        "refreshed_at": party.clock.now(),
+    }
+    if bundle.id_token is not None:
+        changes["claims"] = dict(bundle.id_token.claims)
+        changes["sid"] = bundle.id_token.sid or session.sid
+    return session.model_copy(update=changes)
+
+
+def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSession[Identity]:
+    """`session` with the facts of an ID token that a login of its own brought.
+
+    A refresh is compared with the ID token of the login that its refresh token comes from
+    (OpenID Connect Core 12.2).
+    """
+    return session.model_copy(
+        update={
+            "auth_time": id_token.auth_time,
+            "nonce": id_token.nonce,
+            "audiences": id_token.aud,
+            "azp": id_token.azp,
+        }
+    )
+
+
+async def _with_identity(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
+) -> OIDCSession[Identity]:
+    """`session` with the identity resolved anew.
+
+    The old refresh token is used up, so a callback that fails must not lose the new one: the error
+    is logged, and the session goes on with the identity it has. A SessionError ends the session.
+    """
+    try:
+        resolving = party.application.identity_of(
+            session.claims, bundle.user_info, bundle.response.access_token
+        )
+        identity = await party.within_time_limit(resolving)
+    except Exception as error:
+        _raise_if_meant(error)
+        _log.exception("resolve_identity failed in a refresh of session %s", session.id)
+        return session
+    return session.model_copy(update={"identity": identity})
+
+
+async def _approved(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], before: OIDCSession[Identity]
+) -> OIDCSession[Identity]:
+    """`session`, the successor of `before`, as `before_session_persist` returns it.
+
+    When the callback fails, without the tokens that it removed from `before`.
+    """
+    try:
+        return await party.within_time_limit(party.application.approved(session, "refresh"))
+    except Exception as error:
+        _raise_if_meant(error)
+        _log.exception("before_session_persist failed in a refresh of session %s", session.id)
+        absent = [name for name in ("access_token", "id_token") if not getattr(before.tokens, name)]
+        tokens = session.tokens.model_copy(update=dict.fromkeys(absent, ""))
+        return session.model_copy(update={"tokens": tokens})
+
+
+def _raise_if_meant(error: Exception) -> None:
+    """A SessionError of a callback ends the session, unless it says that a store is down."""
+    if isinstance(error, SessionError) and not error.is_outage:
+        raise error
+
+
+def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens | None) -> Tokens:
+    """RFC 6749 5.1 and 6: what a response leaves out stays as it was."""
+    response = bundle.response
+    refresh_token = response.refresh_token or (previous.refresh_token if previous else None)
+    # Some providers say 0 for a token that does not expire; one that is over at birth is no token.
+    lifetime = response.expires_in or None
+    if lifetime is None and refresh_token is not None:
+        # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
+        lifetime = party.policy.default_access_token_lifetime
+    return Tokens(
+        id_token=response.id_token or (previous.id_token if previous else ""),
+        access_token=response.access_token,
+        refresh_token=refresh_token,
+        expires_at=None if lifetime is None else bundle.received_at + lifetime,
+        scope=_scope(party, response, previous),
+    )
+
+
+def _scope(
+    party: RelyingParty[Identity], response: TokenResponse, previous: Tokens | None
+) -> tuple[str, ...]:
+    if response.scope is not None:
+        return response.scope
+    return previous.scope if previous else party.policy.scope
+
+
+async def apply_refresh(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
+) -> StoredSession[Identity]:
+    """The session with the tokens of `answer` in place of `stored`; nothing is stored yet.
+
+    Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
+    application ends the session or no cookie can hold it, ProviderError when nothing was decided.
+    """
+    id_token = _accepted(party, stored.session, answer)
+    user_info = await _user_info(party, stored.session, answer.response)
+    session_state = answer.response.session_state
+    bundle = TokenBundle(answer.response, id_token, user_info, session_state, answer.received_at)
+    return await fitted(party, stored, with_new_tokens(party, stored.session, bundle), bundle)
+
+
+async def fitted(
+    party: RelyingParty[Identity],
+    stored: StoredSession[Identity],
+    session: OIDCSession[Identity],
+    bundle: TokenBundle,
+) -> StoredSession[Identity]:
+    """`session`, which is to replace `stored`, as the application wants it.
+
+    When no cookie can hold it, or its identity is of another type than the settings say, the result
+    has the new tokens with the identity, claims and ID token of `stored`. Raises CookieTooLarge
+    when that does not fit either.
+    """
+    resolved = await _with_identity(party, session, bundle)
+    whole = StoredSession(await _approved(party, resolved, stored.session), stored.reference)
+    error = _fault(party, whole)
+    if error is None:
+        return whole
+    party.announcer(refusal(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
+    before = stored.session
+    tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
+    small = resolved.model_copy(
+        update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
+    )
+    smaller = StoredSession(await _approved(party, small, before), stored.reference)
+    if error := _fault(party, smaller):
+        raise error
+    return smaller
+
+
+def _fault(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> OIDCError | None:
+    """Why the session cannot be stored: an identity of another type, or too much for a cookie."""
+    try:
+        if stored.reference is not None:
+            party.codec.encode(stored.session)
+        party.backend.cookies(stored, party.clock.now())
+    except ConfigurationError as error:
+        return error
+    except SessionError as error:
+        if error.code is not Code.SESSION_COOKIE_TOO_LARGE:
+            raise
+        return error
+    return None
+
+
+def _accepted(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenAnswer
+) -> IdToken | None:
+    """The new ID token, whose signature is good; a refresh may leave it out (Core 12.2)."""
+    verified = answer.verified
+    if verified is None:
+        return None
+    expected = Expected(
+        issuer=party.policy.issuer,
+        client_id=party.policy.client_id,
+        algorithm=verified.algorithm,
+        nonce=NO_NONCE,
+        access_token=answer.response.access_token,
+        trusted_audiences=party.policy.trusted_audiences,
+        tenants=party.policy.tenants,
+    )
+    original = EarlierIdToken(
+        iss=session.issuer,
+        sub=session.sub,
+        aud=session.audiences,
+        azp=session.azp,
+        auth_time=session.auth_time,
+        nonce=session.nonce,
+        tenant=tenant_of(session.claims) if party.policy.tenants else None,
+    )
+    at = party.clock.instant()
+    received = Instant(min(answer.received_at, at.now), at.drift)
+    return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
+
+
+async def _user_info(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenResponse
+) -> Mapping[str, JSON] | None:
+    """UserInfo with the new access token; None when it cannot be had.
+
+    Only UserInfo of another user ends the session (OpenID Connect Core 5.3.2).
+    """
+    if not party.policy.fetch_userinfo:
+        return None
+    try:
+        return await party.provider.userinfo(answer.access_token, sub=session.sub)
+    except OIDCError as error:
+        if error.code is Code.USERINFO_SUBJECT:
+            raise
+        party.announcer(refusal(EventName.SESSION_IDENTITY_KEPT, error, party.clock.now()))
+        return None

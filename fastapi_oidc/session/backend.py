@@ -1,0 +1,158 @@
+"""Where sessions are between requests: what the flows rely on, in cookies and with a store."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Generic, NamedTuple
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
+from fastapi_oidc.session.outage import unavailable, unavailable_as
+from fastapi_oidc.session.reference import SessionReference
+from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore, end_record
+
+
+class StoredSession(NamedTuple, Generic[Identity]):
+    """A session and, when it is in a store, the reference that its cookie carries."""
+
+    session: OIDCSession[Identity]
+    reference: SessionReference | None = None
+
+
+class Lookup(NamedTuple, Generic[Identity]):
+    """A session that was found; `ended` is the reason of a revocation record that ends it."""
+
+    stored: StoredSession[Identity]
+    ended: EndReason | None = None
+
+
+class CookieHint(NamedTuple, Generic[Identity]):
+    """What a cookie says without its store: enough to end the session; `stored` if it is there."""
+
+    previous: PreviousSession
+    stored: StoredSession[Identity] | None = None
+
+
+class SessionBackend(ABC, Generic[Identity]):
+    """Keeps sessions between requests; `CookieBackend` and `StoreBackend` are the two ways.
+
+    What is async raises SessionError (session.store_unavailable, session.revocation_unavailable)
+    when a store cannot be asked.
+    """
+
+    records_last_use: bool
+
+    def __init__(
+        self, names: CookieNames, clock: Clock, revocations: RevocationStore | None
+    ) -> None:
+        self._names, self._clock, self._revocations = names, clock, revocations
+
+    @property
+    def records_revocations(self) -> bool:
+        """Whether a session can be ended for every copy of its cookie."""
+        return self._revocations is not None
+
+    @abstractmethod
+    async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
+        """The session of these cookies; None without one, for an unreadable or an unknown one."""
+
+    @abstractmethod
+    def hint(
+        self, cookies: Mapping[str, str], issuer: str, client_id: str
+    ) -> CookieHint[Identity] | None:
+        """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
+
+    @abstractmethod
+    async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
+        """What is stored now in place of `stored`, which may have been refreshed or ended."""
+
+    @abstractmethod
+    def place(self, session: OIDCSession[Identity]) -> StoredSession[Identity]:
+        """A place that nobody knows yet, for the session of a new login."""
+
+    @abstractmethod
+    async def save(self, stored: StoredSession[Identity]) -> None:
+        """Keep the session of a new login."""
+
+    @abstractmethod
+    async def replace(self, stored: StoredSession[Identity]) -> bool:
+        """Keep the session in place of an earlier generation; False when there is none."""
+
+    @abstractmethod
+    async def touch(self, stored: StoredSession[Identity], at: int) -> None:
+        """Record that the session was seen `at`, in seconds since the epoch."""
+
+    @abstractmethod
+    def previous(self, stored: StoredSession[Identity]) -> PreviousSession:
+        """What it takes to end `stored` later."""
+
+    async def end(self, previous: PreviousSession, reason: EndReason) -> None:
+        """Record the end of the session, where that is possible, and remove its row."""
+        if self._revocations is not None:
+            await self.revoke(end_record(previous, reason, self._clock.now()))
+
+    async def revoke(self, record: RevocationRecord) -> None:
+        """From now on every session that `record` ends is found with its reason.
+
+        Raises ConfigurationError (configuration.store_missing) when nothing keeps such records.
+        """
+        if self._revocations is None:
+            raise ConfigurationError(
+                Code.CONFIGURATION_STORE_MISSING,
+                "revocations need a session_store of this library or a back_channel_logout_store: "
+                '"memory", a RedisRevocationStore, or a RevocationStore of your own',
+            )
+        with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
+            await self._revocations.revoke(record)
+
+    async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
+        """The stamps of the revocations that the login of `session` comes after."""
+        if self._revocations is None:
+            return ()
+        with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
+            return await self._revocations.stamps(session)
+
+    @abstractmethod
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str
+    ) -> Sequence[OIDCSession[Identity]]:
+        """The sessions of a user that have not ended.
+
+        Raises ConfigurationError (configuration.store_missing) when the store cannot list them.
+        """
+
+    @abstractmethod
+    def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
+        """The cookies that lead to `stored`; raises CookieTooLarge."""
+
+    @abstractmethod
+    def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:
+        """Whether the cookie that led to an earlier state of the session leads to `stored` too."""
+
+    def clearing(self) -> tuple[CookieChange, ...]:
+        """The cookies to change so that none leads to a session."""
+        return (session_cookie(self._names, None, max_age=0),)
+
+    async def aclose(self) -> None:
+        """Close the connections that the stores opened for themselves."""
+        if self._revocations is not None:
+            await self._revocations.aclose()
+
+    async def _ended_by(self, session: OIDCSession[Identity]) -> EndReason | None:
+        """The reason of a record that ends `session`."""
+        if self._revocations is None:
+            return None
+        try:
+            return await self._revocations.ended_by(session)
+        except OIDCError:
+            raise
+        except Exception as error:
+            raise unavailable(Code.SESSION_REVOCATION_UNAVAILABLE, error) from error
+
+
+def session_cookie(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
+    """Sets the session cookie for `max_age` seconds, or deletes it when `value` is None."""
+    return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)

@@ -1,0 +1,157 @@
+"""Writes that a store could not take: repeated until it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic
+from typing import Final, NamedTuple
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.events import Announcer, Event, EventName, refusal
+
+OUTBOX_LIMIT: Final = 10_000
+"""Writes that one process keeps at most; beyond it the oldest is given up."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
+"""Seconds between two attempts while a store is down; doubled each time."""
+
+SHUTDOWN_SECONDS, SHUTDOWN_PAUSE = 5.0, 0.5
+"""Seconds that a process which ends tries to write what is left, and between two attempts."""
+
+Write = Callable[[], Awaitable[object]]
+
+
+class _Owed(NamedTuple):
+    write: Write
+    expires_at: int
+    session_id: str
+    ends_session: bool
+
+
+class Outbox:
+    """Writes to stores that outlive the request they come from.
+
+    A write belongs to no request: a request that is cancelled stops waiting, and the write goes on.
+    One that the store cannot take is kept here until its session would be over anyhow, and repeated
+    after a pause or when a request has found that the store responds (`wake`). A process that dies
+    before has written nothing.
+    """
+
+    def __init__(self, clock: Clock, announcer: Announcer) -> None:
+        self._clock, self._announcer = clock, announcer
+        self._attempts: SingleFlight[object, None] = SingleFlight()
+        self._owed: dict[Hashable, _Owed] = {}
+        self._writer: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._is_closing = False
+
+    def __len__(self) -> int:
+        """How many writes the stores have not taken."""
+        return len(self._owed)
+
+    async def write(
+        self, key: Hashable, write: Write, *, session_id: str, expires_at: int, ends: bool = False
+    ) -> None:
+        """Await `write()`; it is owed when it raises SessionError.
+
+        A later write of the same `key` replaces one that is owed. `ends` says that it ends the
+        session, which is announced when it is late.
+        """
+        owed = _Owed(write, expires_at, session_id, ends)
+
+        async def attempt() -> None:
+            try:
+                await write()
+                self._owed.pop(key, None)
+            except SessionError as error:
+                self.owe(key, owed, error)
+
+        await self._attempts.run(object(), attempt)
+
+    def postpone(
+        self, key: Hashable, write: Write, error: SessionError, *, session_id: str, expires_at: int
+    ) -> None:
+        """Owe a `write` that ends a session; its store has just raised `error`."""
+        self.owe(key, _Owed(write, expires_at, session_id, ends_session=True), error)
+
+    def owe(self, key: Hashable, owed: _Owed, error: SessionError) -> None:
+        """Repeat the write until it succeeds."""
+        if owed.ends_session:
+            event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
+            self._announcer(replace(event, session_id=owed.session_id))
+        self._owed[key] = owed
+        if len(self._owed) > OUTBOX_LIMIT:
+            oldest = next(iter(self._owed))
+            self._give_up(self._owed.pop(oldest), f"{OUTBOX_LIMIT} later writes are waiting")
+        self._start()
+
+    def wake(self) -> None:
+        """A store has responded: what is owed is written now."""
+        if self._owed:
+            self._start()
+            self._woken.set()
+
+    async def aclose(self) -> None:
+        """Wait for the writes under way, and try what is owed for a few seconds more."""
+        ends = monotonic() + SHUTDOWN_SECONDS
+        await self._attempts.wait(SHUTDOWN_SECONDS)
+        if not self._owed:
+            return
+        self._is_closing = True
+        self.wake()
+        try:
+            if self._writer is not None:
+                await asyncio.wait([self._writer], timeout=max(SHUTDOWN_PAUSE, ends - monotonic()))
+                self._writer.cancel()
+                await asyncio.wait([self._writer], timeout=SHUTDOWN_PAUSE)
+        finally:
+            self._is_closing = False
+            for owed in self._owed.values():
+                if self._clock.now() < owed.expires_at:
+                    self._give_up(owed, "the process ended before the store responded")
+
+    def _give_up(self, owed: _Owed, because: str) -> None:
+        if owed.ends_session:
+            now = self._clock.now()
+            event = Event(EventName.SESSION_REMOVAL_GIVEN_UP, now, explanation=because)
+            self._announcer(replace(event, session_id=owed.session_id))
+
+    def _start(self) -> None:
+        task = self._writer
+        # A task of another event loop (an earlier test, the parent of a fork) never ends here.
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            self._woken = asyncio.Event()
+            self._writer = asyncio.create_task(self._repeat())
+
+    async def _repeat(self) -> None:
+        pause = FIRST_PAUSE
+        while self._owed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SHUTDOWN_PAUSE if self._is_closing else pause):
+                    await self._woken.wait()
+            self._woken.clear()
+            await self._write_owed()
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _write_owed(self) -> None:
+        """Until every write was tried once; one that fails goes to the end."""
+        for key, owed in list(self._owed.items()):
+            is_over = self._clock.now() >= owed.expires_at
+            try:
+                if not is_over:
+                    await owed.write()
+            except SessionError:
+                if self._owed.get(key) is owed:
+                    self._owed[key] = self._owed.pop(key)
+                return
+            if self._owed.get(key) is owed:  # else a later write took its place meanwhile
+                del self._owed[key]
+            if owed.ends_session and not is_over:
+                now = self._clock.now()
+                event = Event(EventName.SESSION_REMOVED, now, session_id=owed.session_id)
+                self._announcer(event)

@@ -1,0 +1,233 @@
+"""The refresh record: one for each session, over every process that refreshes it.
+
+    IDLE(n) --take--> SENT(n) --answered--> ANSWERED(n) --refreshed--> IDLE(n + 1)
+
+`take` gives the record to one owner for a while, and `advance` moves it on for that owner and that
+generation alone. `docs/decisions/017-one-record-for-each-session.md` has every transition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import get_args
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.model import EndReason
+from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.sealing import Sealer
+from fastapi_oidc.ttl_cache import TTLCache
+
+
+class Phase(StrEnum):
+    """Where the refresh of one generation stands."""
+
+    IDLE = "idle"
+    """Nothing is under way."""
+    SENT = "sent"
+    """The owner presents the refresh token, or is about to."""
+    ANSWERED = "answered"
+    """The token endpoint has responded; `data` is its response."""
+    ENDED = "ended"
+    """The session is over; `data` is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRecord:
+    """What every process knows of one session's refresh.
+
+    `owner` may advance the record; others may take it when `held_until` has come, a moment by the
+    clock of whatever keeps the record. `session` is the session of this `generation`, for sessions
+    in cookies (empty for the generation of the login), and `last_seen_at` is when it was last used,
+    in seconds since the epoch. `session` and `data` are sealed.
+    """
+
+    generation: int = -1
+    phase: Phase = Phase.IDLE
+    owner: str = ""
+    held_until: float = 0.0
+    data: bytes = field(default=b"", repr=False)
+    session: bytes = field(default=b"", repr=False)
+    last_seen_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """Ask for the record of `generation`, to own it for `hold` seconds."""
+
+    generation: int
+    owner: str
+    hold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """Move the record to `phase` and `to_generation`, if `owner` owns it at `generation`.
+
+    Without an `owner` the record moves whatever its state is. Without a `phase` only `last_seen_at`
+    changes, to a later moment alone.
+    """
+
+    phase: Phase | None = None
+    owner: str = ""
+    generation: int = -1
+    to_generation: int = -1
+    data: bytes = field(default=b"", repr=False)
+    session: bytes = field(default=b"", repr=False)
+    hold: float = 0.0
+    last_seen_at: int = 0
+
+
+def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
+    """The record after `take`: held by its owner, or as it was."""
+    if record.phase is Phase.ENDED or record.generation > take.generation:
+        return record
+    if record.generation < take.generation:
+        record = RefreshRecord(take.generation, last_seen_at=record.last_seen_at)
+    # A moment farther off than any hold is from before the clock was set back.
+    is_held = record.phase is not Phase.IDLE and 0 < record.held_until - now <= take.hold
+    if is_held and record.owner != take.owner:
+        return record
+    phase = Phase.ANSWERED if record.phase is Phase.ANSWERED else Phase.SENT
+    return replace(record, phase=phase, owner=take.owner, held_until=now + take.hold)
+
+
+def advanced(record: RefreshRecord, change: Advance, now: float) -> RefreshRecord | None:
+    """The record after `change`; None when another owner or generation stands in the way."""
+    last_seen_at = max(record.last_seen_at, change.last_seen_at)
+    if change.phase is None:
+        return replace(record, last_seen_at=last_seen_at)
+    if change.owner and not _is_owned(record, change):
+        return None
+    is_next = change.to_generation > record.generation
+    return RefreshRecord(
+        generation=max(change.to_generation, record.generation),
+        phase=change.phase,
+        owner=change.owner,
+        held_until=now + change.hold,
+        data=change.data,
+        session=change.session if is_next else record.session,
+        last_seen_at=last_seen_at,
+    )
+
+
+def _is_owned(record: RefreshRecord, change: Advance) -> bool:
+    """Whether the owner may make this change, or has made it: a lost reply is asked for again."""
+    if record.owner != change.owner or record.phase is Phase.ENDED:
+        return False
+    if record.phase is Phase.IDLE:
+        return (change.phase, change.to_generation) == (Phase.IDLE, record.generation)
+    return record.generation == change.generation
+
+
+def end_reason_in(record: RefreshRecord) -> EndReason | None:
+    """Why the session of `record`, in the clear, is over; None when it is not."""
+    if record.phase is not Phase.ENDED:
+        return None
+    written = record.data.decode(errors="replace")
+    return next((reason for reason in get_args(EndReason) if reason == written), "revoked")
+
+
+class RefreshRecords(ABC):
+    """Keeps the refresh records of an application; processes that share it refresh once.
+
+    Every method changes or reads one record in one step. `lifetime` is how many seconds the record
+    is kept from now on.
+    """
+
+    @abstractmethod
+    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
+        """The record `id` after `take` (`taken`)."""
+
+    @abstractmethod
+    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
+        """Whether the record `id` was moved on (`advanced`)."""
+
+    @abstractmethod
+    async def look(self, id: str) -> RefreshRecord:
+        """The record `id` as it is; of generation -1 when there is none."""
+
+    async def aclose(self) -> None:  # noqa: B027 - a default
+        """Close the connections of its own; a later call may open new ones."""
+
+
+class MemoryRefreshLock(RefreshRecords):
+    """Refresh records in the memory of one process, `max_records` at most.
+
+    Beyond that the record of the session that ends first is forgotten.
+    """
+
+    def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
+        self._clock = clock or Clock()
+        self._records: TTLCache[str, RefreshRecord] = TTLCache(self._clock, max_entries=max_records)
+
+    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
+        """See `RefreshRecords.take`."""
+        record = taken(await self.look(id), take, self._clock.read())
+        self._keep(id, record, lifetime)
+        return record
+
+    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
+        """See `RefreshRecords.advance`."""
+        record = advanced(await self.look(id), change, self._clock.read())
+        if record is not None:
+            self._keep(id, record, lifetime)
+        return record is not None
+
+    async def look(self, id: str) -> RefreshRecord:
+        """See `RefreshRecords.look`."""
+        return self._records.get(id) or RefreshRecord()
+
+    def _keep(self, id: str, record: RefreshRecord, lifetime: int) -> None:
+        expires_at = max(self._records.expires_at(id), self._clock.now() + lifetime)
+        self._records.set(id, record, expires_at=expires_at)
+
+
+class SealedRecords:
+    """Refresh records whose data nobody can read or move to another session.
+
+    Raises SessionError (session.lock_unavailable) when the records cannot be had, and for data that
+    another secret sealed.
+    """
+
+    def __init__(self, records: RefreshRecords, sealer: Sealer) -> None:
+        self._records, self._sealer = records, sealer
+
+    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
+        """As `RefreshRecords.take`, with `data` and `session` in the clear."""
+        return await self._opened(id, lambda: self._records.take(id, take, lifetime=lifetime))
+
+    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
+        """As `RefreshRecords.advance`, with `data` and `session` in the clear."""
+        data, session = self._seal(id, change.data), self._seal(id, change.session)
+        change = replace(change, data=data, session=session)
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            return await self._records.advance(id, change, lifetime=lifetime)
+
+    async def look(self, id: str) -> RefreshRecord:
+        """As `RefreshRecords.look`, with `data` and `session` in the clear."""
+        return await self._opened(id, lambda: self._records.look(id))
+
+    async def aclose(self) -> None:
+        """Close the connections of the records."""
+        await self._records.aclose()
+
+    async def _opened(self, id: str, read: Callable[[], Awaitable[RefreshRecord]]) -> RefreshRecord:
+        with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
+            record = await read()
+        return replace(
+            record, data=self._open(id, record.data), session=self._open(id, record.session)
+        )
+
+    def _seal(self, id: str, content: bytes) -> bytes:
+        return self._sealer.encrypt(content, name=f"record:{id}") if content else b""
+
+    def _open(self, id: str, sealed: bytes) -> bytes:
+        try:
+            return self._sealer.decrypt(sealed, name=f"record:{id}") if sealed else b""
+        except SessionError:
+            explanation = "another secret sealed the refresh record"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None

@@ -1,0 +1,96 @@
+"""A dictionary whose entries expire."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from threading import RLock
+from typing import Final, Generic, TypeVar
+
+from fastapi_oidc.clock import Clock
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+_REMOVALS_PER_WRITE: Final = 4
+"""Expired entries that a write removes: more than one, so that writes never fall behind."""
+
+_SPARE_HEAP_ENTRIES: Final = 100
+
+
+class TTLCache(Generic[Key, Value]):
+    """Returns each value until the second it was set for, by `clock`.
+
+    With `max_entries`, a new entry evicts the entry that would expire first. Reading costs as much
+    as a dictionary, writing as much as a heap. Threads may share a cache: an endpoint that is not
+    a coroutine runs in a thread of its own.
+    """
+
+    def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
+        self._clock, self._max_entries = clock, max_entries
+        self._entries: dict[Key, tuple[int, Value]] = {}
+        # A key that was set again stands in the heap twice; only its present expiry counts.
+        self._heap: list[tuple[int, int, Key]] = []
+        self._serial = count()
+        self._writing = RLock()
+
+    def __len__(self) -> int:
+        """How many entries there are, including expired entries that were not removed yet."""
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        entry = self._entries.get(key)
+        return entry is not None and self._clock.read() < entry[0]
+
+    def get(self, key: Key) -> Value | None:
+        """The value; None when it is missing or has expired."""
+        entry = self._entries.get(key)
+        return None if entry is None or self._clock.read() >= entry[0] else entry[1]
+
+    def expires_at(self, key: Key) -> int:
+        """The second in which the entry expires; 0 when there is none."""
+        entry = self._entries.get(key)
+        return 0 if entry is None else entry[0]
+
+    def set(self, key: Key, value: Value, *, expires_at: int) -> None:
+        """Store `value` until the second `expires_at`, in place of an earlier value."""
+        with self._writing:
+            if self.expires_at(key) != expires_at:
+                heappush(self._heap, (expires_at, next(self._serial), key))
+            self._entries[key] = (expires_at, value)
+            self.remove_expired(_REMOVALS_PER_WRITE)
+            if self._max_entries is not None and len(self._entries) > self._max_entries:
+                self._remove_first()
+            if len(self._heap) > 2 * len(self._entries) + _SPARE_HEAP_ENTRIES:
+                self._heap = [
+                    (ends, next(self._serial), k) for k, (ends, _) in self._entries.items()
+                ]
+                heapify(self._heap)
+
+    def pop(self, key: Key) -> Value | None:
+        """Remove the entry; its value, unless it has expired."""
+        with self._writing:
+            value = self.get(key)
+            self._entries.pop(key, None)
+            return value
+
+    def remove_expired(self, limit: int) -> None:
+        """Remove up to `limit` expired entries."""
+        now = self._clock.now()
+        with self._writing:
+            for _ in range(limit):
+                if not self._heap or now < self._heap[0][0]:
+                    return
+                self._pop_heap()
+
+    def _remove_first(self) -> None:
+        while not self._pop_heap():
+            pass
+
+    def _pop_heap(self) -> bool:
+        """Whether the first place in the heap was that of an entry, which is removed."""
+        expires_at, _, key = heappop(self._heap)
+        if self.expires_at(key) != expires_at:
+            return False
+        return self._entries.pop(key, None) is not None
