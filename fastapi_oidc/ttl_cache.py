@@ -56,16 +56,17 @@ class TTLCache(Generic[Key, Value]):
     def set(self, key: Key, value: Value, *, expires_at: int) -> None:
         """Store `value` until the second `expires_at`, in place of an earlier value."""
         with self._writing:
-            if self.expires_at(key) != expires_at:
-                heappush(self._heap, (expires_at, next(self._serial), key))
+            before = self._entries.get(key)
             self._entries[key] = (expires_at, value)
-            self.remove_expired(_REMOVALS_PER_WRITE)
+            if before is None or before[0] != expires_at:
+                heappush(self._heap, (expires_at, next(self._serial), key))
+            if self._heap[0][0] <= self._clock.read():
+                self.remove_expired(_REMOVALS_PER_WRITE)
             if self._max_entries is not None and len(self._entries) > self._max_entries:
                 self._remove_first()
             if len(self._heap) > 2 * len(self._entries) + _SPARE_HEAP_ENTRIES:
-                self._heap = [
-                    (ends, next(self._serial), k) for k, (ends, _) in self._entries.items()
-                ]
+                alive = self._entries.items()
+                self._heap = [(ends, next(self._serial), key) for key, (ends, _) in alive]
                 heapify(self._heap)
 
     def pop(self, key: Key) -> Value | None:

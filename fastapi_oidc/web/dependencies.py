@@ -18,7 +18,6 @@ from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of
-from fastapi_oidc.web.requests import require_known_origin
 from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
@@ -52,8 +51,6 @@ class RequireAuth(SecurityBase, Generic[Identity]):
 
     async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.cross_site)."""
-        if context.scope["type"] == "websocket":
-            require_known_origin(context)
         locals = context.known or await context.locals()
         if locals.unavailable is not None:
             raise locals.unavailable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -21,6 +23,8 @@ from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import SCOPE_KEY, Caching, RequestContexts, Served, Table
 from fastapi_oidc.web.runtime import Instance
 from fastapi_oidc.web.startup import report_missing_routes, watched
+
+_log = logging.getLogger("fastapi_oidc.configuration")
 
 _CACHE_CONTROL = b"cache-control"
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -44,7 +48,7 @@ class OIDCMiddleware:
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
         self._table = Table([Served(oidc.runtime, _excluded(exclude))])
-        self._app = app
+        self._app, self._has_lifespan = app, False
         if isinstance(app, OIDCMiddleware):
             self._table, self._app = self._table.joined(app._table), app._app
 
@@ -60,6 +64,7 @@ class OIDCMiddleware:
         contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
         answer = _Answer(contexts, send)
         try:
+            _require_asyncio()
             await contexts.load()
             await self._app(scope, receive, answer.send)
             # The contexts know the scope. Apart, both are freed at once with the tokens in them,
@@ -94,11 +99,24 @@ class OIDCMiddleware:
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
             )
-        table = self._table if outer is None else self._table.inside(outer)
-        return RequestContexts(table, scope, outer)
+        if outer is None:
+            if not self._has_lifespan and "app_root_path" in scope:
+                self._warn_of_mount()
+            return RequestContexts(self._table, scope, None)
+        return RequestContexts(self._table.inside(outer), scope, outer)
+
+    def _warn_of_mount(self) -> None:
+        """Starlette runs the lifespan of the outermost application alone."""
+        self._has_lifespan = True  # one warning
+        _log.warning(
+            "This application is mounted, so its lifespan does not run: at shutdown nothing waits "
+            "for token requests that were sent, and their refresh tokens are lost.\n"
+            "Add to the lifespan of the outer application: await oidc.aclose()"
+        )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The app's life; at its end the connections to providers and stores are closed."""
+        self._has_lifespan = True
         async with AsyncExitStack() as sites:
             for served in self._table.by_name.values():
                 sites.push_async_callback(served.runtime.aclose)
@@ -108,6 +126,15 @@ class OIDCMiddleware:
     def _look(self, scope: Scope) -> None:
         for name in self._table.by_name:
             report_missing_routes(name, scope)
+
+
+def _require_asyncio() -> None:
+    """Raise ConfigurationError under trio, which anyio's tests may choose."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        explanation = "fastapi_oidc runs on asyncio alone, and this is another event loop"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation) from None
 
 
 def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.requests import requested_path
@@ -81,7 +82,9 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
     path, paths = context.path, context.paths.paths
     can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
-        return "Try again", requested_path(context.connection)
+        path = requested_path(context.connection)
+        default = context.runtime.party.policy.default_return_path
+        return "Try again", same_origin_path(path, default=default)
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
         return "Sign in" if is_first else "Sign in again", context.paths.required(Role.LOGIN)

@@ -144,6 +144,7 @@ class RequestContext(Generic[Identity, RequestData]):
         if self.known is not None:
             return self.known
         try:
+            self._require_trusted_origin()
             resumed = await resume(
                 self.runtime.party, self.runtime.coordinator, self.cookies, active=active
             )
@@ -152,11 +153,24 @@ class RequestContext(Generic[Identity, RequestData]):
             self.own(error)
             raise
 
+    @property
+    def is_of_trusted_origin(self) -> bool:
+        """Whether the request may use the session of the browser (RFC 6455 10.2).
+
+        Browsers send cookies with a websocket that a page of any origin opens, and let the page
+        read what comes. A client that sends no Origin is not a browser.
+        """
+        if self.scope["type"] != "websocket":
+            return True
+        origin = self.connection.headers.get("origin")
+        return origin in (None, self.origin, *self.runtime.trusted_origins)
+
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
         """As `locals`, with new tokens; raises SessionError when they cannot be had."""
         with self.owning():
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
+            self._require_trusted_origin()
             party, coordinator = self.runtime.party, self.runtime.coordinator
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 
@@ -165,6 +179,7 @@ class RequestContext(Generic[Identity, RequestData]):
         with self.owning():
             if self._is_cleared:
                 return False
+            self._require_trusted_origin()
             party = self.runtime.party
             stored = await current(party, self.cookies)
             return stored is not None and not await has_ended(party, stored)
@@ -235,6 +250,12 @@ class RequestContext(Generic[Identity, RequestData]):
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
+
+    def _require_trusted_origin(self) -> None:
+        """Raise SessionError (session.cross_site) for a websocket of an origin nobody trusts."""
+        if not self.is_of_trusted_origin:
+            explanation = "the websocket was opened from another origin"
+            raise SessionError(Code.SESSION_CROSS_SITE, explanation)
 
     async def _ended(self) -> None:
         """What was cleared is over, here and elsewhere."""

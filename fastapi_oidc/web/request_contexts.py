@@ -135,7 +135,9 @@ class RequestContexts:
         self._scope.setdefault("state", {}).update(self._table.nobody)
         for served in self._table.expected(self._scope["headers"]):
             if not served.leaves_alone(self._entrance):
-                await self.required(served.runtime.name).locals()
+                context = self.required(served.runtime.name)
+                if context.is_of_trusted_origin:
+                    await context.locals()
 
     def caching(self) -> Caching:
         """What caches must know of the answer."""
@@ -176,9 +178,15 @@ class RequestContexts:
 def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
     """The context of the instance `name` or of the only one.
 
-    Raises ConfigurationError: configuration.middleware_missing or configuration.instance_ambiguous.
+    Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
+    or configuration.invalid in a task that outlives its request.
     """
     contexts: RequestContexts | None = connection.scope.get(SCOPE_KEY)
+    if contexts is None and SCOPE_KEY in connection.scope:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "this request has ended: a task that outlives it reads the session before",
+        )
     if contexts is not None and (only := contexts.only) is not None and name in (None, only):
         return contexts.required(only)
     names = [] if contexts is None else contexts.names

@@ -87,17 +87,6 @@ def url_at_base(context: RequestContext[Any, Any]) -> str | None:
     return with_query(base_url + requested_path(connection), {MOVED: "1"})
 
 
-def require_known_origin(context: RequestContext[Any, Any]) -> None:
-    """Refuse a websocket that a page of an origin which nobody trusts opened (RFC 6455 10.2).
-
-    Browsers send cookies with it and let the page read what comes. A client that sends no Origin is
-    no browser. Raises SessionError (session.cross_site).
-    """
-    origin = context.connection.headers.get("origin")
-    if origin not in (None, context.origin, *context.runtime.trusted_origins):
-        raise SessionError(Code.SESSION_CROSS_SITE, "the websocket was opened from another origin")
-
-
 def require_own_iframe(connection: HTTPConnection) -> None:
     """Refuse a silent login that is not in a hidden iframe of this application itself.
 

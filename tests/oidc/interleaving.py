@@ -78,7 +78,7 @@ def another_process(
     events: list[Event] = []
     oidc = OIDC(
         settings or world.oidc.settings,
-        clock=world.oidc.site.party.clock,
+        clock=world.oidc.runtime.party.clock,
         transport=httpx.ASGITransport(world.op.app),
         on_event=events.append,
         **options,

@@ -13,7 +13,7 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.session.stores import settled
+from fastapi_oidc.concurrency import settled
 
 PATIENCE: Final = 20
 

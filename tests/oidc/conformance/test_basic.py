@@ -17,7 +17,7 @@ def rp(request: pytest.FixtureRequest) -> RelyingParty:
 
 async def test_oidcc_client_test(rp: RelyingParty) -> None:
     await rp.must_accept()
-    assert rp.op.calls == ["metadata", "authorization", "jwks", "token", "userinfo"]
+    assert rp.op.calls == ["metadata", "authorization", "token", "jwks", "userinfo"]
 
 
 async def test_oidcc_client_test_invalid_iss(rp: RelyingParty) -> None:

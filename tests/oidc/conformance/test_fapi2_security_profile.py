@@ -30,7 +30,7 @@ async def must_refuse_response(rp: RelyingParty, code: Code) -> None:
 
 async def test_fapi2_security_profile_final_client_test_happy_path(rp: RelyingParty) -> None:
     await rp.must_accept()
-    calls = ["metadata", "pushed request", "authorization", "jwks", "token", "userinfo"]
+    calls = ["metadata", "pushed request", "authorization", "token", "jwks", "userinfo"]
     assert rp.op.calls == calls
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc.flows.events import EventName
+from fastapi_oidc.events import EventName
 from tests.oidc.conformance.relying_party import BASE_URL, RelyingParty, relying_party
 from tests.oidc.conformance.suite_messages import with_suffix, without
 

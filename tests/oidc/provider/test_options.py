@@ -137,7 +137,7 @@ async def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyP
     with pytest.raises(ProviderError) as caught:
         await http.get("https://op.test/x", accept="*/*")
     await http.aclose()
-    assert caught.value.account == (
+    assert caught.value.message == (
         f"the connection was refused (url=https://op.test/x, proxy={address})"
     )
 
@@ -155,4 +155,4 @@ def test_a_key_written_in_place_of_its_file_is_not_told(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         options.verification()
     assert "MIIE" not in str(caught.value)
-    assert "BEGIN" not in caught.value.account
+    assert "BEGIN" not in caught.value.message

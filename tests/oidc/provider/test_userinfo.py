@@ -87,7 +87,7 @@ async def test_its_algorithms_may_differ_from_those_of_id_tokens(op: OP) -> None
     assert await provider.userinfo("at", sub="alice") == SIGNED
     with pytest.raises(OIDCError) as caught:
         await op.provider(userinfo_algorithms=["RS256"]).userinfo("at", sub="alice")
-    assert caught.value.account == (
+    assert caught.value.message == (
         "signed with 'EdDSA', pinned are ['RS256'] (setting=userinfo_signing_algorithms)"
     )
 

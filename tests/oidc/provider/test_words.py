@@ -41,7 +41,7 @@ async def account_of(op: OP, call: str) -> str:
     authentication = ClientSecretPost("console", SECRETS["client_secret"])
     with pytest.raises(OIDCError) as caught:
         await made(call, op.provider(authentication=authentication))
-    return f"{caught.value} {caught.value.account}"
+    return f"{caught.value} {caught.value.message}"
 
 
 PATHS = {"code": "/token", "refresh": "/token", "revoke": "/revoke", "userinfo": "/userinfo"}
@@ -68,7 +68,7 @@ async def test_both_issuers_are_told(op: OP) -> None:
     op.answer(DISCOVERY, {**METADATA, "issuer": "https://op.test/tenant"})
     with pytest.raises(ProviderError) as caught:
         await op.provider().metadata()
-    assert caught.value.account == (
+    assert caught.value.message == (
         "the document's issuer is 'https://op.test/tenant', "
         "the configured 'https://op.test/tenant/' "
         f"(url=https://op.test{DISCOVERY}, setting=issuer)"
@@ -79,7 +79,7 @@ async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op:
     op.answer(DISCOVERY, {}, status=404)
     with pytest.raises(ProviderError) as caught:
         await op.provider().metadata()
-    assert caught.value.account == (
+    assert caught.value.message == (
         "HTTP 404; the setting issuer is what comes before /.well-known"
         f" (url=https://op.test{DISCOVERY}, status=404)"
     )

@@ -46,8 +46,8 @@ async def assert_unavailable(url: str) -> str:
         with pytest.raises(SessionError) as caught:
             await store.get(ID)
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
-    assert PASSWORD not in f"{caught.value!r} {caught.value.account}"
-    return str(caught.value.account)
+    assert PASSWORD not in f"{caught.value!r} {caught.value.message}"
+    return str(caught.value.message)
 
 
 class _WithTls(Server):

@@ -13,7 +13,7 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.endings import digests_of
+from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.clients import NODE_SECONDS
 from tests.oidc.redis_topologies.cluster import Cluster

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.keeper import Found, Keeper
+from fastapi_oidc.session.backend import Found, Keeper
 from fastapi_oidc.session.memory import MemoryRevocationStore
 from fastapi_oidc.session.model import Identity, OIDCSession, Tokens
-from fastapi_oidc.session.session_cookie import CookieTooLarge
+from fastapi_oidc.session.cookie_backend import CookieTooLarge
 from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.oidc.session.keepers import (
     CLOCK,

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from fastapi_oidc.session.endings import (
+from fastapi_oidc.session.revocations import (
     Ending,
     RevocationRecord,
     are_current,
     digests_of,
-    ending_of,
+    end_record,
     expiry_of_record,
     keys_of_record,
 )
@@ -70,7 +70,7 @@ def test_records_are_kept_under_keys_that_other_versions_know(
 
 
 def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens_by_any_clock() -> None:
-    record = ending_of(a_session(), "signed_out", NOW + 5)
+    record = end_record(a_session(), "signed_out", NOW + 5)
     assert (record.session_id, record.reason) == ("session-1", "signed_out")
     assert record.expires_at == a_session().expires_at + HOUR
 
@@ -78,7 +78,7 @@ def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens_by_any_clock()
 def test_the_end_of_a_session_that_is_over_is_kept_for_an_answer_under_way() -> None:
     for ended in (NOW, NOW - 1, NOW - HOUR):
         old = a_session(expires_at=ended)
-        assert ending_of(old, "signed_out", NOW).expires_at == NOW + HOUR
+        assert end_record(old, "signed_out", NOW).expires_at == NOW + HOUR
 
 
 def test_endings_of_both_makers_stand_side_by_side() -> None:

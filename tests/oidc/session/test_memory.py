@@ -14,7 +14,7 @@ from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.stores import settled
+from fastapi_oidc.concurrency import settled
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session

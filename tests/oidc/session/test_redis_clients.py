@@ -142,8 +142,8 @@ def test_what_is_no_url_of_a_redis_is_refused_without_being_repeated(
     with pytest.raises(ConfigurationError) as caught:
         made.from_url(url)
     assert caught.value.code is Code.CONFIGURATION_INVALID
-    assert re.search(r"Error|Exception", caught.value.account)
-    assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.account}"
+    assert re.search(r"Error|Exception", caught.value.message)
+    assert "secret" not in f"{caught.value!r} {caught.value} {caught.value.message}"
     assert caught.value.__cause__ is None
 
 

@@ -19,7 +19,7 @@ from redis.exceptions import RedisClusterException
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
-from fastapi_oidc.session.redis.refresh_lock import _EXTEND, _RELEASE
+from fastapi_oidc.session.redis.records import _EXTEND, _RELEASE
 from fastapi_oidc.session.redis.scripts import Script
 from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.redis_server import running_redis

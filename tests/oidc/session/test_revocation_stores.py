@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.abilities import TellsReason
-from fastapi_oidc.session.endings import RevocationRecord, digests_of, ending_of
+from fastapi_oidc.session.revocations import RevocationRecord, digests_of, end_record
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
@@ -130,7 +130,7 @@ class TestRedisRevocationStore(ReasonContract):
         """By its own clock the session lives for a minute, by that of Redis it is over."""
         now = int(time.time())
         session = a_session(authenticated_at=now - 8 * HOUR, expires_at=now - 60)
-        await settled(store.revoke(ending_of(session, "signed_out", now - 7 * HOUR)))
+        await settled(store.revoke(end_record(session, "signed_out", now - 7 * HOUR)))
         assert await settled(store.ended_by(session)) == "signed_out"
 
     async def test_what_0_1_0_wrote_is_read(self, redis: Redis, prefix: str) -> None:

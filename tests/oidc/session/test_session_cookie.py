@@ -15,7 +15,7 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.session.session_cookie import (
+from fastapi_oidc.session.cookie_backend import (
     DEFAULT_MAX_COOKIE_SIZE,
     MAXIMUM_PLAINTEXT_BYTES,
     CookieTooLarge,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.keeper import Found, Keeper, Kept
+from fastapi_oidc.session.backend import Found, Keeper, StoredSession
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.stores import SessionStore
@@ -71,7 +71,7 @@ class TestStoreKeeper(KeeperContract):
         keeper, elsewhere = a_store_keeper(store), a_store_keeper(store)
         kept = keeper.placed(a_session())
         await keeper.save(kept)
-        refreshed = Kept(a_session().model_copy(update={"generation": 1}), kept.reference)
+        refreshed = StoredSession(a_session().model_copy(update={"generation": 1}), kept.reference)
         await elsewhere.save(refreshed)
         assert await keeper.reread(kept) == Found(refreshed)
 
@@ -98,7 +98,7 @@ class TestStoreKeeper(KeeperContract):
         assert not await keeper.replace(kept)
         assert await keeper.reread(kept) is None
         await keeper.save(kept)
-        refreshed = Kept(kept.session.model_copy(update={"generation": 1}), kept.reference)
+        refreshed = StoredSession(kept.session.model_copy(update={"generation": 1}), kept.reference)
         assert await keeper.replace(refreshed)
         assert await keeper.reread(kept) == Found(refreshed)
 
@@ -118,7 +118,7 @@ class TestStoreKeeper(KeeperContract):
 
     async def test_a_session_from_a_cookie_has_no_place_in_the_store(self) -> None:
         with pytest.raises(ValueError, match="not kept in a store"):
-            await a_store_keeper(PlainSessionStore()).reread(Kept(a_session()))
+            await a_store_keeper(PlainSessionStore()).reread(StoredSession(a_session()))
 
 
 class TestStoreKeeperInMemory(UseContract):

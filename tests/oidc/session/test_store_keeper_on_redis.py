@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc.session.keeper import Found, Keeper
+from fastapi_oidc.session.backend import Found, Keeper
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
 from tests.oidc.session.examples import User, a_record, a_session
 from tests.oidc.session.keepers import (
