@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from fastapi_oidc.session.revocations import Maker, RevocationRecord
 from fastapi_oidc.session.model import LoginTransaction, OIDCSession, PreviousSession, Tokens
+from fastapi_oidc.session.revocations import Maker, RevocationRecord
 
 SECRET = "0123456789abcdef0123456789abcdef"
 OLD_SECRET = "fedcba9876543210fedcba9876543210"

@@ -9,12 +9,11 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.abilities import TellsReason
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
+from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.concurrency import settled
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
@@ -23,23 +22,23 @@ ID, OTHER_ID = "a" * 43, "b" * 43
 ALICE = ("https://op.example.com", "app", "alice")
 
 
-def stores_of_endings(clock: Clock, limit: int) -> tuple[TellsReason, ...]:
+def revocation_stores(clock: Clock, limit: int) -> tuple[RevocationStore, ...]:
     """Both, each with room for so many records."""
     return (
         MemoryRevocationStore(clock=clock, max_records=limit),
-        MemorySessionStore(clock=clock, max_sessions=limit),
+        MemorySessionStore(clock=clock, max_sessions=limit).revocations,
     )
 
 
 async def test_a_record_is_forgotten_at_its_end(moving: MovableClock) -> None:
-    for store in stores_of_endings(moving.clock, 10):
+    for store in revocation_stores(moving.clock, 10):
         moving.second = NOW
-        await settled(store.revoke(a_record(expires_at=NOW + 100)))
-        await settled(store.revoke(a_record(expires_at=NOW + 50)))
+        await store.revoke(a_record(expires_at=NOW + 100))
+        await store.revoke(a_record(expires_at=NOW + 50))
         moving.second = NOW + 99
-        assert await settled(store.is_revoked(a_session()))
+        assert await store.ended_by(a_session())
         moving.second = NOW + 100
-        assert not await settled(store.is_revoked(a_session()))
+        assert not await store.ended_by(a_session())
 
 
 async def test_it_is_known_without_a_question_whether_there_was_ever_a_record(
@@ -53,12 +52,12 @@ async def test_it_is_known_without_a_question_whether_there_was_ever_a_record(
 
 
 async def test_when_full_it_refuses_rather_than_forget(moving: MovableClock) -> None:
-    for store in stores_of_endings(moving.clock, 1):
+    for store in revocation_stores(moving.clock, 1):
         for _ in range(2):
-            await settled(store.revoke(a_record()))
+            await store.revoke(a_record())
         with refused(Code.SESSION_REVOCATION_UNAVAILABLE, SessionError):
-            await settled(store.revoke(a_record(sid=None, sub="alice")))
-        assert await settled(store.is_revoked(a_session()))
+            await store.revoke(a_record(sid=None, sub="alice"))
+        assert await store.ended_by(a_session())
 
 
 class CountingCodec(SessionCodec[User]):

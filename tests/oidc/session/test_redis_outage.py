@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisClusterException
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
-from fastapi_oidc.session.redis.records import _EXTEND, _RELEASE
-from fastapi_oidc.session.redis.scripts import Script
-from tests.oidc.session.examples import NOW, User, a_record, a_session
+from fastapi_oidc.session.sealing import KeyRing
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
 from tests.redis_server import running_redis
 
 
@@ -36,7 +32,7 @@ async def test_the_session_store_is_unavailable(gone: Redis) -> None:
     store = RedisSessionStore(gone, User)
     for call in (
         store.get("id"),
-        store.get_with_endings("id", ()),
+        store.find("id", ()),
         store.set("id", a_session()),
         store.replace("id", a_session()),
         store.touch("id", NOW),
@@ -73,28 +69,19 @@ async def test_a_redis_that_refuses_is_told_by_what_it_refuses_and_costs_no_wait
 
 async def test_the_revocation_store_is_unavailable(gone: Redis) -> None:
     store = RedisRevocationStore(gone)
-    for call in (store.revoke(a_record()), store.is_revoked(a_session())):
+    for call in (store.revoke(a_record()), store.ended_by(a_session())):
         with pytest.raises(SessionError) as caught:
             await call
         assert caught.value.code is Code.SESSION_REVOCATION_UNAVAILABLE
 
 
-async def test_the_lock_is_unavailable_and_nothing_runs_without_it(gone: Redis) -> None:
-    async def operation() -> bytes:
-        raise AssertionError("ran without the lock")
-
-    with pytest.raises(SessionError) as caught:
-        await RedisRefreshLock(gone).run_exclusive("session-1", operation)
-    assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
-
-
-async def test_the_lock_keeps_nothing_without_saying_so(gone: Redis) -> None:
-    lock = RedisRefreshLock(gone)
+async def test_the_refresh_records_are_unavailable(gone: Redis) -> None:
+    records = SealedRecords(RedisRefreshLock(gone), KeyRing([SECRET]).sealer("record"))
+    take = Take(generation=0, owner="me", hold=70)
     for call in (
-        lock.claim("name", b"data", 60),
-        lock.keep("name", b"data", 60),
-        lock.kept("name"),
-        lock.forget("name"),
+        records.take("id", take, lifetime=60),
+        records.advance("id", Advance(phase=Phase.ENDED), lifetime=60),
+        records.look("id"),
     ):
         with pytest.raises(SessionError) as caught:
             await call
@@ -111,88 +98,8 @@ async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
         store = RedisSessionStore.from_url(url, User, timeout=patience)
         revocations = RedisRevocationStore.from_url(url, timeout=patience)
         lock = RedisRefreshLock.from_url(url, timeout=patience)
-        for call in (store.get("id"), revocations.is_revoked(a_session()), lock.kept("name")):
+        for call in (store.get("id"), revocations.ended_by(a_session()), lock.look("name")):
             async with asyncio.timeout(DEFAULT_TIMEOUT / 2):
-                with pytest.raises(SessionError):
+                with pytest.raises((SessionError, TimeoutError)):
                     await call
         await asyncio.gather(store.aclose(), revocations.aclose(), lock.aclose())
-
-
-async def test_a_redis_that_goes_during_the_run_does_not_lose_its_result(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with running_redis() as url:
-        client = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
-
-        async def operation() -> bytes:
-            await client.shutdown(nosave=True)
-            return b"sealed-secret"
-
-        with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-            assert await RedisRefreshLock(client).run_exclusive("s", operation) == b"sealed-secret"
-        await client.aclose()
-    assert "lock not released" in caplog.text
-    assert "sealed-secret" not in caplog.text
-
-
-PATIENCE = 20
-
-
-class Failing:
-    """One script, which fails the first time that it is run."""
-
-    def __init__(self, script: Script, error: Exception) -> None:
-        self._script, self._error, self._run = script, error, Script.run
-        self.runs, self.is_run_again = 0, asyncio.Event()
-
-    async def run(self, script: Script, *args: Any) -> Any:
-        if script is self._script:
-            self.runs += 1
-            if self.runs == 1:
-                raise self._error
-            self.is_run_again.set()
-        return await self._run(script, *args)
-
-
-FAILURES = [
-    RedisConnectionError("closed"),
-    RedisClusterException("no node of it answers"),
-    RuntimeError("whatever a client raises"),
-]
-
-
-@pytest.mark.parametrize("error", FAILURES, ids=repr)
-async def test_a_lease_that_was_not_extended_once_is_extended_the_next_time(
-    redis: Redis, prefix: str, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing = Failing(_EXTEND, error)
-    monkeypatch.setattr(Script, "run", lambda *args: failing.run(*args))
-
-    async def operation() -> bytes:
-        async with asyncio.timeout(PATIENCE):
-            await failing.is_run_again.wait()
-        return b"sealed-secret"
-
-    lock = RedisRefreshLock(redis, prefix=prefix, ttl=0.06)
-    assert await lock.run_exclusive("s", operation) == b"sealed-secret"
-
-
-@pytest.mark.parametrize("error", FAILURES, ids=repr)
-async def test_a_lock_that_is_not_given_back_does_not_lose_the_result(
-    redis: Redis,
-    prefix: str,
-    error: Exception,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    failing = Failing(_RELEASE, error)
-    monkeypatch.setattr(Script, "run", lambda *args: failing.run(*args))
-
-    async def operation() -> bytes:
-        return b"sealed-secret"
-
-    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-        lock = RedisRefreshLock(redis, prefix=prefix)
-        assert await lock.run_exclusive("s", operation) == b"sealed-secret"
-    [words] = [record.getMessage() for record in caplog.records]
-    assert words.endswith(f"not released, it ends by itself: {type(error).__name__}")

@@ -8,8 +8,8 @@ import pytest
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
+from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, SECRET, a_session
 

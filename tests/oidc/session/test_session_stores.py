@@ -1,132 +1,170 @@
-"""The contract of `SessionStore`, held by every implementation."""
+"""The contract of `SessionStore`, kept by every implementation."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.memory import MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.redis import RedisSessionStore
-from fastapi_oidc.session.stores import SessionStore, settled, unavailable_as
+from fastapi_oidc.session.revocations import digests_of
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.stores import SessionStore, require_option
 from tests.oidc.session.conftest import MovableClock
-from tests.oidc.session.examples import User, a_session
-from tests.oidc.session.plain_stores import PlainSessionStore
+from tests.oidc.session.dictionary_stores import DictionaryStore
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session
 
 ID = "a" * 43
 
 
-class SessionStoreContract(ABC):
-    @pytest.fixture
-    @abstractmethod
-    def store(self) -> SessionStore[User]: ...
-
-    async def test_an_unknown_id_is_no_session(self, store: SessionStore[User]) -> None:
-        assert await settled(store.get(ID)) is None
-
-    async def test_a_session_comes_back_as_it_was(self, store: SessionStore[User]) -> None:
-        await settled(store.set(ID, a_session()))
-        assert await settled(store.get(ID)) == a_session()
-        assert await settled(store.get(ID.upper())) is None
-
-    async def test_the_last_set_wins(self, store: SessionStore[User]) -> None:
-        await settled(store.set(ID, a_session()))
-        refreshed = a_session().model_copy(update={"generation": 1})
-        await settled(store.set(ID, refreshed))
-        assert await settled(store.get(ID)) == refreshed
-
-    async def test_a_deleted_session_is_gone(self, store: SessionStore[User]) -> None:
-        await settled(store.set(ID, a_session()))
-        await settled(store.delete(ID))
-        await settled(store.delete(ID))
-        assert await settled(store.get(ID)) is None
-
-
-class TestPlainSessionStore(SessionStoreContract):
-    @pytest.fixture
-    def store(self) -> SessionStore[User]:
-        return PlainSessionStore()
-
-
-class TestMemorySessionStore(SessionStoreContract):
-    @pytest.fixture
-    def store(self, moving: MovableClock) -> SessionStore[User]:
+@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis"])
+def store(
+    request: pytest.FixtureRequest, moving: MovableClock, redis: Redis, prefix: str
+) -> SessionStore[User]:
+    if request.param == "dictionary":
+        return DictionaryStore()
+    if request.param == "memory":
         return MemorySessionStore(clock=moving.clock)
+    made = RedisSessionStore(redis, User, prefix=prefix)
+    if request.param == "sealed on redis":
+        made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+    return made
 
-    async def test_a_session_is_over_at_its_end(self, moving: MovableClock) -> None:
-        store = MemorySessionStore[User](clock=moving.clock)
-        await store.set(ID, a_session())
-        moving.second = a_session().expires_at - 1
-        assert await store.get(ID) is not None
-        moving.second += 1
+
+async def test_an_unknown_id_is_no_session(store: SessionStore[User]) -> None:
+    assert await store.get(ID) is None
+    assert await store.find(ID, ()) == (None, None)
+
+
+async def test_a_session_comes_back_as_it_was(store: SessionStore[User]) -> None:
+    await store.set(ID, a_session())
+    assert await store.get(ID) == a_session()
+    assert await store.find(ID, digests_of(a_session())) == (a_session(), None)
+    assert await store.get(ID.upper()) is None
+
+
+async def test_a_deleted_session_is_gone(store: SessionStore[User]) -> None:
+    await store.set(ID, a_session())
+    await store.delete(ID)
+    await store.delete(ID)
+    assert await store.get(ID) is None
+
+
+async def test_a_session_replaces_an_earlier_generation_alone(store: SessionStore[User]) -> None:
+    first, second = (a_session().model_copy(update={"generation": n}) for n in (1, 2))
+    assert not await store.replace(ID, first)
+    assert await store.get(ID) is None
+    await store.set(ID, a_session())
+    assert await store.replace(ID, second)
+    assert not await store.replace(ID, first)
+    assert not await store.replace(ID, second)
+    assert await store.get(ID) == second
+
+
+async def test_a_use_is_recorded_beside_the_session(store: SessionStore[User]) -> None:
+    if not store.records_last_use:
+        return
+    await store.touch(ID, NOW)
+    await store.set(ID, a_session())
+    await store.touch(ID, NOW + 60)
+    await store.touch(ID, NOW + 30)
+    await store.replace(ID, a_session().model_copy(update={"generation": 1}))
+    session = await store.get(ID)
+    assert session is not None
+    assert (session.generation, session.last_seen_at) == (1, NOW + 60)
+
+
+async def test_sessions_and_revocations_are_found_in_one_step(store: SessionStore[User]) -> None:
+    if store.revocations is None:
+        return
+    await store.set(ID, a_session())
+    await store.revocations.revoke(a_record())
+    digests = digests_of(a_session())
+    for known in (digests, (), digests_of(a_session(sid="another"))):
+        assert await store.find(ID, known) == (a_session(), "ended_by_provider")
+
+
+async def test_a_row_expires_with_its_session(redis: Redis, prefix: str) -> None:
+    await RedisSessionStore(redis, User, prefix=prefix).set(ID, a_session())
+    assert await redis.expiretime(f"{prefix}session:{ID}") == a_session().expires_at
+
+
+async def test_a_row_of_another_identity_type_is_no_session(redis: Redis, prefix: str) -> None:
+    old = OIDCSession[str].model_construct(**dict(a_session()) | {"identity": "alice"})
+    await RedisSessionStore(redis, str, prefix=prefix).set(ID, old)
+    assert await RedisSessionStore(redis, User, prefix=prefix).get(ID) is None
+
+
+async def test_a_sealed_row_opens_in_its_place_and_with_its_secret_alone(
+    redis: Redis, prefix: str
+) -> None:
+    def bound(*secrets: str) -> RedisSessionStore[User]:
+        store = RedisSessionStore(redis, User, prefix=prefix)
+        store.bind(SessionCodec(User), KeyRing(secrets).sealer("row"))
+        return store
+
+    await bound(OLD_SECRET).set(ID, a_session())
+    row = await redis.get(f"{prefix}session:{ID}")
+    assert b"alice" not in row
+    assert await bound(SECRET, OLD_SECRET).get(ID) == a_session()
+    assert await bound(SECRET).get(ID) is None
+    assert await RedisSessionStore(redis, User, prefix=prefix).get(ID) is None
+    await redis.set(f"{prefix}session:{'b' * 43}", row)
+    assert await bound(OLD_SECRET).get("b" * 43) is None
+    clear = RedisSessionStore(redis, User, prefix=prefix)
+    await clear.set(ID, a_session())
+    assert await bound(OLD_SECRET).get(ID) is None
+
+
+async def test_a_row_that_nobody_wrote_is_no_session(redis: Redis, prefix: str) -> None:
+    store = RedisSessionStore(redis, User, prefix=prefix)
+    for row in (b"", b"c", b"c" + b"x" * 20 + b"{}", b"{}", b"s" + b"0" * 20):
+        await redis.set(f"{prefix}session:{ID}", row)
         assert await store.get(ID) is None
-
-    async def test_what_was_read_can_change_without_changing_the_row(
-        self, moving: MovableClock
-    ) -> None:
-        store = MemorySessionStore[User](clock=moving.clock)
-        await store.set(ID, a_session())
-        first = await store.get(ID)
-        assert first is not None
-        first.claims["added"] = "later"
-        assert await store.get(ID) == a_session()
-
-    async def test_it_takes_no_more_than_its_limit(self, moving: MovableClock) -> None:
-        store = MemorySessionStore[User](clock=moving.clock, max_sessions=1)
-        await store.set("one", a_session())
-        await store.set("one", a_session())
-        with pytest.raises(SessionError) as caught:
-            await store.set("two", a_session())
-        assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
-        moving.second = a_session().expires_at
-        await store.set("two", a_session(expires_at=moving.second + 60))
-        assert await store.get("two") is not None
+        assert not await store.replace(ID, a_session().model_copy(update={"generation": 1}))
+        await store.touch(ID, NOW)
+        assert await redis.get(f"{prefix}session:{ID}") == row
 
 
-class TestRedisSessionStore(SessionStoreContract):
-    @pytest.fixture
-    def store(self, redis: Redis, prefix: str) -> SessionStore[User]:
-        return RedisSessionStore(redis, User, prefix=prefix)
-
-    async def test_a_row_expires_with_its_session(self, redis: Redis, prefix: str) -> None:
-        await RedisSessionStore(redis, User, prefix=prefix).set(ID, a_session())
-        assert await redis.expiretime(f"{prefix}session:{ID}") == a_session().expires_at
-
-    async def test_a_row_of_another_identity_type_is_no_session(
-        self, redis: Redis, prefix: str
-    ) -> None:
-        await RedisSessionStore(redis, str, prefix=prefix).set(ID, an_old_session())
-        assert await RedisSessionStore(redis, User, prefix=prefix).get(ID) is None
-
-    async def test_a_client_that_decodes_answers_is_refused(self, redis_url: str) -> None:
-        client = Redis.from_url(redis_url, decode_responses=True)
-        with pytest.raises(ConfigurationError, match="decode_responses") as caught:
-            RedisSessionStore(client, User)
-        assert caught.value.code is Code.CONFIGURATION_INVALID
-        await client.aclose()
+async def test_a_users_sessions_are_listed_until_their_end(redis: Redis, prefix: str) -> None:
+    store = RedisSessionStore(redis, User, prefix=prefix)
+    for number in range(3):
+        session = a_session(id=f"session-{number}", expires_at=NOW + 28_800 + number)
+        await store.set(f"{number}" * 43, session)
+    await store.delete("1" * 43)
+    listed = await store.sessions_of("https://op.example.com", "app", "alice")
+    assert [session.id for session in listed] == ["session-0", "session-2"]
+    assert await store.sessions_of("https://op.example.com", "app", "bob") == []
+    (key,) = [key async for key in redis.scan_iter(f"{prefix}sessions_of:*")]
+    assert b"alice" not in key
+    assert await redis.zcard(key) == 2
 
 
-def an_old_session() -> OIDCSession[str]:
-    return OIDCSession[str].model_construct(**dict(a_session()) | {"identity": "alice"})
+async def test_a_client_that_decodes_replies_is_refused(redis_url: str) -> None:
+    client = Redis.from_url(redis_url, decode_responses=True)
+    with pytest.raises(ConfigurationError, match="decode_responses") as caught:
+        RedisSessionStore(client, User)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    await client.aclose()
 
 
-class FailingStore(PlainSessionStore):
-    def get(self, id: str, /) -> OIDCSession[User] | None:
-        raise ConnectionError("connection to 10.0.0.1 with password secret refused")
-
-
-async def test_whatever_a_store_raises_is_unavailable() -> None:
-    with pytest.raises(SessionError) as caught, unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-        await settled(FailingStore().get(ID))
-    assert caught.value.status == 503
-    assert "secret" not in str(caught.value)
-
-
-async def test_a_store_may_name_its_own_failure() -> None:
-    full = SessionError(Code.SESSION_STORE_UNAVAILABLE, "full")
-    with pytest.raises(SessionError) as caught, unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
-        raise full
-    assert caught.value is full
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("redis://app:secret@host", "a text"),
+        (DictionaryStore, "the class DictionaryStore, not an instance of it"),
+        ({}, "an instance of dict"),
+    ],
+)
+def test_an_option_that_is_no_store_is_refused_where_it_is_written(
+    value: object, named: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        require_option("session_store", value, SessionStore, memory=True)
+    expected = f'session_store is {named}; give an instance of SessionStore, or "memory"'
+    assert caught.value.explanation == expected
+    for good in (None, "memory", DictionaryStore()):
+        require_option("session_store", good, SessionStore, memory=True)

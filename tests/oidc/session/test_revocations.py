@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from fastapi_oidc.session.revocations import (
-    Ending,
+    Revocation,
     RevocationRecord,
     are_current,
     digests_of,
@@ -61,41 +61,34 @@ def test_a_record_outlives_sessions_of_an_earlier_longer_lifetime(
         ),
     ],
 )
-def test_records_are_kept_under_keys_that_other_versions_know(
+def test_a_record_is_kept_under_the_keys_of_what_it_names(
     names: dict[str, str], keys: list[tuple[str, ...]]
 ) -> None:
-    """Those of 0.1.0 read and write the same Redis."""
     record = RevocationRecord(**CLIENT, **names, expires_at=NOW + 1)  # type: ignore[arg-type]
     assert list(keys_of_record(record)) == keys
 
 
-def test_the_end_of_one_session_is_kept_until_no_copy_of_it_opens_by_any_clock() -> None:
+def test_the_record_of_one_session_outlives_every_copy_of_its_cookie() -> None:
     record = end_record(a_session(), "signed_out", NOW + 5)
     assert (record.session_id, record.reason) == ("session-1", "signed_out")
     assert record.expires_at == a_session().expires_at + HOUR
 
 
-def test_the_end_of_a_session_that_is_over_is_kept_for_an_answer_under_way() -> None:
+def test_the_record_of_an_expired_session_outlives_a_response_under_way() -> None:
     for ended in (NOW, NOW - 1, NOW - HOUR):
         old = a_session(expires_at=ended)
         assert end_record(old, "signed_out", NOW).expires_at == NOW + HOUR
 
 
-def test_endings_of_both_makers_stand_side_by_side() -> None:
-    provider, application = Ending(provider=NOW), Ending(application=NOW + 10, reason="signed_out")
-    both = Ending(NOW, NOW + 10, "signed_out")
-    assert provider.joined(application) == application.joined(provider) == both
-    assert both.joined(Ending(NOW - 1, NOW - 1, "revoked")) == both
+def test_revocations_of_both_makers_are_kept_side_by_side() -> None:
+    provider, application = Revocation(provider=NOW), Revocation(stamp="one", reason="signed_out")
+    both = Revocation(NOW, "one", "signed_out")
+    assert application.merged(provider) == provider.merged(application) == both
+    assert Revocation(provider=NOW - 1).merged(both) == both
+    assert Revocation(stamp="two").merged(both) == Revocation(NOW, "two", "revoked")
 
 
-def test_of_two_endings_in_one_second_the_one_that_is_added_says_why() -> None:
-    signed_out = Ending(application=NOW, reason="signed_out")
-    revoked = Ending(application=NOW, reason="revoked")
-    assert signed_out.joined(revoked).reason == "signed_out"
-    assert revoked.joined(signed_out).reason == "revoked"
-
-
-def test_a_cookie_remembers_where_the_end_of_its_session_would_be() -> None:
+def test_digests_are_current_until_the_sid_changes() -> None:
     digests = digests_of(a_session())
     assert are_current(digests, a_session())
     assert not are_current(digests, a_session(sid="another"))
