@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -37,10 +37,17 @@ class SessionCodec(Generic[Identity]):
 
     def __init__(self, identity_type: type[Identity]) -> None:
         self.identity_type = identity_type
-        self._read: Callable[[bytes], OIDCSession[Identity]]
-        self.read_identity: Callable[[bytes], Identity]
-        self._read = _reader(OIDCSession[identity_type], identity_type)  # type: ignore[valid-type]
-        self.read_identity = _reader(identity_type, identity_type)
+        try:
+            with reading_back():
+                adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
+                of_identity = TypeAdapter(identity_type)
+        except PydanticUserError as error:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
+            ) from None
+        self._read: Callable[[bytes], OIDCSession[Identity]] = adapter.validator.validate_json
+        self.read_identity: Callable[[bytes], Identity] = of_identity.validator.validate_json
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
         """The session with its tokens, as JSON that `decode` is sure to read.
@@ -142,18 +149,6 @@ def _unpacked(found: re.Match[bytes]) -> bytes:
     except ValueError:
         return part
     return part if _JWT_ENDS in content else _JWT_BEGINS + content + _JWT_ENDS
-
-
-def _reader(kind: Any, identity_type: type[Any]) -> Callable[[bytes], Any]:
-    try:
-        with reading_back():
-            adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    except PydanticUserError as error:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INVALID,
-            f"pydantic cannot read an identity of {identity_type!r}: {error.message}",
-        ) from None
-    return adapter.validator.validate_json
 
 
 def _malformed(error: ValidationError) -> SessionError:

@@ -65,8 +65,7 @@ return 1
 class RedisRefreshLock(RefreshRecords):
     """Refresh records that any number of processes share.
 
-    A session has one key, which expires with the session. Every method is one command. Raises
-    SessionError (session.lock_unavailable) when Redis cannot be asked.
+    A session has one key, which expires with the session. Every method is one command.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
     ("session", "beginning"),
     [
         (a_session(), b"{"),
-        (an_id_token_and_its_claims(2200), b"d"),
+        (an_id_token_and_its_claims(1400), b"d"),
         (keycloak_session(roles=TWENTY_LONG_ROLES, mapper=True, offline=True), b"j"),
     ],
     ids=["whole", "deflated", "tokens unpacked"],

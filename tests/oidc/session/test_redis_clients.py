@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from redis.asyncio import ConnectionPool, Redis, RedisCluster, Sentinel
+from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
-from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, place_of, pool_of
+from fastapi_oidc.session.redis.clients import NODE_SECONDS, client_of, close, pool_of
 from tests.oidc.session.examples import User
 
 CREDENTIALS = {"username": "app", "password": "p@ss/word,+"}
@@ -172,31 +172,3 @@ def test_a_client_that_would_mislead_is_refused(make: Callable[[], Redis | Redis
     with pytest.raises(ConfigurationError) as caught:
         RedisSessionStore(make(), User)
     assert caught.value.code is Code.CONFIGURATION_INVALID
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("redis://a", "redis://a/0", True),
-        ("redis://a", "redis://a/1", False),
-        ("redis://a", "redis://a:6380", False),
-        ("redis+sentinel://a,b/m", "redis+sentinel://b,a/m/0", True),
-        ("redis+sentinel://a,b/m", "redis+sentinel://a,b/other", False),
-        ("redis+sentinel://a,b/m", "redis+sentinel://a,b/m/1", False),
-        ("redis+sentinel://a,b/m", "redis+sentinel://a,c/m", False),
-        ("redis+cluster://10.0.0.1,10.0.0.2", "redis+cluster://10.0.0.2,10.0.0.1", True),
-        ("redis+cluster://10.0.0.1", "redis+cluster://10.0.0.2", False),
-        ("redis+cluster://10.0.0.1", "redis://10.0.0.1", False),
-    ],
-)
-def test_the_same_place_is_known_as_such(one: str, other: str, is_same: bool) -> None:
-    assert (place_of(client_of(one)) == place_of(client_of(other))) is is_same
-    store = RedisSessionStore.from_url(one, User)
-    assert store.keeps_endings_of(RedisRevocationStore.from_url(other)) is is_same
-
-
-def test_clients_that_hide_their_places_are_not_taken_for_one_place() -> None:
-    one, other = (Redis(connection_pool=ConnectionPool()) for _ in range(2))
-    assert place_of(one) is None
-    assert not RedisSessionStore(one, User).keeps_endings_of(RedisRevocationStore(other))
-    assert RedisSessionStore(one, User).keeps_endings_of(RedisRevocationStore(one))

@@ -23,6 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.records import SealedRecords
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.circuit import (
     PROBE_PAUSE,
@@ -30,7 +31,8 @@ from fastapi_oidc.session.redis.circuit import (
     RedisMuteError,
 )
 from fastapi_oidc.session.redis.connections import Connections
-from tests.oidc.session.examples import User, a_session
+from fastapi_oidc.session.sealing import KeyRing
+from tests.oidc.session.examples import SECRET, User, a_session
 from tests.oidc.session.test_redis_circuit import Seconds
 
 USUAL, SHORT = 5.0, 0.2
@@ -93,7 +95,7 @@ async def test_waiting_for_a_turn_of_this_process_is_no_silence_of_redis(redis: 
         await gate.wait()
 
     patient, hasty = Connections(redis, 60), Connections(redis, 0.01)
-    taking = [asyncio.create_task(patient.run(slow)) for _ in range(patient._turns.limit)]
+    taking = [asyncio.create_task(patient.run(slow)) for _ in range(patient._here().limit.limit)]
     await asyncio.sleep(0)
     with pytest.raises(TimeoutError):
         await hasty.run(answered)
@@ -225,11 +227,12 @@ async def test_while_it_is_open_stores_and_lock_are_unavailable_at_once(redis: R
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await connections.run(never)
-    session, lock = a_session(), RedisRefreshLock(redis)
+    session = a_session()
+    lock = SealedRecords(RedisRefreshLock(redis), KeyRing([SECRET]).sealer("record"))
     for call, code in (
         (RedisSessionStore(redis, User).get("id"), Code.SESSION_STORE_UNAVAILABLE),
         (RedisRevocationStore(redis).ended_by(session), Code.SESSION_REVOCATION_UNAVAILABLE),
-        (lock.kept("name"), Code.SESSION_LOCK_UNAVAILABLE),
+        (lock.look("name"), Code.SESSION_LOCK_UNAVAILABLE),
     ):
         with pytest.raises(SessionError) as caught:
             await call

@@ -121,7 +121,7 @@ async def test_a_sealed_row_opens_in_its_place_and_with_its_secret_alone(
 
 async def test_a_row_that_nobody_wrote_is_no_session(redis: Redis, prefix: str) -> None:
     store = RedisSessionStore(redis, User, prefix=prefix)
-    for row in (b"", b"c", b"c" + b"x" * 20 + b"{}", b"{}", b"s" + b"0" * 20):
+    for row in (b"", b"c", b"c" + b"x" * 20 + b"{}", b"{}"):
         await redis.set(f"{prefix}session:{ID}", row)
         assert await store.get(ID) is None
         assert not await store.replace(ID, a_session().model_copy(update={"generation": 1}))
