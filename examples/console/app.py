@@ -16,14 +16,14 @@ from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
 from examples.console.refusals import message_page, tell_refusals
-from examples.console.stores import IN_THIS_PROCESS, Stores
+from examples.console.stores import Sessions
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
 
 
 def create_app(
     settings: OIDCSettings,
     monitors: Monitors,
-    stores: Stores = IN_THIS_PROCESS,
+    sessions: Sessions = "memory",
     *,
     open_to_all: Sequence[str] = (),
 ) -> FastAPI:
@@ -34,9 +34,7 @@ def create_app(
     oidc: OIDC[User] = OIDC(
         settings,
         resolve_identity=resolve_identity,
-        session_store=stores.sessions,
-        back_channel_logout_store=stores.endings,
-        refresh_lock=stores.refresh_lock,
+        session_store=sessions,
     )
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ import uvicorn
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.settings import ConsoleSettings, SettingsError
-from examples.console.stores import Stores
+from examples.console.stores import sessions_at
 from fastapi_oidc import ConfigurationError
 
 
@@ -36,7 +36,7 @@ def serve(settings: ConsoleSettings) -> None:
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
     with listener, parts(settings) as console:
-        app = create_app(console.oidc, console.monitors, Stores.at(settings.redis))
+        app = create_app(console.oidc, console.monitors, sessions_at(settings.redis))
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
         gc.freeze()

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal, TypeAlias
 
 from examples.console.identity import User
 from examples.console.settings import SettingsError
-from fastapi_oidc import ConfigurationError, RefreshLock, RevocationStore, SessionStore
+from fastapi_oidc import ConfigurationError, SessionStore
 
 REDIS_SECONDS: Final = 5.0
 
+Sessions: TypeAlias = SessionStore[User] | Literal["memory"]
 
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """Sessions, their endings, and the lock that lets one process refresh a session."""
 
-    sessions: SessionStore[User] | Literal["memory"]
-    endings: RevocationStore | Literal["memory"]
-    refresh_lock: RefreshLock | None = None
+def sessions_at(redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Sessions:
+    """Sessions, revocations and refresh records on the Redis at `redis_url`, or in this process.
 
-    @classmethod
-    def at(cls, redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Self:
-        """On the Redis at `redis_url`, for any number of processes; None: in this one.
-
-        A command there may take `timeout` seconds. Raises SettingsError.
-        """
-        if redis_url is None:
-            return cls("memory", "memory")
-        try:
-            return cls._on_redis(redis_url, timeout)
-        except (ConfigurationError, ModuleNotFoundError) as error:
-            raise SettingsError(f"CONSOLE_REDIS: {error}") from error
-
-    @classmethod
-    def _on_redis(cls, url: str, timeout: float) -> Self:
+    A command there may take `timeout` seconds. Raises SettingsError.
+    """
+    if redis_url is None:
+        return "memory"
+    try:
         # A console of one process needs no Redis, and no client for it.
-        from fastapi_oidc.session.redis import RedisRefreshLock, RedisSessionStore
+        from fastapi_oidc.session.redis import RedisSessionStore
 
-        sessions = RedisSessionStore.from_url(url, User, timeout=timeout)
-        return cls(sessions, sessions, RedisRefreshLock.from_url(url, timeout=timeout))
-
-
-IN_THIS_PROCESS: Final = Stores.at(None)
+        return RedisSessionStore.from_url(redis_url, User, timeout=timeout)
+    except (ConfigurationError, ModuleNotFoundError) as error:
+        raise SettingsError(f"CONSOLE_REDIS: {error}") from error

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from examples.console.app import create_app
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings
-from examples.console.stores import Stores
+from examples.console.stores import sessions_at
 from examples.fleet import status
 from fastapi_oidc import OIDCSettings
 
@@ -21,9 +21,9 @@ WORKER_HEADER = "X-Worker"
 def application() -> FastAPI:
     """All of it is told by the environment, as a deployment would. Raises ConfigurationError."""
     worker, console = os.environ["FLEET_WORKER"], ConsoleSettings.from_environment(os.environ)
-    stores = Stores.at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
+    sessions = sessions_at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
     monitors = Monitors(console.sockets)
-    app = create_app(OIDCSettings(), monitors, stores, open_to_all=[status.PREFIX])
+    app = create_app(OIDCSettings(), monitors, sessions, open_to_all=[status.PREFIX])
     app.include_router(status.routes(worker, console.redis or ""))
     app.mount(f"{status.PREFIX}/static", status.FILES)
     app.add_middleware(NamedWorker, worker=worker)

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import settled
@@ -26,6 +26,10 @@ from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import RefreshRecord, SealedRecords
 from fastapi_oidc.session.stores import RefreshLock
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
+
+APPLY_SECONDS: Final = 20.0
+"""Seconds after which another process makes a session of a token response, when the process that
+received it has not: it may have died."""
 
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
@@ -215,6 +219,7 @@ class RelyingParty(Generic[Identity]):
             id=id,
             generation=generation,
             seconds=LONGEST_EXCHANGE + self.policy.provider_timeout,
+            answered_seconds=APPLY_SECONDS,
             expires_at=expires_at,
         )
 

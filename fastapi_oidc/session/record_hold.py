@@ -14,7 +14,8 @@ from fastapi_oidc.session.revocations import CLOCK_MARGIN
 
 
 class RecordHold:
-    """The record `id` at `generation`, which this process owns for `seconds` after `take`.
+    """The record `id` at `generation`, which this process owns for `seconds` after `take`, and for
+    `answered_seconds` once the token endpoint has responded.
 
     The record lives as long as its session, which ends at `expires_at`. Methods raise SessionError
     (session.lock_unavailable) when the records cannot be reached, unless they say otherwise.
@@ -29,11 +30,12 @@ class RecordHold:
         id: str,
         generation: int,
         seconds: float,
+        answered_seconds: float,
         expires_at: int,
     ) -> None:
         self._records, self._outbox, self._clock = records, outbox, clock
-        self._id, self._generation, self._seconds = id, generation, seconds
-        self._expires_at = expires_at
+        self._id, self._generation, self._expires_at = id, generation, expires_at
+        self._seconds, self._answered_seconds = seconds, answered_seconds
         self._owner = secrets.token_urlsafe(9)
         self._taken_at = 0.0
 
@@ -45,7 +47,12 @@ class RecordHold:
     async def take(self) -> RefreshRecord:
         """The record, owned by this process if nobody else owns it; see `owns`."""
         self._taken_at = monotonic()
-        take = Take(generation=self._generation, owner=self._owner, hold=self._seconds)
+        take = Take(
+            generation=self._generation,
+            owner=self._owner,
+            hold=self._seconds,
+            answered_hold=self._answered_seconds,
+        )
         return await self._records.take(self._id, take, lifetime=self._lifetime())
 
     def owns(self, record: RefreshRecord) -> bool:
@@ -57,7 +64,7 @@ class RecordHold:
 
         What the records cannot take now is written as soon as they can be reached.
         """
-        await self._owe(self._change(Phase.ANSWERED, data=data, hold=self._seconds))
+        await self._owe(self._change(Phase.ANSWERED, data=data, hold=self._answered_seconds))
 
     async def done(self, session: bytes) -> bool:
         """The next generation is stored; `session` is its session where the record keeps it.

@@ -56,11 +56,16 @@ class RefreshRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Take:
-    """Ask for the record of `generation`, to own it for `hold` seconds."""
+    """Ask for the record of `generation`, to own it for `hold` seconds.
+
+    A record with a response is owned for `answered_hold` seconds, `hold` at most: what is made of
+    the response can be made again.
+    """
 
     generation: int
     owner: str
     hold: float
+    answered_hold: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +96,9 @@ def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
     is_held = record.phase is not Phase.IDLE and 0 < record.held_until - now <= take.hold
     if is_held and record.owner != take.owner:
         return record
-    phase = Phase.ANSWERED if record.phase is Phase.ANSWERED else Phase.SENT
-    return replace(record, phase=phase, owner=take.owner, held_until=now + take.hold)
+    if record.phase is Phase.ANSWERED:
+        return replace(record, owner=take.owner, held_until=now + take.answered_hold)
+    return replace(record, phase=Phase.SENT, owner=take.owner, held_until=now + take.hold)
 
 
 def advanced(record: RefreshRecord, change: Advance, now: float) -> RefreshRecord | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.kept import StoredSession
+from examples.console.kept import Kept
 from examples.console.registry import Registry
 from generated_vmm import BootSource, Drive, FullVmConfiguration
 from tests.console.browser import PATIENCE, Browser
@@ -101,7 +101,7 @@ def test_metrics_that_are_read_here_are_copied_to_a_file(alice: Browser, tmp_pat
 
 
 def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:
-    kept = StoredSession()
+    kept = Kept()
     kept.note("cpu_config", {"contents": {"kvm_capabilities": ["!56"]}})
     assert "cpu_config" in kept.told
     kept.note("cpu_template", {"cpu_template": "None"})
@@ -155,7 +155,7 @@ def shown(*drives: str) -> FullVmConfiguration:
 
 
 def test_drives_keep_the_order_in_which_they_were_added() -> None:
-    kept = StoredSession()
+    kept = Kept()
     kept.see(shown("root", "data"))
     kept.see(shown("data", "late", "root"))  # as a monitor that has started shows them
     assert kept.configuration is not None
@@ -165,7 +165,7 @@ def test_drives_keep_the_order_in_which_they_were_added() -> None:
 
 
 def test_an_empty_monitor_takes_nothing_away_but_the_devices() -> None:
-    kept = StoredSession()
+    kept = Kept()
     kept.see(shown("root"))
     restored = FullVmConfiguration(boot_source=BootSource(kernel_image_path=""), drives=[])
     kept.see(restored)
@@ -190,7 +190,7 @@ def test_changes_are_suggested_into_the_last_snapshot_of_this_run_alone(alice: B
 
 
 def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:
-    kept = StoredSession(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
+    kept = Kept(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
     kept.note("serial", {"rate_limiter": {"size": 1, "refill_time": 2}})
     kept.note("cpu_config", {"contents": {"msr_modifiers": [{"addr": "0x1", "bitmap": "0b1"}]}})
     kept.configuration = FullVmConfiguration.from_answer(

@@ -17,8 +17,6 @@ from fastapi_oidc import (
     OIDCMiddleware,
     OIDCSession,
     RefreshLock,
-    RevocationRecord,
-    RevocationStore,
     SessionStore,
     StandardIdentity,
     oidc_locals,
@@ -78,42 +76,33 @@ async def current(session: CurrentUser, other: CurrentUser) -> None:
     assert_type(other.identity.sub, str)
 
 
-class AsyncStore:
+class OwnStore(SessionStore[User]):
     async def get(self, id: str, /) -> OIDCSession[User] | None: ...
     async def set(self, id: str, session: OIDCSession[User], /) -> None: ...
     async def delete(self, id: str, /) -> None: ...
 
 
-class PlainStore:
-    def get(self, id: str) -> OIDCSession[User] | None: ...
-    def set(self, id: str, session: OIDCSession[User]) -> None: ...
-    def delete(self, id: str) -> None: ...
-
-
-class HalfStore:
+class HalfStore(SessionStore[User]):
     async def get(self, id: str, /) -> OIDCSession[User] | None: ...
 
 
-class Revocations:
-    def revoke(self, record: RevocationRecord, /) -> None: ...
-    async def is_revoked(self, session: OIDCSession[User], /) -> bool:
-        return session.sub == "mallory"
+class Unrelated:
+    async def get(self, id: str, /) -> OIDCSession[User] | None: ...
 
 
-class Lock:
+class Lock(RefreshLock):
     async def run_exclusive(
-        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
-    ) -> bytes:
-        return await operation()
+        self, session_id: str, operation: Callable[[], Awaitable[None]], /
+    ) -> None:
+        await operation()
 
 
 def stores() -> None:
-    takes(AsyncStore())
-    takes(PlainStore())
-    takes(HalfStore())  # type: ignore[arg-type]
-    revokes: RevocationStore = Revocations()  # type: ignore[assignment]
+    takes(OwnStore())
+    takes(HalfStore())  # type: ignore[abstract]
+    takes(Unrelated())  # type: ignore[arg-type]
     locks: RefreshLock = Lock()
-    print(revokes, locks)
+    print(locks)
 
 
 def takes(store: SessionStore[User]) -> None:

@@ -27,14 +27,15 @@ end
 _TAKE: Final = Script(
     _READ
     + """
-local generation, owner, hold = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local generation, owner = tonumber(ARGV[1]), ARGV[2]
+local hold, answered_hold = tonumber(ARGV[3]), tonumber(ARGV[4])
 if p ~= 'ended' and g <= generation then
   if g < generation then g, p, d, n = generation, 'idle', '', '' end
   local is_held = p ~= 'idle' and u - now > 0 and u - now <= hold
   if not is_held or o == owner then
-    if p ~= 'answered' then p = 'sent' end
-    o, u = owner, now + hold
-    keep(ARGV[4])
+    if p == 'answered' then u = now + answered_hold else p, u = 'sent', now + hold end
+    o = owner
+    keep(ARGV[5])
   end
   return {g, p, o, d, '', s}
 end
@@ -86,6 +87,7 @@ class RedisRefreshLock(RefreshRecords):
             take.generation,
             take.owner,
             _milliseconds(take.hold),
+            _milliseconds(take.answered_hold),
             lifetime,
         ]
         reply = await self._connections.run_script(_TAKE, [self._key(id)], args)

@@ -34,15 +34,17 @@ class RedisProcess:
         )
         wait_until_listening(self._path, self._server)
 
-    def ends_of(self, keys: str) -> dict[bytes, float]:
-        """When each of the keys with such names is over, in seconds since the epoch."""
+    def held_until(self, keys: str) -> list[float]:
+        """Until when the owner of each such record that was sent holds it, by Redis's clock."""
         with Redis(unix_socket_path=str(self._path)) as client:
-            return {key: client.pexpiretime(key) / 1000 for key in client.keys(keys)}
+            records = [client.hgetall(key) for key in client.keys(keys)]
+        return [float(each[b"u"]) / 1000 for each in records if each[b"p"] == b"sent"]
 
-    def let_end(self, keys: str) -> None:
-        """The time of these keys is over."""
+    def let_go(self, keys: str) -> None:
+        """The time for which these records are held is over."""
         with Redis(unix_socket_path=str(self._path)) as client:
-            client.delete(*client.keys(keys))
+            for key in client.keys(keys):
+                client.hset(key, "u", 0)
 
     def kill(self) -> None:
         """It is gone in the middle of whatever it does."""

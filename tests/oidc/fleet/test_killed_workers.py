@@ -8,15 +8,15 @@ import time
 import httpx
 import pytest
 
-from fastapi_oidc.flows.decided import LONGEST_PAUSE
+from fastapi_oidc.flows.refresh import LONGEST_BACKOFF
 from fastapi_oidc.provider import LONGEST_EXCHANGE
 from tests.oidc.fleet.fleet import BEFORE_THE_END, LONG_AFTER, MODES, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import Held, Unread, until_reached
 from tests.oidc.fleet.worker_process import Worker
 
 PROVIDER_TIMEOUT = 30
-NOTES = "*kept:answer.*"
-"""Where it is noted on Redis that a refresh token is presented."""
+RECORDS = "fastapi_oidc:refresh:*"
+"""The refresh records on Redis."""
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -75,13 +75,13 @@ async def test_a_worker_killed_while_the_provider_has_its_request_costs_the_sess
             answer = await browser.get(other.at("/me"))
             assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
             assert int(answer.headers["retry-after"]) > 0
-        noted_for = LONGEST_EXCHANGE + PROVIDER_TIMEOUT
-        ends = fleet.redis.ends_of(NOTES).values()
-        assert [began + noted_for - 1 < end < reached + noted_for + 1 for end in ends] == [True] * 2
+        held_for = LONGEST_EXCHANGE + PROVIDER_TIMEOUT
+        ends = fleet.redis.held_until(RECORDS)
+        assert [began + held_for - 1 < end < reached + held_for + 1 for end in ends] == [True] * 2
         assert (await carol.get(other.at("/me"))).json()["generation"] == 1
 
-        fleet.redis.let_end(NOTES)
-        fleet.pass_seconds(LONGEST_PAUSE)
+        fleet.redis.let_go(RECORDS)
+        fleet.pass_seconds(LONGEST_BACKOFF)
         assert (await alice.get(other.at("/me"))).status_code == 401
         assert (await bob.get(other.at("/me"))).json()["generation"] == 1
         used.opened.set()

@@ -30,11 +30,11 @@ from fastapi_oidc import (
     StandardIdentity,
     require_auth,
 )
+from fastapi_oidc.flows import relying_party
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.sealing import Sealer
 
-LEASE = 1.0
-"""Seconds after which another process takes the refresh of one that died."""
+relying_party.APPLY_SECONDS = 1.0  # type: ignore[misc]  # so that nobody waits for a killed worker
 
 Session = OIDCSession[StandardIdentity]
 
@@ -55,7 +55,7 @@ def application(
         identity_type=StandardIdentity,
         session_store=RedisSessionStore.from_url(redis_url, StandardIdentity) if stored else None,
         back_channel_logout_store=RedisRevocationStore.from_url(redis_url),
-        refresh_lock=RedisRefreshLock.from_url(redis_url, ttl=LEASE),
+        refresh_lock=RedisRefreshLock.from_url(redis_url),
         before_session_persist=held_refresh if holds else None,
         clock=Clock(read=reading(Path(clock_file))),
     )

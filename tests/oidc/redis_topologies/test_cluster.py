@@ -13,9 +13,9 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.revocations import digests_of
-from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
+from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.redis.clients import NODE_SECONDS
+from fastapi_oidc.session.revocations import digests_of
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import PATIENCE, Server
@@ -56,13 +56,13 @@ class AllAtOnce:
         return await self.sent(node, commands)
 
 
-async def test_row_and_endings_are_one_wait(
+async def test_row_and_revocations_are_one_wait(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with store_of(cluster) as store:
         await store.set(ID, a_session())
         asked(cluster)
-        assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
+        assert await store.find(ID, DIGESTS) == (a_session(), None)
         told = asked(cluster)
         assert all(set(node) <= {"mget"} for node in told)
         assert sum(sum(node.values()) for node in told) == 1 + len(DIGESTS)
@@ -70,15 +70,15 @@ async def test_row_and_endings_are_one_wait(
         monkeypatch.setattr(
             ClusterNode, "execute_pipeline", lambda *args: together.execute_pipeline(*args)
         )
-        assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
+        assert await store.find(ID, DIGESTS) == (a_session(), None)
 
 
 async def test_a_prefix_with_braces_keeps_all_on_one_node_in_one_command(cluster: Cluster) -> None:
     async with store_of(cluster, prefix="{ours}:") as store:
         await store.set(ID, a_session())
-        await store.revoke(a_record())
+        await store.revocations.revoke(a_record())
         asked(cluster)
-        _, ended = await store.get_with_endings(ID, DIGESTS)
+        _, ended = await store.find(ID, DIGESTS)
         assert ended == "ended_by_provider"
         assert sorted(map(str, asked(cluster))) == ["{'mget': 1}", "{}", "{}"]
 
@@ -87,8 +87,7 @@ async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) 
     client = RedisCluster.from_url(f"redis://127.0.0.1:{cluster.nodes[0].port}")
     store = RedisSessionStore(client, User)
     await store.set(ID, a_session())
-    assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
-    assert store.keeps_endings_of(RedisRevocationStore(client))
+    assert await store.find(ID, DIGESTS) == (a_session(), None)
     await store.aclose()
     node = next(node for node in client.get_primaries() if node._connections)
     assert any(connection.is_connected for connection in node._connections)
@@ -99,7 +98,7 @@ async def assert_unavailable(store: RedisSessionStore[User]) -> float:
     """The seconds that it took to say so."""
     began = time.monotonic()
     with pytest.raises(SessionError) as caught:
-        await store.get_with_endings(ID, DIGESTS)
+        await store.find(ID, DIGESTS)
     assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
     return time.monotonic() - began
 
@@ -108,7 +107,7 @@ async def assert_found_again(store: RedisSessionStore[User]) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
+                assert await store.find(ID, DIGESTS) == (a_session(), None)
                 return
             except SessionError:
                 await asyncio.sleep(0.05)
@@ -158,8 +157,8 @@ async def test_a_slot_that_moves_is_followed(cluster: Cluster) -> None:
         target.command("CLUSTER SETSLOT", slot, "IMPORTING", source_id)
         source.command("CLUSTER SETSLOT", slot, "MIGRATING", target_id)
         source.command("MIGRATE", "127.0.0.1", target.port, name, 0, 5000)
-        assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
+        assert await store.find(ID, DIGESTS) == (a_session(), None)
         for node in (target, source):
             node.command("CLUSTER SETSLOT", slot, "NODE", target_id)
-        assert await store.get_with_endings(ID, DIGESTS) == (a_session(), None)
-        assert await store.replace(ID, a_session())
+        assert await store.find(ID, DIGESTS) == (a_session(), None)
+        assert await store.replace(ID, a_session().model_copy(update={"generation": 1}))

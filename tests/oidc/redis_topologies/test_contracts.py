@@ -1,83 +1,76 @@
-"""What stores and lock promise, they promise on every shape of Redis and Valkey."""
+"""Stores and refresh records work on every shape of Redis and Valkey."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis.asyncio import Sentinel
 
 from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.redis import (
-    RedisRefreshLock,
-    RedisRevocationStore,
-    RedisSessionStore,
-    refresh_lock,
-)
-from fastapi_oidc.session.redis.connections import Connections
-from fastapi_oidc.session.redis.scripts import Script
+from fastapi_oidc.session.records import Advance, Phase, Take
+from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
-from tests.oidc.redis_topologies.servers import PATIENCE
 from tests.oidc.redis_topologies.watched import SERVICE, running_watched
-from tests.oidc.session.examples import SECRET, User, a_session
-from tests.oidc.session.test_refresh_locks import KeepsAnswersContract
-from tests.oidc.session.test_revocation_stores import ReasonContract
-from tests.oidc.session.test_session_stores import SessionStoreContract
-from tests.oidc.session.test_store_abilities import AbilityContract
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
+
+ID = "a" * 43
 
 
-class TestSessions(SessionStoreContract, AbilityContract):
-    @pytest.fixture
-    async def store(self, url: str, prefix: str) -> AsyncIterator[RedisSessionStore[User]]:
-        store = RedisSessionStore.from_url(url, User, prefix=prefix)
-        store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-        yield store
-        await store.aclose()
+@pytest.fixture
+async def store(url: str, prefix: str) -> AsyncIterator[RedisSessionStore[User]]:
+    store = RedisSessionStore.from_url(url, User, prefix=prefix)
+    store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+    yield store
+    await store.aclose()
 
 
-class TestEndings(ReasonContract):
-    @pytest.fixture
-    async def store(self, url: str, prefix: str) -> AsyncIterator[RedisRevocationStore]:
-        store = RedisRevocationStore.from_url(url, prefix=prefix)
-        yield store
-        await store.aclose()
+async def test_a_session_is_kept_used_refreshed_listed_and_deleted(
+    store: RedisSessionStore[User],
+) -> None:
+    await store.set(ID, a_session())
+    await store.touch(ID, NOW + 60)
+    assert await store.replace(ID, a_session().model_copy(update={"generation": 1}))
+    session, ended = await store.find(ID, digests_of(a_session()))
+    assert session is not None
+    assert (session.generation, session.last_seen_at, ended) == (1, NOW + 60, None)
+    listed = await store.sessions_of("https://op.example.com", "app", "alice")
+    assert [each.id for each in listed] == ["session-1"]
+    await store.delete(ID)
+    assert await store.sessions_of("https://op.example.com", "app", "alice") == []
 
 
-class TestLock(KeepsAnswersContract):
-    @pytest.fixture
-    async def lock(self, url: str, prefix: str) -> AsyncIterator[RedisRefreshLock]:
-        lock = RedisRefreshLock.from_url(url, prefix=prefix)
-        yield lock
-        await lock.aclose()
+async def test_a_revocation_ends_a_session_and_no_later_login(
+    store: RedisSessionStore[User],
+) -> None:
+    await store.set(ID, a_session())
+    await store.revocations.revoke(a_record(sid=None, sub="alice", made_by="application"))
+    assert await store.find(ID, digests_of(a_session())) == (a_session(), "revoked")
+    stamps = await store.revocations.stamps(a_session())
+    later = a_session().model_copy(update={"prior_revocations": stamps})
+    assert await store.revocations.ended_by(later) is None
 
-    async def test_another_process_has_the_result_of_a_run_that_goes_on(
-        self, url: str, prefix: str, lock: RedisRefreshLock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        under_way, looked = asyncio.Event(), asyncio.Event()
-        run_script = Connections.run_script
 
-        async def seen(self: Connections, script: Script, *words: Any) -> Any:
-            answer = await run_script(self, script, *words)
-            if script is refresh_lock._LOOK:
-                looked.set()
-            return answer
+async def test_a_refresh_record_is_taken_once_and_moved_on_by_its_owner(
+    store: RedisSessionStore[User],
+) -> None:
+    def take(owner: str) -> Take:
+        return Take(generation=0, owner=owner, hold=60, answered_hold=20)
 
-        async def operation() -> bytes:
-            under_way.set()
-            await looked.wait()
-            return b"sealed"
-
-        monkeypatch.setattr(Connections, "run_script", seen)
-        owner = RedisRefreshLock.from_url(url, prefix=prefix)
-        async with asyncio.timeout(PATIENCE):
-            owned = asyncio.create_task(owner.run_exclusive("session-1", operation))
-            await under_way.wait()
-            assert await lock.run_exclusive("session-1", operation) == b"sealed"
-            assert await owned == b"sealed"
-        await owner.aclose()
+    owners = [f"owner-{number}" for number in range(8)]
+    takes = [store.records.take("session-1", take(owner), lifetime=600) for owner in owners]
+    (winner,) = {record.owner for record in await asyncio.gather(*takes)}
+    for owner in owners:
+        done = Advance(
+            phase=Phase.IDLE, owner=owner, generation=0, to_generation=1, session=b"sealed"
+        )
+        moved = await store.records.advance("session-1", done, lifetime=600)
+        assert moved is (owner == winner)
+    record = await store.records.look("session-1")
+    assert (record.generation, record.phase, record.session) == (1, Phase.IDLE, b"sealed")
 
 
 async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:
@@ -85,7 +78,7 @@ async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> 
         sentinel = Sentinel([("127.0.0.1", watched.sentinel.port)])  # type: ignore[no-untyped-call]
         client = sentinel.master_for(SERVICE)
         store = RedisSessionStore(client, User)
-        await store.set("a" * 43, a_session())
-        assert await store.get("a" * 43) == a_session()
+        await store.set(ID, a_session())
+        assert await store.get(ID) == a_session()
         await client.aclose()
         await asyncio.gather(*(one.aclose() for one in sentinel.sentinels))

@@ -154,7 +154,9 @@ async def test_no_two_lookups_share_what_can_be_changed() -> None:
     first, second = [await backend.reread(stored) for _ in range(2)]
     assert first is not None
     assert second is not None
-    first.stored.session.claims["amr"].append("otp")
+    amr = first.stored.session.claims["amr"]
+    assert isinstance(amr, list)
+    amr.append("otp")
     assert second.stored.session.claims["amr"] == ["pwd"]
     assert second.stored.session.identity is not first.stored.session.identity
 

@@ -108,6 +108,7 @@ async def test_a_sealed_row_opens_in_its_place_and_with_its_secret_alone(
 
     await bound(OLD_SECRET).set(ID, a_session())
     row = await redis.get(f"{prefix}session:{ID}")
+    assert isinstance(row, bytes)
     assert b"alice" not in row
     assert await bound(SECRET, OLD_SECRET).get(ID) == a_session()
     assert await bound(SECRET).get(ID) is None

@@ -16,6 +16,8 @@ from fastapi_oidc import (
     IdentityContext,
     MemorySessionStore,
     OIDCSettings,
+    SessionStore,
+    StandardIdentity,
 )
 from tests.oidc.settings.examples import SECRET, options
 
@@ -124,11 +126,11 @@ def test_what_is_no_store_is_refused_where_it_is_written(option: str, given: obj
 
 
 def test_a_store_of_ones_own_needs_its_methods_alone() -> None:
-    class OwnStore:
-        def get(self, id: str, /) -> None: ...
+    class OwnStore(SessionStore[StandardIdentity]):
+        async def get(self, id: str, /) -> None: ...
 
-        def set(self, id: str, session: object, /) -> None: ...
+        async def set(self, id: str, session: object, /) -> None: ...
 
-        def delete(self, id: str, /) -> None: ...
+        async def delete(self, id: str, /) -> None: ...
 
     OIDC(OIDCSettings(**options()), session_store=OwnStore())
