@@ -109,7 +109,8 @@ class Names:
 
 for _ in range(2):
     pytest.main(["--import-mode=importlib", "-qqq", "--collect-only",
-                 "-p", "tools.mutation.same_names", "-p", "no:cacheprovider", "test_odd.py"], plugins=[Names()])
+                 "-p", "tools.mutation.same_names",
+                 "-p", "no:cacheprovider", "test_odd.py"], plugins=[Names()])
 """
 ODD = """
 import pytest
