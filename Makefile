@@ -1,148 +1,148 @@
 # Every command of this project. Each target works first on a fresh machine with Python 3.11+ and make.
 
-SHELL := @tools/release/bin/bash
+SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
 PYTHONS ?= 3.11 3.12 3.13 3.14
-BIN := .venv@tools/release/bin
-READY := .venv@tools/release/.ready
-NODE_READY := tests@tools/release/node_modules/.ready
+BIN := .venv/bin
+READY := .venv/.ready
+NODE_READY := tests/node_modules/.ready
 DEVELOPMENT := --editable '.[redis,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
-PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests@tools/release/browser --ignore tests/oidc/real_op \
-	--ignore tests@tools/release/console/in_chromium --ignore tests/fleet/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc@tools/release/fleet oidc/redis_topologies oidc/property oidc/testing \
-	vmm@tools/release/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
-	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests@tools/release/*_$(file).py')
+PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
+	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
+	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
+	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's@tools/release/:[^#]*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 setup: $(READY) ## make .venv with everything that is a Python package
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	@test -x $(BIN)@tools/release/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing Python packages into .venv"
-	@$(BIN)@tools/release/python -m pip install --quiet --constraint constraints.txt pip
-	@$(BIN)@tools/release/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
 	@touch $@
 
 # Programs that are no Python packages: Node, Redis, nginx, Chromium. Says what is missing; with CI=true that is an error.
 .PHONY: programs
 programs: $(READY)
-	@tests@tools/release/programs.sh
-	@if command -v npm >@tools/release/dev/null; then $(MAKE) --no-print-directory $(NODE_READY); fi
+	@tests/programs.sh
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_READY); fi
 
-$(NODE_READY): tests@tools/release/package.json tests/package-lock.json
-	@echo "Installing Node packages into tests@tools/release/node_modules"
+$(NODE_READY): tests/package.json tests/package-lock.json
+	@echo "Installing Node packages into tests/node_modules"
 	@cd tests && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 demo: setup ## serve the console with its own provider and monitor
-	@$(BIN)@tools/release/python -m examples.console
+	@$(BIN)/python -m examples.console
 
 fleet: setup ## serve the console by four workers behind nginx, with one Redis, to end and start by hand (starts in ten seconds)
-	@tests@tools/release/programs.sh redis-server nginx
-	@$(BIN)@tools/release/python -m examples.fleet
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m examples.fleet
 
 test: setup programs ## run every test
-	@$(BIN)@tools/release/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 test-fast: setup ## run in a minute what breaks first, without programs, processes and generators
-	@$(BIN)@tools/release/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
+	@$(BIN)/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
 
 test-pythons: setup ## run the tests that need Python alone with every Python found
-	@release@tools/release/pythons.sh "$(PYTHONS)" --quiet $(PYTHON_TESTS) $(ARGS)
+	@tools/release/pythons.sh "$(PYTHONS)" --quiet $(PYTHON_TESTS) $(ARGS)
 
 test-lowest: setup ## run them with the lowest versions that pyproject.toml allows
-	@mkdir -p build && $(PYTHON) -m venv build@tools/release/lowest
-	@$(BIN)@tools/release/python -m tools.release.lowest > build/lowest/constraints.txt
-	@build@tools/release/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
-	@build@tools/release/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(DEVELOPMENT)
-	@build@tools/release/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) --ignore tests/tools/benchmarks $(ARGS)
+	@mkdir -p build && $(PYTHON) -m venv build/lowest
+	@$(BIN)/python -m tools.release.lowest > build/lowest/constraints.txt
+	@build/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
+	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(DEVELOPMENT)
+	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) --ignore tests/tools/benchmarks $(ARGS)
 
 check: setup ## format, lint, types, layers, generated code
-	@$(BIN)@tools/release/ruff format --check .
-	@$(BIN)@tools/release/ruff check .
-	@$(BIN)@tools/release/mypy
-	@$(BIN)@tools/release/lint-imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory codegen-check
 
 codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's description first
-	@$(BIN)@tools/release/python -m codegen $(if $(SPEC),--spec '$(SPEC)')
+	@$(BIN)/python -m codegen $(if $(SPEC),--spec '$(SPEC)')
 
 codegen-check: setup ## compare the generated code with a fresh generation
-	@$(BIN)@tools/release/python -m codegen --check
+	@$(BIN)/python -m codegen --check
 
 releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
-	@$(BIN)@tools/release/python -m tests.releases $(SPECS)
+	@$(BIN)/python -m tests.releases $(SPECS)
 
-# FIRECRACKER_BIN=PROGRAM for real monitors beside fixed answers, KEEP=1 to put the targets into docs@tools/release/benchmarks
+# FIRECRACKER_BIN=PROGRAM for real monitors beside fixed answers, KEEP=1 to put the targets into docs/benchmarks
 bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes); FIRECRACKER_BIN=... KEEP=1
-	@$(BIN)@tools/release/python -m tools.benchmarks $(if $(KEEP),--keep)
+	@$(BIN)/python -m tools.benchmarks $(if $(KEEP),--keep)
 
 # MOST=100000 for less memory, NAMES="storms request-over-size" for some, FIRECRACKER_BIN=PROGRAM for real monitors too
 MOST ?= 1000000
-curves: setup ## measure growth up to a million and draw docs@tools/release/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
-	@$(BIN)@tools/release/python -m tools.benchmarks.curves --most $(MOST) $(NAMES)
+curves: setup ## measure growth up to a million and draw docs/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
+	@$(BIN)/python -m tools.benchmarks.curves --most $(MOST) $(NAMES)
 
 load: setup ## let many people use the fleet for a minute, and hold every answer against the rules
-	@tests@tools/release/programs.sh redis-server nginx
-	@$(BIN)@tools/release/python -m tools.load --seconds 60
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m tools.load --seconds 60
 
 EACH ?= 60
 soak: MINUTES = 30
 soak: setup ## the same for longer, with a fault each minute; MINUTES=30 EACH=60
-	@tests@tools/release/programs.sh redis-server nginx
-	@$(BIN)@tools/release/python -m tools.load --seconds $$(($(MINUTES) * 60)) --fault-each $(EACH)
+	@tests/programs.sh redis-server nginx
+	@$(BIN)/python -m tools.load --seconds $$(($(MINUTES) * 60)) --fault-each $(EACH)
 
 constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
-	@mkdir -p build && $(PYTHON) -m venv --clear build@tools/release/newest
-	@build@tools/release/newest/bin/python -m pip install --quiet --upgrade pip
-	@build@tools/release/newest/bin/python -m pip install --quiet $(EVERYTHING) --group fuzz --group mutants
+	@mkdir -p build && $(PYTHON) -m venv --clear build/newest
+	@build/newest/bin/python -m pip install --quiet --upgrade pip
+	@build/newest/bin/python -m pip install --quiet $(EVERYTHING) --group fuzz --group mutants
 	@(echo '# Exact versions for development and CI, written by: make constraints'; \
-		build@tools/release/newest/bin/python -m pip freeze --all --exclude-editable --exclude setuptools) > constraints.txt
+		build/newest/bin/python -m pip freeze --all --exclude-editable --exclude setuptools) > constraints.txt
 
 fuzz: MINUTES ?= 2
 fuzz: setup ## make up inputs for every parser of what others send; MINUTES=2 TARGETS="..."
-	@$(BIN)@tools/release/python -m pip install --quiet --constraint constraints.txt --group fuzz
-	@$(BIN)@tools/release/python -m tools.fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
+	@$(BIN)/python -m tools.fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
 
 mutants: MINUTES ?= 10
 mutants: CHILDREN ?= 1
 mutants: setup ## change what decides and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
-	@$(BIN)@tools/release/python -m pip install --quiet --constraint constraints.txt --group mutants
-	@$(BIN)@tools/release/python -m tools.mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
+	@$(BIN)/python -m tools.mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
 
 audit: setup ## ask whether the pinned dependencies have known vulnerabilities (a minute)
-	@$(BIN)@tools/release/python -m tools.release.audit
+	@$(BIN)/python -m tools.release.audit
 
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
-	@rm -rf dist && $(BIN)@tools/release/python -m hatchling build
-	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build@tools/release/wheel
-	@$(BIN)@tools/release/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[redis,testing]"
-	@release@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
+	@rm -rf dist && $(BIN)/python -m hatchling build
+	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[redis,testing]"
+	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
-	@$(BIN)@tools/release/python -m zensical build --strict --clean
-	@echo "Open build@tools/release/site/index.html, or serve it with search: make docs-serve"
+	@$(BIN)/python -m zensical build --strict --clean
+	@echo "Open build/site/index.html, or serve it with search: make docs-serve"
 
-docs-serve: setup ## serve the documentation site on http:@tools/release//localhost:8001, rebuilt at each change
-	@$(BIN)@tools/release/python -m zensical serve --dev-addr localhost:8001
+docs-serve: setup ## serve the documentation site on http://localhost:8001, rebuilt at each change
+	@$(BIN)/python -m zensical serve --dev-addr localhost:8001
 
 # FIRECRACKER_BIN=PROGRAM KERNEL=UNCOMPRESSED_KERNEL [INITRD=FILE] [JAILER_BIN=PROGRAM] [SEEDS="1 2"] [CALLS=1000]
 SEEDS ?= 1
 CALLS ?= 1000
 real: setup ## test with a real monitor, and compare the simulated one with it: FIRECRACKER_BIN=... KERNEL=...
-	@$(BIN)@tools/release/python -m pytest -q -n0 tests/vmm/real tests/vmm/process tests/console/test_any_monitor.py
-	@$(BIN)@tools/release/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
+	@$(BIN)/python -m pytest -q -n0 tests/vmm/real tests/vmm/process tests/console/test_any_monitor.py
+	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console
-	@$(BIN)@tools/release/python -m examples.console.screenshots docs/images
+	@$(BIN)/python -m examples.console.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots
