@@ -6,47 +6,45 @@ each round, so that a slow moment makes both of its sides slow.
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 
 Batch = Callable[[int], None]
 """Does the thing that many times."""
 
+ELSEWHERE_BYTES = 48 * 2**20
+CACHE_LINE_BYTES = 64
 
-@dataclass(frozen=True, slots=True)
+
 class Cost:
-    """Microseconds for one call, round by round: on the clock, and of this process's processor."""
+    """Microseconds of wall time for one call, round by round."""
 
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-
-    def measure(self, batch: Batch, calls: int) -> None:
-        """One more round."""
-        clock, processor = time.perf_counter(), time.process_time()
-        batch(calls)
-        self.cpu.append((time.process_time() - processor) / calls * 1e6)
-        self.wall.append((time.perf_counter() - clock) / calls * 1e6)
+    def __init__(self, rounds: Sequence[float] = ()) -> None:
+        self.rounds = list(rounds)
 
     @property
-    def median_wall(self) -> float:
+    def median(self) -> float:
         """Half of the rounds took less time than this."""
-        return statistics.median(self.wall)
+        return statistics.median(self.rounds)
 
-    @property
-    def median_cpu(self) -> float:
-        """Half of the rounds took less of the processor than this."""
-        return statistics.median(self.cpu)
+    def ratio(self, other: Cost, *, beyond: Cost | None = None) -> float:
+        """How many times the other's time: the median over the rounds.
 
-    def wall_ratio(self, other: Cost) -> float:
-        """How many times the other's time: the median over the rounds."""
-        return statistics.median(a / b for a, b in zip(self.wall, other.wall, strict=True))
+        With `beyond`, what both take more than that: its time is subtracted on both sides.
+        """
+        base = beyond.rounds if beyond else [0.0] * len(self.rounds)
+        rounds = zip(self.rounds, other.rounds, base, strict=True)
+        return statistics.median(
+            (mine - floor) / (theirs - floor) for mine, theirs, floor in rounds
+        )
 
-    def cpu_ratio(self, other: Cost) -> float:
-        """How many times the other's processor time, over all rounds: single ones are coarse."""
-        return sum(self.cpu) / sum(other.cpu)
+    def above(self, floor: Cost) -> Cost:
+        """What each round took more than the same round of `floor`."""
+        rounds = zip(self.rounds, floor.rounds, strict=True)
+        return Cost([mine - theirs for mine, theirs in rounds])
 
 
 def costs(
@@ -69,8 +67,16 @@ def costs(
         order.shuffle(names)
         for name in names:
             before()
-            measured[name].measure(cases[name], calls)
+            began = time.perf_counter()
+            cases[name](calls)
+            measured[name].rounds.append((time.perf_counter() - began) / calls * 1e6)
     return measured
+
+
+def cold(cases: Mapping[str, Batch], *, rounds: int) -> dict[str, Cost]:
+    """What one call costs when the processor's caches are full of something else."""
+    elsewhere = bytearray(ELSEWHERE_BYTES)
+    return costs(cases, rounds=rounds, calls=1, before=lambda: elsewhere[::CACHE_LINE_BYTES])
 
 
 def repeated(function: Callable[[], object]) -> Batch:
@@ -81,3 +87,13 @@ def repeated(function: Callable[[], object]) -> Batch:
             function()
 
     return batch
+
+
+def awaited(runner: asyncio.Runner, function: Callable[[], Awaitable[object]]) -> Batch:
+    """The batch that awaits `function` in the runner's loop."""
+
+    async def calls_in_a_row(calls: int) -> None:
+        for _ in range(calls):
+            await function()
+
+    return lambda calls: runner.run(calls_in_a_row(calls))

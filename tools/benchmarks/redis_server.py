@@ -9,20 +9,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-PROGRAM = shutil.which("redis-server")
-START_SECONDS = 10.0
+PROGRAM: Final = shutil.which("redis-server")
+START_SECONDS: Final = 10.0
 
 
 @contextmanager
-def a_redis() -> Iterator[str]:
-    """The URL of a new server on a unix socket, which keeps nothing on disk."""
+def redis_server() -> Iterator[str]:
+    """The URL of a new server on a unix socket that keeps nothing on disk."""
+    if PROGRAM is None:
+        raise RuntimeError("these figures need redis-server on the path")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "redis.sock")
         options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no"]
-        with subprocess.Popen(
-            [PROGRAM or "redis-server", *options], cwd=folder, stdout=subprocess.DEVNULL
-        ) as server:
+        with subprocess.Popen([PROGRAM, *options], cwd=folder, stdout=subprocess.DEVNULL) as server:
             try:
                 _wait_for(path)
                 yield f"unix://{path}"
