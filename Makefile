@@ -82,14 +82,10 @@ codegen-check: setup ## compare the generated code with a fresh generation
 releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
 	@$(BIN)/python -m tests.releases $(SPECS)
 
-# FIRECRACKER_BIN=PROGRAM for real monitors beside fixed answers, KEEP=1 to put the targets into docs/benchmarks
-bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes); FIRECRACKER_BIN=... KEEP=1
-	@$(BIN)/python -m tools.benchmarks $(if $(KEEP),--keep)
-
-# MOST=100000 for less memory, NAMES="storms request-over-size" for some, FIRECRACKER_BIN=PROGRAM for real monitors too
-MOST ?= 1000000
-curves: setup ## measure growth up to a million and draw docs/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
-	@$(BIN)/python -m tools.benchmarks.curves --most $(MOST) $(NAMES)
+# FIRECRACKER_BIN=PROGRAM for a real monitor; BEFORE=FOLDER beside the libraries of another checkout; NAMES="storms memory"
+bench: setup ## print figures and peers side by side, and which targets are missed (4 minutes); KEEP=1 for docs/benchmarks
+	@tests/programs.sh redis-server
+	@$(BIN)/python -m tools.benchmarks $(if $(KEEP),--keep) $(if $(BEFORE),--before '$(BEFORE)') $(NAMES)
 
 load: setup ## let many people use the fleet for a minute, and hold every answer against the rules
 	@tests/programs.sh redis-server nginx
@@ -145,4 +141,4 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench load soak docs docs-serve real screenshots

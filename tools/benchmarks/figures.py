@@ -88,6 +88,8 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _readable(figure: Figure | None) -> str:
     if figure is None:
         return ""
+    if isinstance(figure.value, int):
+        return f"{figure.value:,} {figure.unit}".rstrip()
     digits = 2 if abs(figure.value) < 10 else 1 if abs(figure.value) < 100 else 0
     return f"{figure.value:,.{digits}f} {figure.unit}".rstrip()
 

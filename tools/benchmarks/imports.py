@@ -17,12 +17,12 @@ began = time.perf_counter()
 {statement}
 print(time.perf_counter() - began)
 """
-OURS, PEER = "import fastapi_oidc", "import auth0_fastapi"
+OURS, PEER, FASTAPI = "import fastapi_oidc", "import auth0_fastapi", "import fastapi"
 MONITOR, HTTPX = "import generated_vmm", "import httpx, pydantic"
 STATEMENTS: Final = {
     OURS: "import fastapi_oidc",
     PEER: "import auth0_fastapi.auth.auth_client",
-    "import fastapi": "import fastapi",
+    FASTAPI: "import fastapi",
     MONITOR: "from generated_vmm import AsyncVmmClient, VmmClient",
     HTTPX: "import httpx\nfrom pydantic import BaseModel, TypeAdapter",
 }
@@ -36,8 +36,10 @@ def figures() -> Iterator[Figure]:
             taken[name].append(import_time(statement))
     for name, times in taken.items():
         yield Figure(name, statistics.median(times), "ms")
-    ratios = [ours / peer for ours, peer in zip(taken[OURS], taken[PEER], strict=True)]
-    yield Figure(f"{OURS} / auth0_fastapi", statistics.median(ratios), "", 1.0)
+    fastapi, ours, peer = (statistics.median(taken[name]) for name in (FASTAPI, OURS, PEER))
+    reason = f"Beside FastAPI ours takes {ours - fastapi:.0f} ms, the peer {peer - fastapi:.0f} ms."
+    ratios = [mine / its for mine, its in zip(taken[OURS], taken[PEER], strict=True)]
+    yield Figure(f"{OURS} / auth0_fastapi", statistics.median(ratios), "", 1.0, reason)
 
 
 def import_time(statement: str) -> float:
