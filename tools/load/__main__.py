@@ -10,7 +10,7 @@ from functools import partial
 from examples.fleet.fleet import running_fleet
 from examples.fleet.interrupts import interrupt_once
 from examples.fleet.part import StartError
-from tools.benchmarks.machine import machine
+from tools.benchmarks.figures import machine
 from tools.load.report import lines
 from tools.load.run import Outcome, Plan, loaded, shape_for
 
