@@ -11,8 +11,7 @@ from examples.fleet.fleet import running_fleet
 from examples.fleet.interrupts import interrupt_once
 from examples.fleet.part import StartError
 from tools.benchmarks.figures import machine
-from tools.load.report import lines
-from tools.load.run import Outcome, Plan, loaded, shape_for
+from tools.load.run import Outcome, Plan, lines, loaded, shape_for
 
 
 def main() -> int:

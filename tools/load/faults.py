@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from examples.fleet.fleet import Fleet
 from fastapi_oidc.testing import ServerError
-from tools.load.causes import NO_ANSWER, Cause
+from tools.load.rules import NO_ANSWER, Cause
 
 Happen: TypeAlias = Callable[[Fleet, Random], Awaitable[None]]
 
@@ -36,18 +36,21 @@ class Fault:
     cause: Cause
 
 
+async def _for_a_while(end: Callable[[], None], seconds: float, begin: Callable[[], None]) -> None:
+    """Something is away, or stands still, for so many seconds."""
+    await asyncio.to_thread(end)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(begin)
+
+
 async def _kill_a_worker(fleet: Fleet, chance: Random) -> None:
     worker = chance.choice(fleet.workers)
-    worker.kill()
-    await asyncio.sleep(SHORT)
-    await asyncio.to_thread(worker.start)
+    await _for_a_while(worker.kill, SHORT, worker.start)
 
 
 async def _pause_a_worker(fleet: Fleet, chance: Random) -> None:
     worker = chance.choice(fleet.workers)
-    worker.pause()
-    await asyncio.sleep(LONG)
-    worker.resume()
+    await _for_a_while(worker.pause, LONG, worker.resume)
 
 
 async def _restart_a_worker(fleet: Fleet, chance: Random) -> None:
@@ -64,32 +67,23 @@ async def _kill_a_monitor(fleet: Fleet, chance: Random) -> None:
     monitor = chance.choice(fleet.monitors)
     monitor.pause()
     await asyncio.sleep(SHORT)
-    monitor.kill()
-    await asyncio.sleep(SHORT)
-    await asyncio.to_thread(monitor.start)
+    await _for_a_while(monitor.kill, SHORT, monitor.start)
 
 
 async def _kill_redis(fleet: Fleet, _: Random) -> None:
-    fleet.redis.kill()
-    await asyncio.to_thread(fleet.redis.start)
+    await _for_a_while(fleet.redis.kill, 0, fleet.redis.start)
 
 
 async def _stop_redis(fleet: Fleet, _: Random) -> None:
-    await asyncio.to_thread(fleet.redis.stop)
-    await asyncio.sleep(LONG)
-    await asyncio.to_thread(fleet.redis.start)
+    await _for_a_while(fleet.redis.stop, LONG, fleet.redis.start)
 
 
 async def _mute_redis(fleet: Fleet, _: Random) -> None:
-    fleet.redis.pause()
-    await asyncio.sleep(LONGEST)
-    fleet.redis.resume()
+    await _for_a_while(fleet.redis.pause, LONGEST, fleet.redis.resume)
 
 
 async def _stop_the_provider(fleet: Fleet, _: Random) -> None:
-    await asyncio.to_thread(fleet.provider.stop)
-    await asyncio.sleep(LONG)
-    await asyncio.to_thread(fleet.provider.start)
+    await _for_a_while(fleet.provider.stop, LONG, fleet.provider.start)
 
 
 async def _refuse_token_calls(fleet: Fleet, _: Random) -> None:

@@ -1,4 +1,4 @@
-"""How many, how fast, and how large the workers are."""
+"""How many responses, how fast, and how large the workers are."""
 
 from __future__ import annotations
 

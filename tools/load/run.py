@@ -1,10 +1,11 @@
-"""The load from its beginning to its end: people, faults, and somebody who counts."""
+"""The load from its beginning to its end: people, faults, counts and what is printed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,12 +19,10 @@ from examples.fleet.fleet import Fleet, Shape
 from examples.fleet.provider import Trusting
 from fastapi_oidc.testing import DevUser
 from tools.load.browser import Browser
-from tools.load.causes import Causes
 from tools.load.faults import FAULTS, Fault
 from tools.load.figures import Memory
-from tools.load.rules import Verdict
-from tools.load.site import Site
-from tools.load.tokens import LogoutTokens, TokenCalls
+from tools.load.rules import NO_ANSWER, Causes, Rule, Verdict
+from tools.load.site import LogoutTokens, Site, TokenCalls
 
 ACCESS_TOKEN, REFRESH_MARGIN = 6, 3
 """Seconds that access tokens live, and how long before their end they are refreshed."""
@@ -158,3 +157,35 @@ async def _counted(fleet: Fleet, outcome: Outcome) -> None:
 
 def _pids(fleet: Fleet) -> Mapping[str, int | None]:
     return {worker.name: worker.pid for worker in fleet.workers}
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """Figures first, then what went wrong on purpose, then the rules."""
+    site = outcome.site
+    yield from site.latencies.rows(outcome.seconds)
+    total = site.latencies.count
+    yield f"{total} answers in {outcome.seconds:.1f} s: {total / outcome.seconds:.1f} a second"
+    yield f"{site.tokens.total} refreshes\n"
+    yield from outcome.memory.rows()
+    if outcome.faults:
+        yield "\nFaults, and the failures that they explain:"
+        yield from _explained(outcome)
+        yield f"  {site.lost} sessions and logins ended since an answer of the provider was lost"
+    yield "\nRules:"
+    for rule in Rule:
+        count = site.verdict.breaches[rule]
+        yield f"  {'holds' if not count else f'BROKEN {count} times':<18}{rule}"
+    yield from (f"    {example}" for example in site.verdict.examples)
+
+
+def _explained(outcome: Outcome) -> Iterator[str]:
+    for name, times in Counter(outcome.faults).items():
+        explained = outcome.site.causes.explained.items()
+        costs = [
+            f"{count} x {_status(status)}" for (cause, status), count in explained if cause == name
+        ]
+        yield f"  {times} x {name}: {', '.join(costs) or 'nothing'}"
+
+
+def _status(status: int) -> str:
+    return "no answer" if status == NO_ANSWER else str(status)

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from tests.tools.load.world import APP, CLIENT, Lie, World
-from tools.load.causes import Cause
-from tools.load.leaving import WAYS, Way, back_channel, sign_out, sign_out_everywhere
-from tools.load.rules import EXAMPLES, Rule, Verdict
-from tools.load.visit import Visit
+from tools.load.browser import WAYS, Visit, Way, back_channel, sign_out, sign_out_everywhere
+from tools.load.figures import FLAT_MIB, SETTLED_AFTER, Memory
+from tools.load.rules import Cause, Causes, Rule, Span, Verdict
+from tools.load.run import Outcome, lines
 
 KINDS: dict[Way, str] = {
     sign_out: "sign-out",
@@ -226,16 +226,45 @@ async def test_a_refresh_token_that_is_used_twice_is_seen() -> None:
     assert "used before" in world.site.verdict.examples[-1]
 
 
-async def test_what_the_provider_records_is_taken_from_it() -> None:
-    world = World()
-    assert (await world.visited()).holds
-    assert world.op.record.events == []
-    assert not world.site.tokens.refreshes
+@pytest.mark.parametrize(("growth", "broken"), [(FLAT_MIB, 0), (FLAT_MIB + 1, 1)])
+def test_a_worker_that_grows_is_seen(growth: float, broken: int) -> None:
+    sizes = iter([50.0, 80.0, 80.0 + growth])
+    memory, verdict = Memory(lambda pid: next(sizes)), Verdict()
+    for moment in (0, SETTLED_AFTER, 2 * SETTLED_AFTER):
+        memory.sample({"worker 1": 7, "worker 2": None}, moment)
+    memory.judge(verdict)
+    assert verdict.breaches[Rule.FLAT_MEMORY] == broken
 
 
-def test_many_breaches_are_counted_and_some_are_told() -> None:
-    verdict = Verdict()
-    for number in range(2 * EXAMPLES):
-        verdict.broken(Rule.OWN_SESSION, str(number))
-    assert not verdict.holds
-    assert (verdict.breaches[Rule.OWN_SESSION], len(verdict.examples)) == (2 * EXAMPLES, EXAMPLES)
+@pytest.mark.parametrize(
+    ("span", "explained"),
+    [
+        (Span(90, 99.9), False),
+        (Span(90, 100), True),
+        (Span(115, 130), True),
+        (Span(115.1, 116), False),
+        (Span(90, 130), True),
+    ],
+)
+def test_a_fault_explains_what_happens_during_it_and_in_its_aftermath(
+    span: Span, explained: bool
+) -> None:
+    now = 100.0
+    causes = Causes(lambda: now)
+    with causes.under(Cause("away", frozenset({503}), aftermath=10, loses_answers=True)):
+        now = 105
+    assert causes.explain(503, span) is explained
+    assert causes.lose_answers(span) is explained
+    assert not causes.explain(500, span)
+    assert not causes.lose_endings(span)
+
+
+def test_the_report_names_broken_rules_and_what_faults_explain() -> None:
+    site = World().site
+    with site.causes.under(Cause("Redis away", frozenset({503}), aftermath=0)):
+        site.causes.explain(503, Span(0, float("inf")))
+    site.verdict.broken(Rule.ENDED_IS_REFUSED, "person-001 was served")
+    report = "\n".join(lines(Outcome(site, Memory(), faults=["Redis away"], seconds=1)))
+    assert "1 x Redis away: 1 x 503\n" in report
+    assert f"  BROKEN 1 times    {Rule.ENDED_IS_REFUSED}\n" in report
+    assert f"  holds             {Rule.OWN_SESSION}\n" in report

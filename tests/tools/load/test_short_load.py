@@ -1,4 +1,4 @@
-"""A few seconds of load on a small fleet, without a fault and with one."""
+"""A few seconds of load on a small fleet, with a fault."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 from examples.fleet.fleet import Fleet, running_fleet
 from tests.programs import require_program
 from tools.load.faults import FAULTS
-from tools.load.report import lines
-from tools.load.rules import Rule
-from tools.load.run import Plan, loaded, shape_for
+from tools.load.run import Plan, lines, loaded, shape_for
 
 # A visit outlasts the access token, so that everybody is refreshed at least once.
 SHORT = Plan(seconds=2, browsers=3, shortest_visit=5, longest_visit=6)
@@ -26,16 +24,6 @@ def fleet() -> Iterator[Fleet]:
     require_program("nginx", package="nginx")
     with running_fleet(replace(shape_for(SHORT), workers_each=1)) as fleet:
         yield fleet
-
-
-async def test_every_rule_holds(fleet: Fleet) -> None:
-    outcome = await loaded(fleet, SHORT, pytest.fail)
-    assert outcome.site.verdict.holds, outcome.site.verdict.examples
-    assert outcome.site.tokens.total >= SHORT.browsers
-    assert not outcome.site.causes.explained
-    said = "\n".join(lines(outcome))
-    assert said.count("  holds  ") == len(Rule)
-    assert "worker 2" in said
 
 
 async def test_every_rule_holds_while_a_worker_is_killed(fleet: Fleet) -> None:
@@ -53,6 +41,7 @@ async def test_every_rule_holds_while_a_monitor_is_mute_and_killed_which_costs_n
     before, told = {monitor.pid for monitor in fleet.monitors}, list[str]()
     outcome = await loaded(fleet, WITHOUT_A_MONITOR, told.append)
     assert outcome.site.verdict.holds, outcome.site.verdict.examples
+    assert outcome.site.tokens.total >= SHORT.browsers
     assert [line.partition("  ")[2] for line in told] == ["a monitor mute, then killed"]
     assert len(before & {monitor.pid for monitor in fleet.monitors}) == 1
     assert not outcome.site.causes.explained

@@ -19,13 +19,10 @@ from examples.console.identity import User, resolve_identity
 from examples.fleet import status
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, PersistContext
 from fastapi_oidc.testing import DevClient, DevProvider
-from tools.load.browser import Browser
-from tools.load.causes import Causes
-from tools.load.leaving import Way, sign_out
-from tools.load.rules import Verdict
+from tools.load.browser import Browser, Way, sign_out
+from tools.load.rules import Causes, Verdict
 from tools.load.run import people
-from tools.load.site import Site
-from tools.load.tokens import LogoutTokens, TokenCalls
+from tools.load.site import LogoutTokens, Site, TokenCalls
 
 APP = "https://app.test"
 [PERSON] = people(1)
