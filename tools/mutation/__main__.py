@@ -7,7 +7,7 @@ import sys
 
 from tools.mutation.areas import AREAS, modules
 from tools.mutation.playing import NotPlayed, play
-from tools.mutation.survivors import REFUSED, explanations, results
+from tools.mutation.survivors import EXPLAINED, REFUSED, explanations, pruned, results
 
 
 def main() -> int:
@@ -16,16 +16,22 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, help="for all modules together")
     parser.add_argument("--children", type=int, default=1, help="mutants that are played at a time")
     parser.add_argument("--base", default="main", help="what the changed modules differ from")
+    parser.add_argument(
+        "--prune", action="store_true", help="forget explanations of code that is gone"
+    )
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(AREAS)}")
     options = parser.parse_args()
+    if options.prune:
+        EXPLAINED.write_text(pruned(EXPLAINED.read_text()))
+        return 0
     try:
         chosen = modules(options.modules, options.base)
         print(f"playing {', '.join(chosen)}", flush=True)
         workplace = play(chosen, options.minutes * 60, options.children)
-        found = results(workplace, chosen, explanations())
+        found = results(workplace, chosen, explanations(EXPLAINED.read_text()))
     except (ValueError, NotPlayed) as error:
         parser.error(str(error))
-    if not found.is_told:
+    if not found.is_of_any_mutant:
         parser.error("no mutant was played; give it more --minutes, or fewer modules")
     print(*found.unexplained, sep="\n")
     print(", ".join(f"{count} {state}" for state, count in sorted(found.counts.items())))

@@ -81,9 +81,7 @@ def settings(chosen: list[str]) -> str:
         "do_not_mutate_patterns": [_WORDS],
         "also_copy": ["docs", "examples", "openapi"],
         "pytest_add_cli_args": [
-            *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tools.mutation.fastest_first"),
-            *("-p", "tools.mutation.forked_children", "-p", "tools.mutation.same_names"),
-            *("-p", "tools.mutation.leftovers"),
+            *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tools.mutation.plugin"),
             f"--timeout={_LONGEST_TEST}",
             *(f"--ignore={tests}" for tests in UNRUN),
         ],
@@ -97,15 +95,8 @@ def settings(chosen: list[str]) -> str:
 
 def _tracked() -> list[str]:
     """Files of the parts that are copied: those in git, and new ones that it does not ignore."""
-    command = [
-        "git",
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--",
-        *_COPIED,
-    ]
-    answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"]
+    answer = subprocess.run(
+        [*command, *_COPIED], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
     return [name for name in answer.stdout.split("\0") if name and (REPOSITORY / name).is_file()]

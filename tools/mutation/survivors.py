@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tools.mutation.areas import REPOSITORY
 from tools.mutation.differences import Difference, differences
 
 EXPLAINED: Final = Path(__file__).with_name("explained.toml")
@@ -51,15 +54,30 @@ class Results:
     unexplained: list[Difference]
 
     @property
-    def is_told(self) -> bool:
+    def is_of_any_mutant(self) -> bool:
         """Whether there was time for at least one mutant."""
         return any(state != "not played" for state in self.counts)
 
 
-def explanations(path: Path = EXPLAINED) -> list[Explanation]:
-    """The committed list."""
-    entries = tomllib.loads(path.read_text())["survivor"]
+def explanations(text: str) -> list[Explanation]:
+    """The list in `explained.toml`."""
+    entries = tomllib.loads(text).get("survivor", [])
     return [Explanation(**{**entry, "added": tuple(entry["added"])}) for entry in entries]
+
+
+def pruned(text: str) -> str:
+    """The same file without explanations of lines that the code no longer has."""
+    head, *entries = re.split(r"(?m)^(?=\[\[survivor\]\]$)", text)
+    return head + "".join(entry for entry in entries if _is_of_present_code(*explanations(entry)))
+
+
+def _is_of_present_code(known: Explanation) -> bool:
+    module = REPOSITORY / known.module
+    if not module.exists():
+        return False
+    lines = {line.strip() for line in ast.unparse(ast.parse(module.read_text())).splitlines()}
+    lines |= {line.partition("(")[2] for line in lines if "def " in line}
+    return set(known.removed.splitlines()) <= lines
 
 
 def results(workplace: Path, chosen: list[str], known: list[Explanation]) -> Results:
