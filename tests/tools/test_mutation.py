@@ -202,8 +202,12 @@ def test_an_explanation_is_of_present_code() -> None:
 
 
 def test_an_explanation_of_old_code_is_pruned() -> None:
-    head, first, *_ = EXPLAINED.read_text().partition("[[survivor]]\n")
-    gone = (
-        f'{first}module = "{MODULE}"\nfunction = "f"\nremoved = "gone"\nadded = []\nreason = "r"\n'
-    )
-    assert pruned(f"{head}{first}{gone}added = []\n") == head
+    known = EXPLAINED.read_text()
+    old = """[[survivor]]
+module = "fastapi_oidc/protocol/claims.py"
+function = "gone"
+removed = "return gone"
+added = ["return None"]
+reason = "It was not used."
+"""
+    assert pruned(known + old) == known
