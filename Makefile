@@ -9,11 +9,13 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
+# How many processes run the tests, many of which wait more than they compute.
+PROCESSES ?= 2
 DEVELOPMENT := --editable '.[redis,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # The tests that need neither Node nor Chromium, and those of them that a change breaks first.
-PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
+PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
 FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
@@ -51,7 +53,7 @@ fleet: setup ## serve the console by four workers behind nginx with one Redis, a
 	@$(BIN)/python -m examples.fleet
 
 test: setup programs ## run every test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(ARGS)
 
 test-fast: setup ## run the tests that break first: a minute, no programs, no processes
 	@$(BIN)/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
