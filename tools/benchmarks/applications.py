@@ -83,11 +83,11 @@ def bare_application() -> FastAPI:
     async def by_request(request: Request) -> dict[str, str]:
         return {"sub": request.method}
 
-    async def answer(request: Request) -> dict[str, str]:
+    async def found(request: Request) -> dict[str, str]:
         return {"sub": request.method}
 
-    async def by_depends(found: dict[str, str] = Depends(answer)) -> dict[str, str]:
-        return found
+    async def by_depends(subject: dict[str, str] = Depends(found)) -> dict[str, str]:
+        return subject
 
     return application({BY_REQUEST: by_request, BY_DEPENDS: by_depends})
 
@@ -164,8 +164,8 @@ async def sign_in(browser: httpx.AsyncClient) -> str:
     browser.cookies.clear()
     login = await browser.get("/auth/login")
     asked = parse_qs(urlsplit(login.headers["Location"]).query)
-    answer = {"code": asked["nonce"][0], "state": asked["state"][0]}
-    callback = await browser.get("/auth/callback", params=answer)
+    response = {"code": asked["nonce"][0], "state": asked["state"][0]}
+    callback = await browser.get("/auth/callback", params=response)
     if not callback.has_redirect_location:
         raise RuntimeError(f"nobody was signed in: {callback.status_code} {callback.text[:200]}")
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in browser.cookies.jar)
@@ -184,7 +184,7 @@ async def session_of(app: FastAPI, cookie: str) -> Session:
 
 
 def asking(runner: asyncio.Runner, app: ASGIApp, path: str, cookies: Sequence[str]) -> Batch:
-    """The batch that asks for `path`, each time with the next cookie; answers must be 200."""
+    """The batch that asks for `path`, each time with the next cookie; each status must be 200."""
     turns = cycle(cookies)
 
     async def ask_once() -> None:

@@ -1,4 +1,4 @@
-"""Monitors to ask: a real one, or a process that gives every request the same answer."""
+"""Monitors to ask: a real one, or a process that gives every request the same response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH: Final = "/machine-config"
 BODY: Final = (
     b'{"vcpu_count":2,"mem_size_mib":512,"smt":false,"track_dirty_pages":false,"huge_pages":"None"}'
 )
-ANSWER: Final = (
+RESPONSE: Final = (
     b"HTTP/1.1 200 \r\nServer: Firecracker API\r\nConnection: keep-alive\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 )
@@ -42,8 +42,8 @@ def real_monitor(binary: str) -> Iterator[str]:
 
 
 @contextmanager
-def fixed_answer_server() -> Iterator[str]:
-    """The path of a socket behind which a process answers, with a thread for each connection."""
+def fixed_response_server() -> Iterator[str]:
+    """The path of a socket behind which a process responds, with a thread for each connection."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         path = str(Path(folder, "api.sock"))
         listener.bind(path)
@@ -60,21 +60,21 @@ def fixed_answer_server() -> Iterator[str]:
 def _serve(listener: socket.socket) -> None:
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+        threading.Thread(target=_respond, args=(connection,), daemon=True).start()
 
 
-def _answer(connection: socket.socket) -> None:
+def _respond(connection: socket.socket) -> None:
     received = b""
     with connection:
         while part := connection.recv(65_536):
             received += part
             if is_whole(received):
-                connection.sendall(ANSWER if received.startswith(b"GET") else DONE)
+                connection.sendall(RESPONSE if received.startswith(b"GET") else DONE)
                 received = b""
 
 
 def is_whole(received: bytes) -> bool:
-    """Whether these bytes are a request, or an answer, with its body."""
+    """Whether these bytes are a request, or a response, with its body."""
     head, end, body = received.partition(b"\r\n\r\n")
     if not end:
         return False

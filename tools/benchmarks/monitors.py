@@ -1,6 +1,6 @@
 """A call to a monitor by our clients, by peers and by a bare socket; GET and PUT, wall time.
 
-The monitor is a process with one fixed answer and, with a binary in FIRECRACKER_BIN, a real one.
+The monitor is a process with one fixed response and, with a binary in FIRECRACKER_BIN, a real one.
 Our clients read or write a model, the others have the bytes of the body.
 """
 
@@ -24,7 +24,7 @@ from tools.benchmarks.figures import Figure
 from tools.benchmarks.monitor_servers import (
     BODY,
     PATH,
-    fixed_answer_server,
+    fixed_response_server,
     is_whole,
     real_monitor,
 )
@@ -43,8 +43,8 @@ STANDARD, AIOHTTP = "http.client", "aiohttp"
 
 def figures() -> Iterator[Figure]:
     """Microseconds for a call, and ours as a multiple of the others'."""
-    with fixed_answer_server() as path:
-        yield from calls("a fixed answer", path, within=None)
+    with fixed_response_server() as path:
+        yield from calls("a fixed response", path, within=None)
     if binary := os.environ.get("FIRECRACKER_BIN"):
         with real_monitor(binary) as path:
             yield from calls("a real monitor", path, within=1.5)
@@ -150,10 +150,10 @@ def bare_socket(method: str, path: str, stack: ExitStack) -> Callable[[], bytes]
 
 
 def bare_socket_with_guarantees(method: str, path: str, stack: ExitStack) -> Callable[[], bytes]:
-    """The same with what our client guarantees of the connection and the answer.
+    """The same with what our client guarantees of the connection and the response.
 
     Nothing is sent over a connection that the monitor has closed, the call ends within its seconds
-    whatever signals come, and the answer is whole and no refusal.
+    whatever signals come, and the response is whole and no refusal.
     """
     connection, request = connected(path, stack), request_bytes(method)
     connection.setblocking(False)

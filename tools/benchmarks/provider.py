@@ -133,7 +133,7 @@ def served_provider(lives: Lives, delay: float) -> Iterator[str]:
 
 def _serve(connection: Connection, lives: Lives, delay: float) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        # What is accepted inherits it; without it the body of each answer waits for an
+        # What is accepted inherits it; without it the body of each response waits for an
         # acknowledgement of its head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         issuer = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -46,7 +46,7 @@ GET = "redis-py, GET of another row each time"
 
 
 def figures() -> Iterator[Figure]:
-    """Every way to know who asks, in a tight loop and with cold caches."""
+    """Every way to find a session, in a tight loop and with cold caches."""
     with ExitStack() as stack:
         runner, url = stack.enter_context(asyncio.Runner()), stack.enter_context(redis_server())
         on_redis = redis_cases(runner, url)

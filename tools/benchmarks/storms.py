@@ -84,7 +84,7 @@ class Plan(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the requests of one process came to: right answers, 503 on the way, seconds."""
+    """What the requests of one process came to: right responses, 503 on the way, seconds."""
 
     right: int
     later: int
@@ -92,22 +92,22 @@ class Seen(NamedTuple):
 
 
 def figures() -> Iterator[Figure]:
-    """Seconds until every request of a storm has its answer, and what was wrong."""
+    """Seconds until every request of a storm has its response, and what was wrong."""
     for mode in MODES:
         seconds, later, wrong = storm(mode)
         yield Figure(f"{mode}: time", seconds, "s")
         yield Figure(f"{mode}: requests with a 503 on the way", later, "")
-        yield Figure(f"{mode}: wrong answers and token calls", wrong, "", 0)
+        yield Figure(f"{mode}: wrong responses and token calls", wrong, "", 0)
 
 
 def storm(mode: str, *, sessions: int = SESSIONS, delay: float = DELAY) -> tuple[float, int, int]:
-    """Seconds, requests with a 503 on the way, and wrong answers and token calls."""
+    """Seconds, requests with a 503 on the way, and wrong responses and token calls."""
     with served_provider(LIVES, delay) as issuer, redis_server() as redis:
         plan = Plan(mode, issuer, redis, sessions)
         with workers(plan) as connections:
             seen = passed(connections)
-        with urllib.request.urlopen(f"{issuer}/presented", timeout=10) as answer:
-            calls, tokens = json.load(answer)
+        with urllib.request.urlopen(f"{issuer}/presented", timeout=10) as response:
+            calls, tokens = json.load(response)
     wrong = sessions * REQUESTS - sum(each.right for each in seen)
     wrong += abs(calls - sessions) + abs(tokens - sessions)
     return max(each.seconds for each in seen), sum(each.later for each in seen), wrong
@@ -151,7 +151,7 @@ def passed(connections: Sequence[Connection]) -> list[Seen]:
 
 
 def work(connection: Connection, plan: Plan) -> None:
-    """One process: signs in if told to, asks for each session, ends when told."""
+    """One process: may sign in, asks for each session, and ends when its parent says so."""
     logging.disable()  # a refusal is counted
     mode = MODES[plan.mode]
     with asyncio.Runner() as runner:

@@ -1,4 +1,4 @@
-"""The measured application is the real one: people sign in, refresh, and are told apart."""
+"""The measured application is the real one: people sign in, refresh, and are distinguished."""
 
 from __future__ import annotations
 
