@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import multiprocessing
 import time
 import urllib.request
@@ -110,7 +111,8 @@ def storm(mode: str, *, sessions: int = SESSIONS, delay: float = DELAY) -> tuple
             calls, tokens = json.load(response)
     wrong = sessions * REQUESTS - sum(each.right for each in seen)
     wrong += abs(calls - sessions) + abs(tokens - sessions)
-    return max(each.seconds for each in seen), sum(each.later for each in seen), wrong
+    seconds = max((each.seconds for each in seen), default=math.nan)
+    return seconds, sum(each.later for each in seen), wrong
 
 
 @contextmanager
