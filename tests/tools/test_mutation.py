@@ -210,4 +210,4 @@ removed = "return gone"
 added = ["return None"]
 reason = "It was not used."
 """
-    assert pruned(known + old) == known
+    assert pruned(known + old) == pruned(known)
