@@ -1,4 +1,4 @@
-# Every command of this project. Each target works first on a fresh machine with Python 3.11+ and make.
+# Every command of this project. Each works on a fresh machine with Python 3.11+ and make.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,13 +9,15 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
+# How many processes run the tests, many of which wait more than they compute.
+PROCESSES ?= 2
 DEVELOPMENT := --editable '.[redis,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
-# What needs neither Node nor Chromium, and of that what a change of code breaks first.
-PYTHON_TESTS := --numprocesses 2 --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
+# The tests that need neither Node nor Chromium, and those of them that a change breaks first.
+PYTHON_TESTS := --numprocesses $(PROCESSES) --dist worksteal --ignore tests/browser --ignore tests/oidc/real_op \
 	--ignore tests/console/in_chromium --ignore tests/fleet/test_chromium.py
-FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,benchmarks console fleet load packaging release typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
+FAST_TESTS := $(PYTHON_TESTS) $(foreach folder,console fleet packaging tools typing oidc/fleet oidc/redis_topologies oidc/property oidc/testing \
 	vmm/codegen vmm/models vmm/process vmm/real,--ignore tests/$(folder)) \
 	$(foreach file,documentation process processes sockets storm derivation import,--ignore-glob 'tests/*_$(file).py')
 
@@ -46,25 +48,25 @@ $(NODE_READY): tests/package.json tests/package-lock.json
 demo: setup ## serve the console with its own provider and monitor
 	@$(BIN)/python -m examples.console
 
-fleet: setup ## serve the console by four workers behind nginx, with one Redis, to end and start by hand (starts in ten seconds)
+fleet: setup ## serve the console by four workers behind nginx with one Redis, and a page that stops and starts them
 	@tests/programs.sh redis-server nginx
 	@$(BIN)/python -m examples.fleet
 
 test: setup programs ## run every test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(ARGS)
 
-test-fast: setup ## run in a minute what breaks first, without programs, processes and generators
+test-fast: setup ## run the tests that break first: a minute, no programs, no processes
 	@$(BIN)/python -m pytest --quiet $(FAST_TESTS) $(ARGS)
 
-test-pythons: setup ## run the tests that need Python alone with every Python found
-	@release/pythons.sh "$(PYTHONS)" --quiet $(PYTHON_TESTS) $(ARGS)
+test-pythons: setup ## run the tests that need Python alone with every Python on this machine
+	@tools/release/pythons.sh "$(PYTHONS)" --quiet $(PYTHON_TESTS) $(ARGS)
 
 test-lowest: setup ## run them with the lowest versions that pyproject.toml allows
 	@mkdir -p build && $(PYTHON) -m venv build/lowest
-	@$(BIN)/python -m release.lowest > build/lowest/constraints.txt
+	@$(BIN)/python -m tools.release.lowest > build/lowest/constraints.txt
 	@build/lowest/bin/python -m pip install --quiet --constraint constraints.txt pip
 	@build/lowest/bin/python -m pip install --quiet --constraint build/lowest/constraints.txt $(DEVELOPMENT)
-	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) --ignore tests/benchmarks $(ARGS)
+	@build/lowest/bin/python -m pytest --quiet -p no:cacheprovider -p no:anyio $(PYTHON_TESTS) --ignore tests/tools/benchmarks $(ARGS)
 
 check: setup ## format, lint, types, layers, generated code
 	@$(BIN)/ruff format --check .
@@ -79,29 +81,25 @@ codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's d
 codegen-check: setup ## compare the generated code with a fresh generation
 	@$(BIN)/python -m codegen --check
 
-releases: setup programs ## test and check with other descriptions too; SPECS="FILE ..." for some
+releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ..."
 	@$(BIN)/python -m tests.releases $(SPECS)
 
-# FIRECRACKER_BIN=PROGRAM for real monitors beside fixed answers, KEEP=1 to put the targets into docs/benchmarks
-bench: setup ## print figures and peers side by side, and which targets are missed (5 minutes); FIRECRACKER_BIN=... KEEP=1
-	@$(BIN)/python -m benchmarks $(if $(KEEP),--keep)
+# FIRECRACKER_BIN=PROGRAM for a real monitor; BEFORE=FOLDER beside the libraries of another checkout; NAMES="storms memory"
+bench: setup ## print figures and peers side by side, and which targets are missed (4 minutes); KEEP=1 for docs/benchmarks
+	@tests/programs.sh redis-server
+	@$(BIN)/python -m tools.benchmarks $(if $(KEEP),--keep) $(if $(BEFORE),--before '$(BEFORE)') $(NAMES)
 
-# MOST=100000 for less memory, NAMES="storms request-over-size" for some, FIRECRACKER_BIN=PROGRAM for real monitors too
-MOST ?= 1000000
-curves: setup ## measure growth up to a million and draw docs/benchmarks anew (8 minutes, 4 GB); MOST=... NAMES="..."
-	@$(BIN)/python -m benchmarks.curves --most $(MOST) $(NAMES)
-
-load: setup ## let many people use the fleet for a minute, and hold every answer against the rules
+load: setup ## let many people use a fleet for a minute, and check every response against the rules
 	@tests/programs.sh redis-server nginx
-	@$(BIN)/python -m load --seconds 60
+	@$(BIN)/python -m tools.load --seconds 60
 
 EACH ?= 60
 soak: MINUTES = 30
-soak: setup ## the same for longer, with a fault each minute; MINUTES=30 EACH=60
+soak: setup ## the same for half an hour with a fault each minute; MINUTES=30 EACH=60
 	@tests/programs.sh redis-server nginx
-	@$(BIN)/python -m load --seconds $$(($(MINUTES) * 60)) --fault-each $(EACH)
+	@$(BIN)/python -m tools.load --seconds $$(($(MINUTES) * 60)) --fault-each $(EACH)
 
-constraints: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
+constraints: ## write constraints.txt with the newest versions that pyproject.toml allows
 	@mkdir -p build && $(PYTHON) -m venv --clear build/newest
 	@build/newest/bin/python -m pip install --quiet --upgrade pip
 	@build/newest/bin/python -m pip install --quiet $(EVERYTHING) --group fuzz --group mutants
@@ -109,24 +107,24 @@ constraints: ## write constraints.txt anew, with the newest versions that pyproj
 		build/newest/bin/python -m pip freeze --all --exclude-editable --exclude setuptools) > constraints.txt
 
 fuzz: MINUTES ?= 2
-fuzz: setup ## make up inputs for every parser of what others send; MINUTES=2 TARGETS="..."
+fuzz: setup ## make up inputs for every parser of untrusted input; MINUTES=2 TARGETS="..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
-	@$(BIN)/python -m fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
+	@$(BIN)/python -m tools.fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
 
 mutants: MINUTES ?= 10
 mutants: CHILDREN ?= 1
-mutants: setup ## change what decides and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
+mutants: setup ## change the code and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
-	@$(BIN)/python -m mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
+	@$(BIN)/python -m tools.mutation --minutes $(MINUTES) --children $(CHILDREN) $(MODULES)
 
-audit: setup ## ask whether the pinned dependencies have known vulnerabilities (a minute)
-	@$(BIN)/python -m release.audit
+audit: setup ## look up known vulnerabilities of the pinned dependencies
+	@$(BIN)/python -m tools.release.audit
 
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
 	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[redis,testing]"
-	@release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
+	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
 	@$(BIN)/python -m zensical build --strict --clean
@@ -145,4 +143,4 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench load soak docs docs-serve real screenshots

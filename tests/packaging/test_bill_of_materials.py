@@ -59,7 +59,7 @@ def needed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> 
 def bill(needed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What `make wheel` writes of such an environment."""
     file = tmp_path_factory.mktemp("bill") / "bill.json"
-    script = REPOSITORY / "release" / "bill_of_materials.sh"
+    script = REPOSITORY / "tools" / "release" / "bill_of_materials.sh"
     own = os.environ | {"PYTHON": sys.executable}
     subprocess.run([script, needed, file], env=own, check=True, capture_output=True, timeout=100)
     written: Mapping[str, Any] = json.loads(file.read_text())
@@ -83,4 +83,4 @@ def test_a_release_installs_the_wheel_with_every_extra() -> None:
     recipe = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
     [chosen] = re.findall(r"dist/\*\.whl\)\[([a-z,]+)\]", recipe.stdout)
     assert set(chosen.split(",")) == set(EXTRAS)
-    assert "release/bill_of_materials.sh build/wheel dist/" in recipe.stdout
+    assert "tools/release/bill_of_materials.sh build/wheel dist/" in recipe.stdout

@@ -1,0 +1,81 @@
+"""Figures beside those of peers and their targets: `python -m tools.benchmarks [SECTION ...]`.
+
+`--keep` puts them into docs/benchmarks. `--before FOLDER` measures the libraries of another
+checkout, too. Real monitors are asked with FIRECRACKER_BIN. Exits with 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tools.benchmarks.figures import Figure, machine, of_targets, table
+
+REPOSITORY: Final = Path(__file__).parents[2]
+PAGE: Final = REPOSITORY / "docs" / "benchmarks" / "index.md"
+BLOCK: Final = re.compile(r"(<!-- figures -->\n).*(<!-- figures end -->\n)", re.DOTALL)
+LIBRARIES: Final = ("fastapi_oidc", "generated_vmm")
+SECTIONS: Final = {
+    "requests": "A signed-in request",
+    "refreshes": "A request that refreshes",
+    "storms": "1,000 sessions expire at once, 10 requests each",
+    "memory": "Memory of a live session",
+    "imports": "Imports",
+    "monitors": "A call to a monitor",
+}
+"""Module -> title."""
+
+
+def main() -> int:
+    """Measures section after section, each in a process of its own; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help=f"write them into {PAGE.name}")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="another checkout")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    asked = parser.parse_args()
+    if unknown := set(asked.sections) - set(SECTIONS):
+        parser.error(f"no section: {', '.join(sorted(unknown))}")
+    text, measured = f"Measured {machine()}.\n", list[Figure]()
+    print(text)
+    for section in asked.sections or SECTIONS:
+        before = figures_of(section, asked.before) if asked.before else []
+        figures = figures_of(section, REPOSITORY)
+        measured += figures
+        print(shown := table(SECTIONS[section], figures, before))
+        text += f"\n{shown}"
+    print(summary := of_targets(measured))
+    if asked.keep:
+        write(PAGE, f"{text}\n{summary}")
+    return int(any(figure.is_missed for figure in measured))
+
+
+def figures_of(section: str, checkout: Path) -> list[Figure]:
+    """What a process measures that imports the libraries of `checkout` and these tools."""
+    print(f"{section}, {checkout}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in LIBRARIES:
+            Path(folder, name).symlink_to(checkout.resolve() / name)
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "tools.benchmarks.section", section],
+            env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{REPOSITORY}"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    if done.returncode:
+        sys.exit(f"{section} failed with the libraries of {checkout}")
+    return [Figure.from_json(line) for line in done.stdout.splitlines()]
+
+
+def write(page: Path, text: str) -> None:
+    """Puts the figures into a page, between `<!-- figures -->` and `<!-- figures end -->`."""
+    page.write_text(BLOCK.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page.read_text()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""`tools.release.lowest`: the lowest versions that pyproject.toml allows, as constraints."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def lowest(project: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each dependency of the `[project]` table and its extras.
+
+    Raises ValueError for a dependency without a lower bound.
+    """
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    for requirement in map(Requirement, sorted({line for group in groups for line in group})):
+        yield f"{requirement.name}=={_lower_bound(requirement)}"
+
+
+def _lower_bound(requirement: Requirement) -> str:
+    bounds = [part.version for part in requirement.specifier if part.operator in {">=", "=="}]
+    if len(bounds) != 1:
+        raise ValueError(f"{requirement} has no lower bound")
+    return bounds[0]
+
+
+if __name__ == "__main__":
+    print(*lowest(tomllib.loads(PROJECT.read_text())["project"]), sep="\n")
