@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
-from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.protocol.refusal import RefusedGrant
 from fastapi_oidc.session.keeper import Kept
 from fastapi_oidc.session.model import Identity, OIDCSession
 
@@ -54,7 +54,7 @@ def is_final(error: OIDCError) -> bool:
         # The key may be published later than it signs (OpenID Connect Core 10.1.1). A clock that is
         # behind says nothing of the session: a process whose clock is right takes the same answer.
         return error.code is not Code.JWS_KEY_MISSING and not error.is_early
-    return isinstance(error, TokenRefused) and error.is_final
+    return isinstance(error, RefusedGrant)
 
 
 def name_of(session: OIDCSession[Identity]) -> str:

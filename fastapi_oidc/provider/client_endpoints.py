@@ -12,7 +12,7 @@ from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.client_auth import AssertionTimes
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.refusal import refusal
+from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
@@ -99,6 +99,24 @@ def _required(endpoint: str | None, purpose: str) -> str:
 
 
 def _require_no_refusal(answer: Answer) -> None:
-    """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later"."""
-    if 400 <= answer.status < 500 and answer.status not in _TRY_LATER:
-        raise refusal(answer.document_or_none(), answer.status, url=answer.url, sent=answer.sent)
+    """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later".
+
+    So is an `error` in place of tokens under HTTP 200, as some OPs send it.
+    """
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return
+    document = answer.document_or_none() if _may_be_error(answer) else None
+    members = document if isinstance(document, dict) else {}
+    error = members.get("error")
+    if answer.status < 400 and (not error or "access_token" in members):
+        return
+    if answer.status in _TRY_LATER or (isinstance(error, str) and error in TEMPORARY_ERRORS):
+        raise answer.refused_status()
+    raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
+
+
+def _may_be_error(answer: Answer) -> bool:
+    # Most answers are tokens, which are parsed once.
+    if answer.status == HTTPStatus.OK:
+        return b'"error"' in answer.body
+    return answer.status >= 400

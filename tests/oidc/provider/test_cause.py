@@ -33,7 +33,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (caused(httpx.ReadError("x"), ConnectionResetError()), "the connection was reset"),
         (httpx.ConnectTimeout("x"), "no connection in time"),
         (httpx.PoolTimeout("x"), "no free connection in time"),
-        (httpx.ProxyError("407\r\nX"), "the proxy failed: 407??X"),
+        (httpx.ProxyError("407\r\nX"), r"the proxy failed: 407\r\nX"),
         (httpx.InvalidURL("x"), "the URL cannot be asked"),
         (httpx.WriteError("x"), "WriteError"),
     ],

@@ -11,8 +11,8 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import SignedAssertion
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.refusal import TokenRefused
-from tests.oidc.provider.op import ISSUER, NOW, OP
+from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
+from tests.oidc.provider.op import ISSUER, NOW, OP, TOKENS
 
 CODE = AuthorizationCode("the-code")
 REDIRECT_URI = "https://app.test/auth/callback"
@@ -89,6 +89,25 @@ async def test_a_status_that_may_pass_is_no_refusal(op: OP, status: int) -> None
         await op.provider().refresh("rt")
     assert caught.value.code == Code.PROVIDER_STATUS
     assert not isinstance(caught.value, TokenRefused)
+
+
+@pytest.mark.parametrize("error", ["server_error", "temporarily_unavailable"])
+async def test_an_error_that_passes_is_no_refusal(op: OP, error: str) -> None:
+    op.answer("/token", {"error": error}, status=400)
+    with pytest.raises(ProviderError, match=f"HTTP 400: {error}") as caught:
+        await op.provider().refresh("rt")
+    assert caught.value.code == Code.PROVIDER_STATUS
+
+
+async def test_an_error_under_status_200_is_that_error(op: OP) -> None:
+    op.answer("/token", {"error": "invalid_grant", "error_description": "over"})
+    with pytest.raises(RefusedGrant, match=r"the provider answered invalid_grant \(over\)"):
+        await op.provider().refresh("rt")
+
+
+async def test_tokens_beside_an_error_are_tokens(op: OP) -> None:
+    op.answer("/token", {**TOKENS, "error": "none"})
+    assert (await op.provider().refresh("rt")).access_token == "at"
 
 
 async def test_a_redirect_gets_no_credentials(op: OP) -> None:
