@@ -119,7 +119,7 @@ def key_set(data: bytes) -> None:
     with suppress(ProviderError):
         keys = JsonWebKeySet.parse(_document(data))
         for name in ALGORITHMS:
-            keys.verifiers(name, None)
+            keys.suitable(name, None)
 
 
 def token_answer(data: bytes) -> None:

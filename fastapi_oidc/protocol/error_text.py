@@ -17,6 +17,7 @@ MAX_MEMBERS: Final = 5
 LARGEST_NUMBER: Final = 10**18
 """Numbers from here on are not shown."""
 
+
 def cleaned(text: str, length: int = MAX_TEXT) -> str:
     """At most `length` characters: printable ones as they are, others as Python escapes them."""
     # Cut first: escaping makes a text up to ten times as long.

@@ -121,6 +121,21 @@ async def test_a_rotated_key_is_found_at_once(op: OP, old: SigningKey, new: Sign
     assert op.asked("/jwks") == 2
 
 
+async def test_a_token_by_a_new_key_that_names_the_old_one_is_verified(
+    op: OP, old: SigningKey
+) -> None:
+    """Ory Hydra names the key of the login in refreshed ID tokens."""
+    signer = SigningKey("old")
+    published = SigningKey("new")
+    published.jwk["x"] = signer.jwk["x"]
+    provider = op.provider()
+    op.publish([old])
+    await provider.verify(old.sign(CLAIMS))
+    op.publish([old, published])
+    assert (await provider.verify(signer.sign(CLAIMS))).claims == CLAIMS
+    assert op.asked("/jwks") == 2
+
+
 async def test_a_rotated_key_without_a_name_is_found_too(op: OP) -> None:
     provider, first, second = op.provider(), SigningKey(None), SigningKey(None)
     op.publish([first])
