@@ -11,7 +11,7 @@ from typing import Final
 import httpx
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
@@ -126,11 +126,18 @@ class Provider:
     async def userinfo(self, access_token: str, *, sub: str) -> Claims | None:
         """The UserInfo claims about exactly `sub` (OpenID Connect Core 5.3), as JSON or signed.
 
-        None when the OP has no such endpoint.
+        None when the OP has no such endpoint. Only an answer about somebody else is a
+        ProtocolViolation (userinfo.subject): one that is over, or that is not this provider's for
+        this client, says nothing about the user and is a ProviderError like no answer.
         """
         async with self._limit():
             endpoint = (await self._metadata.get()).userinfo_endpoint
-            return await self._userinfo(endpoint, access_token, sub) if endpoint else None
+            try:
+                return await self._userinfo(endpoint, access_token, sub) if endpoint else None
+            except ProtocolViolation as error:
+                if error.code is Code.USERINFO_SUBJECT:
+                    raise
+                raise ProviderError(error.code, error.explanation, **error.details) from error
 
     async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims of a JWT that the OP signed with a pinned algorithm.
