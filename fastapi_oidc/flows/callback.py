@@ -52,7 +52,7 @@ async def complete_login(
             return await _without_transaction(party, callback, used_up)
         silent = transaction.silent
         code = await _code(party, callback, transaction)
-        await party.provider.prepare()
+        await party.provider.prepare_refresh()
         answer = Answer(code, callback.cookies, transaction)
         outcome = await redemptions.once(
             name_of(transaction), lambda: _redeemed(party, refresher, answer)

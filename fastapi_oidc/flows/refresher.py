@@ -168,7 +168,7 @@ class Refresher(Generic[Identity]):
 
     async def _once(self, name: str, kept: Kept[Identity], make: Make[Identity]) -> Kept[Identity]:
         # A refresh token is presented only when what is needed afterwards is at hand.
-        await self._party.provider.prepare()
+        await self._party.provider.prepare_refresh()
         turn = partial(self._turn, self._begun[name])
         if self._party.shared is None:
             async with turn():

@@ -82,11 +82,11 @@ class Provider:
         async with self._limit():
             return await self._metadata.get()
 
-    async def prepare(self) -> None:
-        """Metadata and keys are at hand afterwards: what an answer to a token request needs.
+    async def prepare_refresh(self) -> None:
+        """Metadata and keys are at hand afterwards: all that a refreshed answer needs.
 
-        To be awaited before a code or refresh token is presented. Raises ProviderError when they
-        cannot be had and the last known ones are over a day old.
+        To be awaited before a refresh token is presented, which works once. Raises ProviderError
+        when they cannot be had and the last known ones are over a day old.
         """
         async with self._limit():
             await self._metadata.get()
