@@ -120,6 +120,8 @@ class Document(Generic[T]):
 
     def _keep_failure(self, error: ProviderError) -> None:
         now = self._clock.now()
+        # A copy: the frames of the original's traceback hold the cookies of the request that asked.
+        error = ProviderError(error.code, error.explanation, **error.details)
         # A caller that has stopped waiting cannot take its miss back.
         self._misses = Expiring(self._clock)
         self._failures.set(_FETCH, error, ends=now + FAILURE_LIFETIME)

@@ -76,8 +76,9 @@ class Provider:
     async def metadata(self) -> ProviderMetadata:
         """The discovery document, fetched when there is none younger than an hour.
 
-        The last known one serves for a day while a new one cannot be had. A failed fetch is not
-        tried again for five seconds (provider.unavailable).
+        All that is needed before a code is presented. The last known one serves for a day while a
+        new one cannot be had. A failed fetch is not tried again for five seconds
+        (provider.unavailable).
         """
         async with self._limit():
             return await self._metadata.get()
