@@ -127,26 +127,32 @@ def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
     return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
 
 
-_ADVICE: Final = {
-    # Spring Authorization Server and django-oauth-toolkit know no such scope.
-    "invalid_scope": "; leave offline_access out of `scope` where it is unknown",
-    "unauthorized_client": "; is this client allowed the authorization code flow?",
-}
-"""What lets the operator put a refusal right (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
-
-
 class AuthorizationRefused(ProtocolViolation):
-    """The OP answered with an error (Core 3.1.2.6); both texts are cleaned and at most 200 long."""
+    """The OP answered with an error (Core 3.1.2.6); both texts are escaped and cut.
 
-    def __init__(self, error: str, error_description: str) -> None:
+    `scope` is what was asked for.
+    """
+
+    def __init__(self, error: str, error_description: str, scope: Sequence[str] = ()) -> None:
         self.error = cleaned(error)
         self.error_description = cleaned(error_description)
         super().__init__(
             Code.AUTHORIZATION_REFUSED,
             f"the provider answered {self.error} ({self.error_description or 'nothing more'})"
-            + _ADVICE.get(self.error, ""),
+            + _advice(self.error, scope),
             error=self.error,
         )
+
+
+def _advice(error: str, scope: Sequence[str]) -> str:
+    """What lets the operator correct the cause (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
+    if error == "unauthorized_client":
+        return "; is this client allowed the authorization code flow?"
+    if error != "invalid_scope":
+        return ""
+    # Spring Authorization Server and django-oauth-toolkit know no offline_access.
+    unknown = "; some providers do not know offline_access" if "offline_access" in scope else ""
+    return f"; the setting scope asks for {' '.join(scope)}{unknown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +164,15 @@ class AuthorizationCode:
 
     @classmethod
     def parse(
-        cls, parameters: Parameters, *, state: str, issuer: str, issuer_promised: bool
+        cls,
+        parameters: Parameters,
+        *,
+        state: str,
+        issuer: str,
+        issuer_promised: bool,
+        scope: Sequence[str] = (),
     ) -> Self:
-        """Read the response to the request that was sent to `issuer` with `state`.
+        """Read the response to the request that was sent to `issuer` with `state` and `scope`.
 
         The order is that of RFC 6749 10.12, RFC 9207 2.4 and RFC 6749 4.1.2: an error is believed
         only when `state` and `iss` are right. Raises ProtocolViolation (authorization.*), and
@@ -172,7 +184,7 @@ class AuthorizationCode:
         if answer["error"] is not None and answer["code"] is not None:
             raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "both a code and an error")
         if answer["error"] is not None:
-            raise AuthorizationRefused(answer["error"], answer["error_description"] or "")
+            raise AuthorizationRefused(answer["error"], answer["error_description"] or "", scope)
         return cls(_require_code(answer["code"]), _session_state(answer["session_state"]))
 
 

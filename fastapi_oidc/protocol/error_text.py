@@ -19,15 +19,9 @@ LARGEST_NUMBER: Final = 10**18
 
 
 def cleaned(text: str, length: int = MAX_TEXT) -> str:
-    """At most `length` characters: printable ones as they are, others as Python escapes them."""
+    """At most `length` characters of printable ASCII; others are escaped as Python does."""
     # Cut first: escaping makes a text up to ten times as long.
-    return "".join(map(_escaped, text[:length]))[:length]
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable() and character != "\\":
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+    return text[:length].encode("unicode_escape").decode("ascii")[:length]
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
