@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, shown
