@@ -78,6 +78,10 @@ class HTTPClient:
             "POST", url, headers=headers, form=form, sent=sent, patience=patience
         )
 
+    async def probe(self, method: str, url: str) -> Answer:
+        """One request without body and credentials; a redirect is an answer and not followed."""
+        return await self._exchange(method, url, headers={"Accept": "*/*"}, may_redirect=True)
+
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
         client, self._client = self._client, None
@@ -94,6 +98,7 @@ class HTTPClient:
         sent: tuple[str, ...] = (),
         attempts: int = 1,
         patience: float | None = None,
+        may_redirect: bool = False,
     ) -> Answer:
         """Bound all attempts together and translate every failure of the network."""
         where = url.partition("?")[0]
@@ -109,7 +114,8 @@ class HTTPClient:
             failed = ProviderError(code, without(cause_of(error), sent), **details)
             failed.is_unsent = isinstance(error, _NOT_SENT)
             raise failed from error
-        answer.require_no_redirect()
+        if not may_redirect:
+            answer.require_no_redirect()
         return replace(answer, sent=sent)
 
     async def _attempt(self, request: httpx.Request, attempts: int) -> Answer:
@@ -134,6 +140,7 @@ class HTTPClient:
                 media_type=_media_type(response),
                 body=await self._body(response),
                 date=response.headers.get("Date", ""),
+                location=response.headers.get("Location", ""),
             )
         finally:
             await response.aclose()
