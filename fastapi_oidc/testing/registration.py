@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.testing.signatures import ALGORITHMS, HMAC_ALGORITHMS, PublicKey
+from fastapi_oidc.testing.keys import ALGORITHMS, HMAC_ALGORITHMS, PublicKey
 
 AuthenticationMethod: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt"

@@ -7,8 +7,8 @@ import secrets
 from pydantic import JsonValue
 
 from fastapi_oidc.testing.grants import Grant
+from fastapi_oidc.testing.keys import half_hash
 from fastapi_oidc.testing.registration import DevClient, DevUser
-from fastapi_oidc.testing.signatures import half_hash
 from fastapi_oidc.testing.state import ProviderState
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"

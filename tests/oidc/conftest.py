@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from fastapi_oidc.testing import keys
-from fastapi_oidc.testing.signatures import PrivateKey, generate_key
+from fastapi_oidc.testing.keys import PrivateKey, generate_key
 
 KEYS = 4
 

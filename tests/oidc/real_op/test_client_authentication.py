@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from fastapi_oidc.testing.signatures import base64url, public_jwk
+from fastapi_oidc.testing.keys import base64url, public_jwk
 from tests.oidc.real_op.browser import Browser
 from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import SECRET, relying_party

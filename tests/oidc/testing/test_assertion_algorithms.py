@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.client_auth import (
     ClientAuthentication,
     client_authentication,
 )
-from fastapi_oidc.testing.signatures import HMAC_ALGORITHMS, PrivateKey, generate_key
+from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, PrivateKey, generate_key
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client
 
 LONG_SECRET = "secret" * 11
