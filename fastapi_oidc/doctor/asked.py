@@ -19,8 +19,8 @@ from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.pkce import code_challenge
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
 from fastapi_oidc.provider import Provider
-from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.response import OPResponse
 from fastapi_oidc.settings import OIDCSettings
 
 _OPTIONAL: Final = {
@@ -124,7 +124,7 @@ async def _address(
     return pushed_request_url(endpoint, settings.client_id, request_uri)
 
 
-def _judged(answer: Answer, request: AuthorizationRequest) -> Finding:
+def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
     where, query = _split(urljoin(answer.url, answer.location) if answer.location else "")
     error = query.get("error", "")
     if where == _split(request.redirect_uri)[0] and (not error or error in _NOBODY_SIGNED_IN):

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
-from fastapi_oidc.protocol.client_auth import AssertionTimes
+from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.registration import Registration
+from fastapi_oidc.provider.response import OPResponse
+
+AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One client, how it authenticates, and with what the OP signs for it.
+
+    `userinfo_algorithms` are for signed UserInfo, None for those of ID tokens.
+    """
+
+    client_id: str
+    client_secret: str | None = field(repr=False)
+    authentication: ClientAuthentication
+    algorithms: frozenset[str]
+    userinfo_algorithms: frozenset[str] | None = None
+    assertion_audience: AssertionAudience = "issuer"
+
 
 _SECRET_PARAMETERS: Final = frozenset(
     {
@@ -68,7 +86,7 @@ class ClientEndpoints:
         endpoint: str,
         form: Mapping[str, str],
         patience: float | None = None,
-    ) -> Answer:
+    ) -> OPResponse:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._registration.authentication.apply(
             dict(form),
@@ -98,7 +116,7 @@ def _required(endpoint: str | None, purpose: str) -> str:
     return endpoint
 
 
-def _require_no_refusal(answer: Answer) -> None:
+def _require_no_refusal(answer: OPResponse) -> None:
     """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later".
 
     So is an `error` in place of tokens under HTTP 200, as some OPs send it.
@@ -115,7 +133,7 @@ def _require_no_refusal(answer: Answer) -> None:
     raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
 
 
-def _may_be_error(answer: Answer) -> bool:
+def _may_be_error(answer: OPResponse) -> bool:
     # Most answers are tokens, which are parsed once.
     if answer.status == HTTPStatus.OK:
         return b'"error"' in answer.body

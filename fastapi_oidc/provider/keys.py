@@ -14,9 +14,9 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.registration import Registration
 
 Sender: TypeAlias = Literal["provider", "anybody"]
 """Who handed a token over: the provider in an answer to us, or whoever can reach a public route."""

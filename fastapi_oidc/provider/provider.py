@@ -22,13 +22,12 @@ from fastapi_oidc.protocol.token import (
     refresh_token_grant,
 )
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
-from fastapi_oidc.provider.client_endpoints import ClientEndpoints
+from fastapi_oidc.provider.client_endpoints import ClientEndpoints, Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
-from fastapi_oidc.provider.registration import Registration
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 

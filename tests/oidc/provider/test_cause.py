@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.errors import ProviderError
-from fastapi_oidc.provider.cause import cause_of
-from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.http import HTTPClient, cause_of
 from tests.oidc.provider.sockets import Script, listening
 
 

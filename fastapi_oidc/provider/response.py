@@ -14,7 +14,7 @@ _JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OPResponse:
     """One complete answer; `url` is without its query, the body may hold tokens.
 
     `sent` are the secrets of the request, which some OPs repeat in their words about it; `date` and
