@@ -13,10 +13,10 @@ from fastapi_oidc.protocol.authorization import (
     AuthorizationCode,
     AuthorizationRefused,
     AuthorizationRequest,
+    code_challenge,
     pushed_request_url,
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.pkce import code_challenge
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.provider.http import HTTPClient

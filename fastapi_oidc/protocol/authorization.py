@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, shown
-from fastapi_oidc.protocol.pkce import CODE_CHALLENGE_METHOD
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.urls import with_query
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
@@ -40,6 +41,7 @@ PROTECTED_PARAMETERS = frozenset(
 
 _RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
 _VISIBLE_ASCII = re.compile(r"[ -~]+")
+_CODE_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
 def require_unprotected(extra_params: Iterable[str]) -> None:
@@ -94,7 +96,7 @@ class AuthorizationRequest:
             "state": self.state,
             "nonce": self.nonce,
             "code_challenge": self.code_challenge,
-            "code_challenge_method": CODE_CHALLENGE_METHOD,
+            "code_challenge_method": "S256",
         }
 
     def _optional(self) -> dict[str, str]:
@@ -239,3 +241,13 @@ def _session_state(value: str | None) -> str | None:
 
 def _octets(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def code_challenge(code_verifier: str) -> str:
+    """The S256 challenge of a verifier, the one method that is used (RFC 7636 4.2).
+
+    Raises ValueError when the verifier is not 43 to 128 unreserved characters (4.1).
+    """
+    if not _CODE_VERIFIER.fullmatch(code_verifier):
+        raise ValueError("a code_verifier has 43 to 128 unreserved characters (RFC 7636 4.1)")
+    return base64url.encode(hashlib.sha256(code_verifier.encode("ascii")).digest())

@@ -8,10 +8,13 @@ from contextlib import suppress
 
 import pytest
 
-from fastapi_oidc.protocol.authorization import AuthorizationRefused, pushed_request_uri
+from fastapi_oidc.protocol.authorization import (
+    AuthorizationRefused,
+    code_challenge,
+    pushed_request_uri,
+)
 from fastapi_oidc.protocol.error_text import cleaned, shown, without
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.pkce import code_challenge
 from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.protocol.tenants import tenant_of
