@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.authorize import authorize, decline, log_in
 from fastapi_oidc.testing.client_endpoints import (
@@ -21,7 +22,6 @@ from fastapi_oidc.testing.client_endpoints import (
     userinfo,
 )
 from fastapi_oidc.testing.faults import Endpoint
-from fastapi_oidc.testing.keys import ALGORITHMS
 from fastapi_oidc.testing.messages import Refusal
 from fastapi_oidc.testing.record import Refused
 from fastapi_oidc.testing.registration import AUTHENTICATION_METHODS

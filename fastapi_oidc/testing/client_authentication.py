@@ -5,21 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import unquote_plus
 
-from pydantic import JsonValue
-
-from fastapi_oidc.testing.keys import (
-    HMAC_ALGORITHMS,
-    PublicKey,
-    is_signed_by,
-    sign_with_secret,
-    suits,
-)
+from fastapi_oidc.errors import ProtocolViolation
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, public_jwk
 from fastapi_oidc.testing.messages import Parameters, Refusal
 from fastapi_oidc.testing.registration import AuthenticationMethod, DevClient
 from fastapi_oidc.testing.state import ProviderState
@@ -29,24 +26,18 @@ LONGEST_LIFETIME = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A client's signed statement about itself, not yet verified."""
+    """A client's signed statement about itself, not yet verified (RFC 7523, Core 9)."""
 
-    algorithm: str
-    claims: dict[str, JsonValue] = field(repr=False)
-    message: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    jws: CompactJWS
+    claims: Claims = field(repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Assertion:
         """Reads the compact form; anything else is refused."""
-        message, _, signature = text.rpartition(".")
-        header, _, claims = message.partition(".")
         try:
-            algorithm = _members(header)["alg"]
-            if not isinstance(algorithm, str):
-                raise TypeError
-            return cls(algorithm, _members(claims), message.encode(), _octets(signature))
-        except (ValueError, KeyError, TypeError) as malformed:
+            jws = CompactJWS.parse(text)
+            return cls(jws, jws.claims())
+        except ProtocolViolation as malformed:
             raise _refused("the assertion is no JWT") from malformed
 
     @property
@@ -56,13 +47,15 @@ class Assertion:
 
     def require_signed_by(self, client: DevClient) -> None:
         """Refuses a signature that is not made with the client's secret or private key."""
-        if self.algorithm in HMAC_ALGORITHMS:
-            expected = sign_with_secret(self.algorithm, client.client_secret or "", self.message)
-            is_genuine = hmac.compare_digest(expected, self.signature)
-        else:
-            is_genuine = self._is_signed_by(client.verification_key)
-        if not is_genuine:
-            raise _refused("the signature of the assertion is wrong")
+        key = client.verification_key
+        named = {} if self.jws.kid is None else {"kid": self.jws.kid}
+        keys = JsonWebKeySet.parse({"keys": [{**public_jwk(key), **named}] if key else []})
+        try:
+            verified_claims(
+                self.jws, keys, algorithms=set(ALGORITHMS), client_secret=client.client_secret
+            )
+        except ProtocolViolation as violation:
+            raise _refused("the signature of the assertion is wrong") from violation
 
     def require_fresh(self, op: ProviderState) -> None:
         """Refuses wrong `iss`, `sub`, `aud`, `exp` and `iat`, and a `jti` seen before."""
@@ -76,11 +69,6 @@ class Assertion:
             raise _refused("jti is missing or was used before")
         op.seen_assertions.set(jti, None, ends=expires_at)
 
-    def _is_signed_by(self, key: PublicKey | None) -> bool:
-        if key is None or not suits(self.algorithm, key):
-            return False
-        return is_signed_by(key, self.algorithm, self.signature, self.message)
-
     def _require_times(self, now: int) -> int:
         expires_at, issued_at = self.claims.get("exp"), self.claims.get("iat")
         if type(expires_at) is not int or not now < expires_at <= now + LONGEST_LIFETIME:
@@ -88,19 +76,6 @@ class Assertion:
         if type(issued_at) is not int or issued_at > now + 60:
             raise _refused("iat is missing or in the future")
         return expires_at
-
-
-def _members(segment: str) -> dict[str, JsonValue]:
-    members = json.loads(_octets(segment))
-    if not isinstance(members, dict):
-        raise TypeError
-    return members
-
-
-def _octets(segment: str) -> bytes:
-    if "=" in segment:
-        raise ValueError
-    return base64.b64decode(segment + "=" * (-len(segment) % 4), altchars=b"-_", validate=True)
 
 
 def _refused(reason: str) -> Refusal:
@@ -179,7 +154,7 @@ def _assertion(form: Parameters) -> Presented:
         raise Refusal("invalid_request", "client_assertion_type is not jwt-bearer (RFC 7523 2.2)")
     assertion = Assertion.parse(form["client_assertion"])
     method: AuthenticationMethod = (
-        "client_secret_jwt" if assertion.algorithm.startswith("HS") else "private_key_jwt"
+        "client_secret_jwt" if assertion.jws.algorithm in HMAC_ALGORITHMS else "private_key_jwt"
     )
     return Presented(method, assertion.subject, assertion=assertion)
 

@@ -1,106 +1,39 @@
-"""The provider's keys, and signatures made directly with `cryptography`.
-
-This is the provider's own code on purpose: a mistake in the Relying Party's cannot cancel out here.
-"""
+"""The provider's signing keys: one per algorithm, published as a JWK Set, replaced by rotation."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from pydantic import JsonValue
 
-PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
-PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import PublicKey
+from fastapi_oidc.protocol.jose.sign import PrivateKey
 
-_CURVES: Final[Mapping[str, ec.EllipticCurve]] = {
-    "ES256": ec.SECP256R1(),
-    "ES384": ec.SECP384R1(),
-    "ES512": ec.SECP521R1(),
+Claims = Mapping[str, JsonValue]
+
+_CURVES: Final[Mapping[str | None, ec.EllipticCurve]] = {
+    "P-256": ec.SECP256R1(),
+    "P-384": ec.SECP384R1(),
+    "P-521": ec.SECP521R1(),
 }
-_CURVE_NAMES: Final = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
-_EDWARDS: Final = ("EdDSA", "Ed25519")
-_HASHES: Final[Mapping[str, hashes.HashAlgorithm]] = {
-    "256": hashes.SHA256(),
-    "384": hashes.SHA384(),
-    "512": hashes.SHA512(),
-}
-
-HMAC_ALGORITHMS: Final = ("HS256", "HS384", "HS512")
-ALGORITHMS: Final = (
-    *(family + bits for family in ("RS", "PS", "ES", "HS") for bits in _HASHES),
-    *_EDWARDS,
-)
-"""Every `alg` this provider can sign with (RFC 7518 3.1, RFC 8037, RFC 9864)."""
-
-
-def base64url(octets: bytes) -> str:
-    """Base64url without padding (RFC 7515 2)."""
-    return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+HMAC_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type == "oct")
 
 
 def generate_key(algorithm: str) -> PrivateKey:
-    """A new private key for one of the asymmetric `ALGORITHMS`."""
-    if algorithm in _CURVES:
-        return ec.generate_private_key(_CURVES[algorithm])
-    if algorithm in _EDWARDS:
-        return ed25519.Ed25519PrivateKey.generate()
+    """A new private key for one of the asymmetric algorithms."""
+    match ALGORITHMS[algorithm].key_type:
+        case "EC":
+            return ec.generate_private_key(_CURVES[ALGORITHMS[algorithm].curve])
+        case "OKP":
+            return ed25519.Ed25519PrivateKey.generate()
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
-def suits(algorithm: str, key: PublicKey) -> bool:
-    """Whether `key` is of the kind and curve that `algorithm` prescribes."""
-    if isinstance(key, rsa.RSAPublicKey):
-        return algorithm in ALGORITHMS and algorithm[:2] in ("RS", "PS")
-    if isinstance(key, ec.EllipticCurvePublicKey):
-        return algorithm in _CURVES and _CURVES[algorithm].name == key.curve.name
-    return algorithm in _EDWARDS
-
-
-def sign(algorithm: str, key: PrivateKey, message: bytes) -> bytes:
-    """The signature over `message` in the form that JWS uses."""
-    if isinstance(key, rsa.RSAPrivateKey):
-        return key.sign(message, _rsa_padding(algorithm), _hash(algorithm))
-    if isinstance(key, ec.EllipticCurvePrivateKey):
-        numbers = utils.decode_dss_signature(key.sign(message, ec.ECDSA(_hash(algorithm))))
-        return b"".join(number.to_bytes(_octets(key.curve)) for number in numbers)
-    return key.sign(message)
-
-
-def sign_with_secret(algorithm: str, secret: str, message: bytes) -> bytes:
-    """The HMAC over `message`, keyed by the UTF-8 octets of `secret` (RFC 7518 3.2)."""
-    return hmac.digest(secret.encode(), message, _hash(algorithm).name)
-
-
-def is_signed_by(key: PublicKey, algorithm: str, signature: bytes, message: bytes) -> bool:
-    """Whether `signature` over `message` was made with the private half of `key`."""
-    try:
-        _verify(key, algorithm, signature, message)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
-def _verify(key: PublicKey, algorithm: str, signature: bytes, message: bytes) -> None:
-    if isinstance(key, rsa.RSAPublicKey):
-        key.verify(signature, message, _rsa_padding(algorithm), _hash(algorithm))
-    elif isinstance(key, ec.EllipticCurvePublicKey):
-        if len(signature) != 2 * _octets(key.curve):
-            raise InvalidSignature
-        halves = signature[: len(signature) // 2], signature[len(signature) // 2 :]
-        numbers = (int.from_bytes(half) for half in halves)
-        key.verify(utils.encode_dss_signature(*numbers), message, ec.ECDSA(_hash(algorithm)))
-    else:
-        key.verify(signature, message)
 
 
 def public_jwk(key: PublicKey) -> dict[str, JsonValue]:
@@ -109,38 +42,15 @@ def public_jwk(key: PublicKey) -> dict[str, JsonValue]:
         numbers = key.public_numbers()
         return {"kty": "RSA", "n": _unsigned(numbers.n), "e": _unsigned(numbers.e)}
     if isinstance(key, ec.EllipticCurvePublicKey):
-        point, size = key.public_numbers(), _octets(key.curve)
-        x, y = (base64url(number.to_bytes(size)) for number in (point.x, point.y))
-        return {"kty": "EC", "crv": _CURVE_NAMES[key.curve.name], "x": x, "y": y}
-    return {"kty": "OKP", "crv": "Ed25519", "x": base64url(key.public_bytes_raw())}
-
-
-def half_hash(algorithm: str, text: str) -> str:
-    """The left half of the hash of `text`: the value of `at_hash` (Core 3.1.3.6)."""
-    name = "sha512" if algorithm in _EDWARDS else _hash(algorithm).name
-    digest = hashlib.new(name, text.encode()).digest()
-    return base64url(digest[: len(digest) // 2])
-
-
-def _hash(algorithm: str) -> hashes.HashAlgorithm:
-    return _HASHES[algorithm[2:]]
-
-
-def _rsa_padding(algorithm: str) -> padding.AsymmetricPadding:
-    if algorithm.startswith("RS"):
-        return padding.PKCS1v15()
-    return padding.PSS(padding.MGF1(_hash(algorithm)), _hash(algorithm).digest_size)
-
-
-def _octets(curve: ec.EllipticCurve) -> int:
-    return (curve.key_size + 7) // 8
+        point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
+        x, y = (base64url.encode(number.to_bytes(size)) for number in (point.x, point.y))
+        [name] = [name for name, curve in _CURVES.items() if curve.name == key.curve.name]
+        return {"kty": "EC", "crv": name, "x": x, "y": y}
+    return {"kty": "OKP", "crv": "Ed25519", "x": base64url.encode(key.public_bytes_raw())}
 
 
 def _unsigned(number: int) -> str:
-    return base64url(number.to_bytes((number.bit_length() + 7) // 8))
-
-
-Claims = Mapping[str, JsonValue]
+    return base64url.encode(number.to_bytes((number.bit_length() + 7) // 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +94,10 @@ class SigningKeys:
     def signed(self, header: Claims, claims: Claims, *, algorithm: str, secret: str | None) -> str:
         """The compact JWS of `claims` (RFC 7515 7.1); HMAC algorithms use the client's `secret`."""
         message = f"{_json(header)}.{_json(claims)}"
-        if algorithm in HMAC_ALGORITHMS:
-            signature = sign_with_secret(algorithm, secret or "", message.encode())
-        else:
-            signature = sign(algorithm, self._key(algorithm).key, message.encode())
-        return f"{message}.{base64url(signature)}"
+        is_secret = algorithm in HMAC_ALGORITHMS
+        material = (secret or "").encode() if is_secret else self._key(algorithm).key
+        signature = ALGORITHMS[algorithm].key(material).sign(message.encode())
+        return f"{message}.{base64url.encode(signature)}"
 
     def _key(self, algorithm: str) -> SigningKey:
         if algorithm not in self._keys:
@@ -197,4 +106,4 @@ class SigningKeys:
 
 
 def _json(members: Claims) -> str:
-    return base64url(json.dumps(members, separators=(",", ":")).encode())
+    return base64url.encode(json.dumps(members, separators=(",", ":")).encode())
