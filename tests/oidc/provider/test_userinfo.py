@@ -62,21 +62,6 @@ async def test_a_signature_by_another_key_is_refused(op: OP) -> None:
     assert await code_of(op) == Code.JWS_SIGNATURE
 
 
-async def test_the_answer_about_somebody_else_is_refused(op: OP) -> None:
-    op.answer("/userinfo", {"sub": "bob"})
-    assert await code_of(op) == Code.USERINFO_SUBJECT
-
-
-async def test_an_answer_that_is_no_object_is_refused(op: OP) -> None:
-    op.answer("/userinfo", ["alice"])
-    assert await code_of(op) == Code.USERINFO_MALFORMED
-
-
-async def test_a_page_is_refused(op: OP) -> None:
-    op.answer_text("/userinfo", "alice", "text/plain")
-    assert await code_of(op) == Code.PROVIDER_ANSWER_MALFORMED
-
-
 async def test_a_refused_access_token_is_a_status_that_says_how_to_do_without(op: OP) -> None:
     op.answer("/userinfo", {"error": "invalid_token"}, status=401)
     with pytest.raises(OIDCError, match="fetch_userinfo=False") as caught:
