@@ -8,8 +8,8 @@ import httpx
 
 from fastapi_oidc.assembly import provider_of
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.doctor import asked
 from fastapi_oidc.doctor import document as written
+from fastapi_oidc.doctor import endpoints
 from fastapi_oidc.doctor.finding import Finding, fault, note, ok, warning
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
@@ -68,7 +68,7 @@ async def _of_provider(
     yield written.clocks(answer.date, clock)
     metadata = await provider.metadata()
     yield ok("issuer", metadata.issuer)
-    async for finding in asked.optional_endpoints(metadata, http, settings):
+    async for finding in endpoints.optional_endpoints(metadata, http, settings):
         yield finding
     members = answer.published_document()
     document = members if isinstance(members, dict) else {}
@@ -80,8 +80,8 @@ async def _of_provider(
     for finding in written.algorithms(document, parsed, settings):
         yield finding
     uri = f"{_routes(settings, prefix)}/callback"
-    yield await asked.client(settings, provider, uri)
-    yield await asked.redirect_uri(settings, metadata, provider, http, uri)
+    yield await endpoints.client(settings, provider, uri)
+    yield await endpoints.redirect_uri(settings, metadata, provider, http, uri)
 
 
 def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:
