@@ -1,4 +1,4 @@
-"""Words and values of somebody else, made safe to log and to show."""
+"""Foreign texts and values, made safe to log and to show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_TEXT: Final = 2000
-"""Characters of an OP's description that are kept: the last sentence may say what to set."""
+"""Characters of an OP's description that are shown: its last sentence may say what to set."""
 MAX_VALUE: Final = 200
 """Characters of a single value that are shown."""
 MIN_SECRET_LENGTH: Final = 6

@@ -37,7 +37,7 @@ NO_NONCE: Final = NoNonce.NO_NONCE
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an ID token is held against.
+    """What an ID token must match.
 
     `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
     the request had none; `trusted_audiences` never replaces `client_id`; `tenants` are those for
@@ -56,7 +56,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class IdToken:
-    """An ID token that kept every rule; times in seconds since the epoch."""
+    """An ID token that passed every rule; times in seconds since the epoch."""
 
     iss: str
     sub: str

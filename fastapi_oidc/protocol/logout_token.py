@@ -31,7 +31,7 @@ _TYPES = frozenset({"jwt", "logout+jwt"})
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLogout:
-    """What a logout token is held against."""
+    """What a logout token must match."""
 
     issuer: str
     client_id: str
@@ -42,7 +42,7 @@ class ExpectedLogout:
 
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
-    """A logout token that kept every rule; `sub`, `sid` or both are set.
+    """A logout token that passed every rule; `sub`, `sid` or both are set.
 
     Without an `exp` of its own it expires two minutes after `iat`.
     """

@@ -1,4 +1,4 @@
-"""The endpoints of the OpenID Provider (OP) at which this client proves who it is."""
+"""The endpoints of the OpenID Provider (OP) at which this client authenticates."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ClientEndpoints:
         return answer
 
     def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
-        """What must not come back in the OP's words about a request."""
+        """The secrets of a request, to be removed from the OP's error messages."""
         sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
         return (*sent, self._registration.client_secret or "")
 

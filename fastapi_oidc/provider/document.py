@@ -1,4 +1,4 @@
-"""A document that the OpenID Provider (OP) publishes, at hand also while it cannot be asked."""
+"""A document that the OpenID Provider (OP) publishes, cached so that it outlasts an outage."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Document(Generic[T]):
-    """Fetched on first need, one fetch at a time for all callers, and kept.
+    """Fetches on first need, once for all concurrent callers, and caches the result.
 
-    `name` says in the log what it is; `patience` is in seconds.
+    `name` is for the log; `patience` is in seconds.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures to get a connection; of any other the OP may have seen the request."""
 
 _KEEP_ALIVE: Final = 3.0
-"""Seconds an idle connection is kept: less than the five after which common servers close theirs,
-because a request that meets the closing of its connection is not repeated."""
+"""Seconds for which an idle connection is reused. Common servers close theirs after five, and a
+request on a connection that is being closed is not repeated."""
 
 
 class HTTPClient:

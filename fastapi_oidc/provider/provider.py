@@ -1,4 +1,4 @@
-"""The OpenID Provider (OP): what it says of itself, and what this application asks of it."""
+"""The OpenID Provider (OP): its metadata, and every call that this application makes to it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Provider:
             return await self._endpoints.tokens(await self._metadata.get(), grant)
 
     async def refresh(self, refresh_token: str) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12); TokenRefused.is_final tells that the grant is over.
+        """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
@@ -155,7 +155,7 @@ class Provider:
             return await self._endpoints.push(await self._metadata.get(), parameters)
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
-        """Make the OP forget `token` (RFC 7009); provider.endpoint_missing if it offers no way."""
+        """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint."""
         async with self._limit():
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
 
@@ -164,7 +164,7 @@ class Provider:
         await self._http.aclose()
 
     def _limit(self) -> AbstractAsyncContextManager[None]:
-        """The time of one call; who is asked is told by whoever asks."""
+        """The time limit of one call; each request inside names its own URL."""
         return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
     async def _userinfo(self, endpoint: str, access_token: str, sub: str) -> Claims:

@@ -1,4 +1,4 @@
-"""What the OpenID Provider (OP) answered, and how it is read: status, media type, strict JSON."""
+"""A response of the OpenID Provider (OP), and how it is read: status, media type, strict JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class OPResponse:
-    """One complete answer; `url` is without its query, the body may hold tokens.
+    """One complete response; `url` is without its query, the body may hold tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their words about it; `date` and
+    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date` and
     `location` are the headers of these names (RFC 9110 6.6.1, 10.2.2).
     """
 
