@@ -67,7 +67,7 @@ class ClientEndpoints:
         return TokenResponse.parse(answer.document())
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
-        """The `request_uri` that stands for the pushed `parameters` (RFC 9126 2)."""
+        """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
         endpoint = _required(metadata.pushed_authorization_request_endpoint, "pushed requests")
         answer = await self._post(metadata, endpoint, parameters)
         # RFC 9126 2.2 says 201; providers that answer 200 mean the same.
@@ -75,7 +75,7 @@ class ClientEndpoints:
         return pushed_request_uri(answer.document())
 
     async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
-        """Afterwards the OP takes `token` no more, whether it knew it or not (RFC 7009 2)."""
+        """Revoke `token`; one that the OP does not know is no error (RFC 7009 2)."""
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
         (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
@@ -125,10 +125,10 @@ def _require_no_refusal(answer: OPResponse) -> None:
         return
     document = answer.document_or_none() if _may_be_error(answer) else None
     members = document if isinstance(document, dict) else {}
-    error = members.get("error")
+    error = members.get("error") if isinstance(members.get("error"), str) else ""
     if answer.status < 400 and (not error or "access_token" in members):
         return
-    if answer.status in _TRY_LATER or (isinstance(error, str) and error in TEMPORARY_ERRORS):
+    if answer.status in _TRY_LATER or error in TEMPORARY_ERRORS:
         raise answer.refused_status()
     raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
 
