@@ -11,27 +11,7 @@ from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.json import JSON
-from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.settings import OIDCSettings
-
-_OPTIONAL = {
-    "userinfo_endpoint": "no UserInfo: only the ID token says who somebody is",
-    "end_session_endpoint": "a sign-out ends the session here and not at the provider",
-    "revocation_endpoint": "refresh tokens are not revoked at a sign-out",
-    "check_session_iframe": "the browser component cannot watch the provider's session",
-}
-
-
-def endpoints(metadata: ProviderMetadata) -> Iterator[Finding]:
-    """The endpoints there are, and what is missed without the others."""
-    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-        yield ok("endpoint", f"{name}: {getattr(metadata, name)}")
-    for name, without in _OPTIONAL.items():
-        url = getattr(metadata, name)
-        text = f"{name}: {url}" if url else f"no {name}: {without}"
-        yield (ok if url or name == "check_session_iframe" else warning)("endpoint", text)
-    for explanation in metadata.ignored:
-        yield warning("endpoint", f"{explanation}: it counts as absent")
 
 
 def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[Finding]:
@@ -49,7 +29,10 @@ def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[
     scopes = _names(document, "scopes_supported") or list(settings.scope)
     for scope in (scope for scope in settings.scope if scope not in scopes):
         yield warning("scope", f"{shown(scope)} is not among {shown(scopes)}")
-    yield _flag(document, "backchannel_logout_supported", "back-channel logout")
+    if "offline_access" in scopes and "offline_access" not in settings.scope:
+        text = "offline_access is offered and scope does not ask for it"
+        yield warning("scope", f"{text}: many providers give no refresh token then")
+    yield _back_channel_logout(document, settings)
 
 
 def algorithms(
@@ -87,10 +70,14 @@ def _names(document: Mapping[str, JSON], member: str) -> list[str] | None:
     return [str(name) for name in value] if isinstance(value, list) else None
 
 
-def _flag(document: Mapping[str, JSON], member: str, topic: str) -> Finding:
-    if document.get(member) is True:
-        return ok(topic, "supported")
-    return warning(topic, "not supported: sessions end here with their refresh")
+def _back_channel_logout(document: Mapping[str, JSON], settings: OIDCSettings) -> Finding:
+    if document.get("backchannel_logout_supported") is not True:
+        text = "not supported: sessions end here with their refresh"
+        return warning("back-channel logout", text)
+    # No metadata tell whether logout tokens have an `exp`.
+    accepted = "are accepted" if settings.logout_token_without_exp else "are refused"
+    text = f"supported; tokens without exp {accepted} (logout_token_without_exp)"
+    return ok("back-channel logout", text)
 
 
 def _default_method(settings: OIDCSettings) -> str:

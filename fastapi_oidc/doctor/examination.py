@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
@@ -10,12 +9,11 @@ import httpx
 from fastapi_oidc.assembly import provider_of
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.doctor import document as written
-from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
+from fastapi_oidc.doctor import endpoints
+from fastapi_oidc.doctor.finding import Finding, fault, note, ok, warning
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.metadata import discovery_url
-from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.settings import OIDCSettings
@@ -70,7 +68,7 @@ async def _of_provider(
     yield written.clocks(answer.date, clock)
     metadata = await provider.metadata()
     yield ok("issuer", metadata.issuer)
-    for finding in written.endpoints(metadata):
+    async for finding in endpoints.optional_endpoints(metadata, http, settings):
         yield finding
     members = answer.published_document()
     document = members if isinstance(members, dict) else {}
@@ -81,32 +79,18 @@ async def _of_provider(
     parsed = JsonWebKeySet.parse(keys.published_document())
     for finding in written.algorithms(document, parsed, settings):
         yield finding
-    yield await _authenticated(settings, provider, f"{_routes(settings, prefix)}/callback")
-
-
-async def _authenticated(settings: OIDCSettings, provider: Provider, redirect_uri: str) -> Finding:
-    """Whether the client is accepted: a junk code is refused for itself (RFC 6749 5.2)."""
-    code = AuthorizationCode(secrets.token_urlsafe(24))
-    try:
-        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32))
-    except TokenRefused as refused:
-        if refused.code is Code.TOKEN_INVALID_GRANT:
-            return ok("client", f"{settings.client_id} is accepted by the token endpoint")
-        found = fault if refused.code is Code.TOKEN_INVALID_CLIENT else warning
-        return found("client", f"{refused.code}: {refused.message}")
-    except OIDCError as error:
-        return fault("client", f"{error.code}: {error.message}")
-    return warning("client", "the token endpoint gave tokens for a code that never was")
+    uri = f"{_routes(settings, prefix)}/callback"
+    yield await endpoints.client(settings, provider, uri)
+    yield await endpoints.redirect_uri(settings, metadata, provider, http, uri)
 
 
 def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:
     routes = _routes(settings, prefix)
-    yield ok("register", f"redirect URI {routes}/callback")
-    yield ok("register", f"post-logout redirect URI {routes}/logged-out")
-    yield ok("register", f"back-channel logout URI {routes}/backchannel-logout, with a store")
+    yield note("register", f"post-logout redirect URI {routes}/logged-out")
+    yield note("register", f"back-channel logout URI {routes}/backchannel-logout, with a store")
     name = settings.cookie_names().session
     limit = f"{name} holds tokens and identity, at most {settings.max_cookie_size} bytes"
-    yield ok("cookie", f"{limit}; with a session store only a reference")
+    yield note("cookie", f"{limit}; with a session store only a reference")
 
 
 def _routes(settings: OIDCSettings, prefix: str) -> str:

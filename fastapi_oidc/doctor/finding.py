@@ -10,6 +10,7 @@ class Verdict(StrEnum):
     """How bad it is."""
 
     OK = "ok"
+    NOTE = "note"
     WARNING = "warning"
     FAULT = "fault"
 
@@ -24,8 +25,13 @@ class Finding:
 
 
 def ok(topic: str, text: str) -> Finding:
-    """All is well."""
+    """It was checked, and all is well."""
     return Finding(Verdict.OK, topic, text)
+
+
+def note(topic: str, text: str) -> Finding:
+    """What only the operator can compare; it was not checked."""
+    return Finding(Verdict.NOTE, topic, text)
 
 
 def warning(topic: str, text: str) -> Finding:
@@ -34,5 +40,5 @@ def warning(topic: str, text: str) -> Finding:
 
 
 def fault(topic: str, text: str) -> Finding:
-    """No login will succeed, or every user will be refused something."""
+    """Something stops the first login."""
     return Finding(Verdict.FAULT, topic, text)

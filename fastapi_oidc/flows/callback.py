@@ -222,6 +222,7 @@ async def _code(
         state=transaction.state,
         issuer=party.policy.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
+        scope=party.policy.scope,
     )
 
 

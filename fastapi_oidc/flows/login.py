@@ -13,11 +13,11 @@ from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import (
     AuthorizationRequest,
+    code_challenge,
     pushed_request_url,
     require_unprotected,
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.pkce import code_challenge
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.session.model import (
     Identity,

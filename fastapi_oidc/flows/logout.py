@@ -180,7 +180,11 @@ async def _accepted_token(
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
     policy = party.policy
     expected = ExpectedLogout(
-        policy.issuer, policy.client_id, policy.trusted_audiences, policy.tenants
+        policy.issuer,
+        policy.client_id,
+        policy.trusted_audiences,
+        policy.tenants,
+        accepts_without_exp=policy.logout_token_without_exp,
     )
     return accept_logout_token(
         verified.header_typ, verified.claims, expected, party.clock.instant()

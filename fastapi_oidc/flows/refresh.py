@@ -21,7 +21,7 @@ from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
 from fastapi_oidc.flows.token_sessions import apply_refresh
-from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.protocol.refusal import RefusedGrant
 from fastapi_oidc.provider import Undecided
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -190,7 +190,7 @@ class RefreshCoordinator(Generic[Identity]):
         session = run.stored.session
         try:
             # A refresh token is presented only when what is needed afterwards is at hand.
-            await self._party.provider.prepare()
+            await self._party.provider.prepare_refresh()
             return await self._excluding_others(run)
         except ShuttingDown:
             return Postponed(session.generation, 1, self._clock.now() + 1, "this process ends")
@@ -420,4 +420,4 @@ def _is_final(error: OIDCError) -> bool:
         # The key may be published later than it signs (OpenID Connect Core 10.1.1). A clock that is
         # behind says nothing of the session: a process whose clock is right accepts the response.
         return error.code is not Code.JWS_KEY_MISSING and not error.is_early
-    return isinstance(error, TokenRefused) and error.is_final
+    return isinstance(error, RefusedGrant)

@@ -149,6 +149,7 @@ class Policy:
     use_par: bool = False
     max_age: int | None = None
     fetch_userinfo: bool = True
+    logout_token_without_exp: bool = False
     default_return_path: str = "/"
     session_lifetime: int = 8 * 3600
     refresh_margin: int = 30

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, shown
-from fastapi_oidc.protocol.pkce import CODE_CHALLENGE_METHOD
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.urls import with_query
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
@@ -40,6 +41,7 @@ PROTECTED_PARAMETERS = frozenset(
 
 _RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
 _VISIBLE_ASCII = re.compile(r"[ -~]+")
+_CODE_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
 def require_unprotected(extra_params: Iterable[str]) -> None:
@@ -94,7 +96,7 @@ class AuthorizationRequest:
             "state": self.state,
             "nonce": self.nonce,
             "code_challenge": self.code_challenge,
-            "code_challenge_method": CODE_CHALLENGE_METHOD,
+            "code_challenge_method": "S256",
         }
 
     def _optional(self) -> dict[str, str]:
@@ -127,26 +129,32 @@ def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
     return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
 
 
-_ADVICE: Final = {
-    # Spring Authorization Server and django-oauth-toolkit know no such scope.
-    "invalid_scope": "; leave offline_access out of `scope` where it is unknown",
-    "unauthorized_client": "; is this client allowed the authorization code flow?",
-}
-"""What lets the operator put a refusal right (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
-
-
 class AuthorizationRefused(ProtocolViolation):
-    """The OP answered with an error (Core 3.1.2.6); both texts are cleaned and at most 200 long."""
+    """The OP answered with an error (Core 3.1.2.6); both texts are escaped and cut.
 
-    def __init__(self, error: str, error_description: str) -> None:
+    `scope` is what was asked for.
+    """
+
+    def __init__(self, error: str, error_description: str, scope: Sequence[str] = ()) -> None:
         self.error = cleaned(error)
         self.error_description = cleaned(error_description)
         super().__init__(
             Code.AUTHORIZATION_REFUSED,
             f"the provider answered {self.error} ({self.error_description or 'nothing more'})"
-            + _ADVICE.get(self.error, ""),
+            + _advice(self.error, scope),
             error=self.error,
         )
+
+
+def _advice(error: str, scope: Sequence[str]) -> str:
+    """What lets the operator correct the cause (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
+    if error == "unauthorized_client":
+        return "; is this client allowed the authorization code flow?"
+    if error != "invalid_scope":
+        return ""
+    # Spring Authorization Server and django-oauth-toolkit know no offline_access.
+    unknown = "; some providers do not know offline_access" if "offline_access" in scope else ""
+    return f"; the setting scope asks for {' '.join(scope)}{unknown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +166,15 @@ class AuthorizationCode:
 
     @classmethod
     def parse(
-        cls, parameters: Parameters, *, state: str, issuer: str, issuer_promised: bool
+        cls,
+        parameters: Parameters,
+        *,
+        state: str,
+        issuer: str,
+        issuer_promised: bool,
+        scope: Sequence[str] = (),
     ) -> Self:
-        """Read the response to the request that was sent to `issuer` with `state`.
+        """Read the response to the request that was sent to `issuer` with `state` and `scope`.
 
         The order is that of RFC 6749 10.12, RFC 9207 2.4 and RFC 6749 4.1.2: an error is believed
         only when `state` and `iss` are right. Raises ProtocolViolation (authorization.*), and
@@ -172,7 +186,7 @@ class AuthorizationCode:
         if answer["error"] is not None and answer["code"] is not None:
             raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "both a code and an error")
         if answer["error"] is not None:
-            raise AuthorizationRefused(answer["error"], answer["error_description"] or "")
+            raise AuthorizationRefused(answer["error"], answer["error_description"] or "", scope)
         return cls(_require_code(answer["code"]), _session_state(answer["session_state"]))
 
 
@@ -227,3 +241,13 @@ def _session_state(value: str | None) -> str | None:
 
 def _octets(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def code_challenge(code_verifier: str) -> str:
+    """The S256 challenge of a verifier, the one method that is used (RFC 7636 4.2).
+
+    Raises ValueError when the verifier is not 43 to 128 unreserved characters (4.1).
+    """
+    if not _CODE_VERIFIER.fullmatch(code_verifier):
+        raise ValueError("a code_verifier has 43 to 128 unreserved characters (RFC 7636 4.1)")
+    return base64url.encode(hashlib.sha256(code_verifier.encode("ascii")).digest())

@@ -78,7 +78,7 @@ def require_subject(claims: Claims, code: Code) -> str:
 def require_audience(
     claims: Claims, client_id: str, trusted: frozenset[str], code: Code
 ) -> tuple[str, ...]:
-    """`aud` has this client and nobody who is not trusted (Core 3.1.3.7 rule 3)."""
+    """`aud` has this client and no other audience that is not trusted (Core 3.1.3.7 rule 3)."""
     audience = _audience(claims.get("aud"), code)
     if client_id not in audience:
         raise ProtocolViolation(code, f"aud is {shown(audience)}, the client {shown(client_id)}")

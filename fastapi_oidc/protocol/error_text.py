@@ -1,12 +1,14 @@
-"""Words and values of somebody else, made safe to log and to show."""
+"""Foreign texts and values, made safe to log and to show."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
-MAX_LENGTH = 200
+MAX_TEXT: Final = 2000
+"""Characters of an OP's description that are shown: its last sentence may say what to set."""
+MAX_VALUE: Final = 200
+"""Characters of a single value that are shown."""
 MIN_SECRET_LENGTH: Final = 6
 """Shorter values are in any text by chance."""
 
@@ -15,12 +17,11 @@ MAX_MEMBERS: Final = 5
 LARGEST_NUMBER: Final = 10**18
 """Numbers from here on are not shown."""
 
-_NOT_ALLOWED = re.compile(r"[^ !#-\[\]-~]")
 
-
-def cleaned(text: str) -> str:
-    """At most 200 characters of `text`, all of them allowed in an error (RFC 6749 4.1.2.1, 5.2)."""
-    return _NOT_ALLOWED.sub("?", text[:MAX_LENGTH])
+def cleaned(text: str, length: int = MAX_TEXT) -> str:
+    """At most `length` characters of printable ASCII; others are escaped as Python does."""
+    # Cut first: escaping makes a text up to ten times as long.
+    return text[:length].encode("unicode_escape").decode("ascii")[:length]
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -37,9 +38,9 @@ def shown(value: object) -> str:
         case None:
             return "missing"
         case str():
-            return f"'{cleaned(value)}'"
+            return f"'{cleaned(value, MAX_VALUE)}'"
         case bool() | int() | float():
-            return cleaned(str(value)) if abs(value) < LARGEST_NUMBER else "a large number"
+            return str(value) if abs(value) < LARGEST_NUMBER else "a large number"
         case list() | tuple():
             return "[" + ", ".join(shown(member) for member in value[:MAX_MEMBERS]) + "]"
     return "a JSON object"

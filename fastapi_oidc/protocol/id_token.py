@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,7 +20,8 @@ from fastapi_oidc.protocol.claims import (
     require_subject,
 )
 from fastapi_oidc.protocol.error_text import shown
-from fastapi_oidc.protocol.jose.at_hash import access_token_hash
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.base64url import encode
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.tenants import Tenants
 
@@ -35,7 +37,7 @@ NO_NONCE: Final = NoNonce.NO_NONCE
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an ID token is held against.
+    """What an ID token must match.
 
     `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
     the request had none; `trusted_audiences` never replaces `client_id`; `tenants` are those for
@@ -54,7 +56,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class IdToken:
-    """An ID token that kept every rule; times in seconds since the epoch."""
+    """An ID token that passed every rule; times in seconds since the epoch."""
 
     iss: str
     sub: str
@@ -234,3 +236,16 @@ def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> 
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def access_token_hash(access_token: str, algorithm: str) -> str:
+    """The `at_hash` of `access_token` in an ID token signed with `algorithm`.
+
+    Raises ProtocolViolation (id_token.access_token_hash) for an unknown algorithm: what cannot be
+    checked is refused.
+    """
+    row = ALGORITHMS.get(algorithm)
+    if row is None:
+        raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "no hash for this algorithm")
+    digest = hashlib.new(row.hash_name, access_token.encode()).digest()
+    return encode(digest[: len(digest) // 2])

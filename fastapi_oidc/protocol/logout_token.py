@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.claims import (
-    optional_name,
+    optional_string,
     require_audience,
     require_issuer,
     require_numeric_date,
@@ -21,23 +22,30 @@ from fastapi_oidc.protocol.tenants import Tenants
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
+LONGEST_LIFETIME: Final = 120
+"""Seconds from `iat` for which a token without `exp` is accepted (2.4: at most two minutes)."""
+
 # Most providers do not set the type that 2.4 recommends; any other type is another kind of JWT.
 _TYPES = frozenset({"jwt", "logout+jwt"})
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLogout:
-    """What a logout token is held against."""
+    """What a logout token must match."""
 
     issuer: str
     client_id: str
     trusted_audiences: frozenset[str] = frozenset()
     tenants: Tenants | None = None
+    accepts_without_exp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
-    """A logout token that kept every rule; `sub`, `sid` or both are set."""
+    """A logout token that passed every rule; `sub`, `sid` or both are set.
+
+    Without an `exp` of its own it expires two minutes after `iat`.
+    """
 
     iss: str
     aud: tuple[str, ...]
@@ -67,6 +75,7 @@ def accept_logout_token(
     Raises ProtocolViolation: jws.type or logout_token.*.
     """
     require_logout_type(header_typ)
+    iat = require_issued(claims, at)
     token = LogoutToken(
         iss=require_issuer(
             claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER, tenants=expected.tenants
@@ -74,10 +83,10 @@ def accept_logout_token(
         aud=require_audience(
             claims, expected.client_id, expected.trusted_audiences, Code.LOGOUT_TOKEN_AUDIENCE
         ),
-        iat=require_issued(claims, at),
-        exp=require_not_expired(claims, at),
+        iat=iat,
+        exp=require_not_expired(claims, iat, expected, at),
         sub=_optional_subject(claims),
-        sid=optional_name(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
+        sid=optional_string(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
         jti=require_string(claims, "jti", Code.LOGOUT_TOKEN_ID),
     )
     if token.sub is None and token.sid is None:
@@ -107,11 +116,22 @@ def require_issued(claims: Claims, at: Instant) -> int:
     return iat
 
 
-def require_not_expired(claims: Claims, at: Instant) -> int:
-    """`exp` is a number and not over; 2.4 requires it, drafts before the final text did not."""
-    exp = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY)
+def require_not_expired(claims: Claims, iat: int, expected: ExpectedLogout, at: Instant) -> int:
+    """`exp` is a number and not over (2.4).
+
+    Drafts before the final text had no `exp`. Where such a token is accepted, `iat` bounds it; its
+    `jti` is required like any other's.
+    """
+    if claims.get("exp") is None:
+        if not expected.accepts_without_exp:
+            raise ProtocolViolation(
+                Code.LOGOUT_TOKEN_EXPIRY, "exp is missing", setting="logout_token_without_exp"
+            )
+        exp, name = iat + LONGEST_LIFETIME, f"there is no exp, and iat + {LONGEST_LIFETIME} s"
+    else:
+        exp, name = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY), "exp"
     if at.is_past(exp):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, f"exp was {at.told(exp)}", exp=exp)
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, f"{name} was {at.told(exp)}", exp=exp)
     return exp
 
 

@@ -24,7 +24,7 @@ _ASKED_DIRECTLY: Final = (
 class ProviderMetadata:
     """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
 
-    Lists of what the OP supports are not kept: this client's registration decides, not they. An
+    Lists of what the OP supports are left out: this client's registration decides, not they. An
     optional endpoint that breaks the URL rules counts as absent; `ignored` says which, and why.
     """
 

@@ -1,69 +1,68 @@
-"""What a refusal of the token endpoint means (RFC 6749 5.2), with the dialects of providers."""
+"""What a refusal of the token endpoint means for a session (RFC 6749 5.2).
+
+    RefusedGrant      this code or refresh token is over
+    RefusedClient     the client is not authenticated or not allowed: the operator's to correct
+    RefusedRequest    anything else the provider has against this request
+
+Every other ProviderError means that the provider was unavailable: it refused nothing.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import ClassVar, Final
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
 
-_ANY: Final = re.compile("")
-
-
-@dataclass(frozen=True, slots=True)
-class GrantOver:
-    """One way in which providers say that a code or refresh token is of no use any more."""
-
-    rule: str
-    error: str
-    source: str
-    description: re.Pattern[str] = _ANY
-
-    def applies_to(self, error: str, description: str) -> bool:
-        """Whether an answer with these two texts says so."""
-        return error == self.error and self.description.search(description) is not None
-
-
-GRANT_OVER: Final = (
-    GrantOver("standard", "invalid_grant", "RFC 6749 5.2"),
-    GrantOver(
-        "dex",
-        "invalid_request",
-        "dexidp/dex, server/refreshhandlers.go: newBadRequestError",
-        re.compile(r"refresh token\b.*\b(is invalid or has already been claimed|expired)", re.I),
-    ),
-    GrantOver(
-        "interaction", "interaction_required", "Microsoft Entra; OpenID Connect Core 3.1.2.6"
-    ),
-    GrantOver("interaction", "login_required", "OpenID Connect Core 3.1.2.6"),
-    GrantOver("interaction", "consent_required", "OpenID Connect Core 3.1.2.6"),
+_GRANT_ERRORS: Final = frozenset(
+    # The last three say that the user has to be asked (OpenID Connect Core 3.1.2.6); Microsoft
+    # Entra answers a refresh so.
+    {"invalid_grant", "interaction_required", "login_required", "consent_required"}
 )
-"""A session whose refresh is answered so is over; any other refusal postpones the refresh."""
+_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
+TEMPORARY_ERRORS: Final = frozenset({"server_error", "temporarily_unavailable"})
+"""Errors that pass, whatever the status (RFC 6749 4.1.2.1)."""
+
+MAX_ERROR_LENGTH: Final = 200
+"""Characters of `error` that are used; the codes of the specifications have at most 30."""
 
 
 class TokenRefused(ProviderError):
-    """An endpoint answered with an OAuth error (RFC 6749 5.2).
+    """The token endpoint refused a request; only the subclasses are raised.
 
-    `error` and `description` are the provider's own words, cleaned and cut.
+    `error` and `description` are the provider's own words, escaped and cut.
     """
 
-    def __init__(self, code: Code, error: str, description: str = "", **details: object) -> None:
-        self.error, self.description = cleaned(error), cleaned(description)
-        said = f"{self.error} ({self.description})" if self.description else self.error
-        super().__init__(code, f"the provider answered {said}", **details)
+    refusal_code: ClassVar[Code]
 
-    @property
-    def is_final(self) -> bool:
-        """Whether the grant is over: presenting it again cannot succeed.
+    def __init__(self, error: str, description: str = "", **details: object) -> None:
+        self.error, self.description = cleaned(error, MAX_ERROR_LENGTH), cleaned(description)
+        words = f"{self.error} ({self.description})" if self.description else self.error
+        super().__init__(self.refusal_code, f"the provider answered {words}", **details)
 
-        A client that is not authenticated or not allowed is the operator's to put right; the grants
-        of its users outlive that.
-        """
-        return self.code is Code.TOKEN_INVALID_GRANT
+
+class RefusedGrant(TokenRefused):
+    """The code or refresh token is over: presenting it again cannot succeed."""
+
+    refusal_code = Code.TOKEN_INVALID_GRANT
+
+
+class RefusedClient(TokenRefused):
+    """The client's credentials or permissions are wrong; grants outlive their correction."""
+
+    refusal_code = Code.TOKEN_INVALID_CLIENT
+
+
+class RefusedRequest(TokenRefused):
+    """The request was refused for another reason, or for none that the answer tells.
+
+    Some providers answer so to a refresh token that is over. Others do it for a while only, so that
+    one answer decides nothing.
+    """
+
+    refusal_code = Code.TOKEN_REFUSED
 
 
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:
@@ -76,17 +75,16 @@ def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()
         without(text, sent) if isinstance(text := members.get(name), str) else ""
         for name in ("error", "error_description")
     )
-    code = _code(error, description, status)
-    details: dict[str, object] = {"url": url, "status": status}
-    if code is Code.TOKEN_INVALID_CLIENT:
+    kind, details = _kind(error, status), {"url": url, "status": status}
+    if kind is RefusedClient:
         details["setting"] = "client_id, client_auth_method and what belongs to it"
-    return TokenRefused(code, error or f"status {status}", description, **details)
+    return kind(error or f"status {status}", description, **details)
 
 
-def _code(error: str, description: str, status: int) -> Code:
-    if any(way.applies_to(error, description) for way in GRANT_OVER):
-        return Code.TOKEN_INVALID_GRANT
-    # RFC 6749 5.2 has 401 for the client's authentication alone; Keycloak says unauthorized_client.
-    if error == "invalid_client" or status == HTTPStatus.UNAUTHORIZED:
-        return Code.TOKEN_INVALID_CLIENT
-    return Code.TOKEN_REFUSED
+def _kind(error: str, status: int) -> type[TokenRefused]:
+    if error in _GRANT_ERRORS:
+        return RefusedGrant
+    # RFC 6749 5.2 has 401 for the client's authentication alone.
+    if error in _CLIENT_ERRORS or status == HTTPStatus.UNAUTHORIZED:
+        return RefusedClient
+    return RefusedRequest

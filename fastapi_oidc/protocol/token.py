@@ -101,8 +101,7 @@ def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
 def _lifetime(value: object) -> int | None:
     """Whole seconds; some providers send the number as a text or with a fraction.
 
-    A token that is said to be over when it is issued has no lifetime that could be kept to: zero is
-    as if nothing were said.
+    Zero counts as absent: a token that expires when it is issued has no usable lifetime.
     """
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
         value = int(value)

@@ -1,10 +1,10 @@
 """All calls to the OpenID Provider; the only importer of httpx."""
 
+from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.keys import Undecided, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
-from fastapi_oidc.provider.registration import Registration
 
 __all__ = [
     "LONGEST_EXCHANGE",

@@ -1,22 +1,40 @@
-"""The endpoints of the OpenID Provider (OP) at which this client proves who it is."""
+"""The endpoints of the OpenID Provider (OP) at which this client authenticates."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
-from fastapi_oidc.protocol.client_auth import AssertionTimes
+from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.protocol.refusal import refusal
+from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider.answer import Answer
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.registration import Registration
+from fastapi_oidc.provider.response import OPResponse
+
+AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One client, how it authenticates, and with what the OP signs for it.
+
+    `userinfo_algorithms` are for signed UserInfo, None for those of ID tokens.
+    """
+
+    client_id: str
+    client_secret: str | None = field(repr=False)
+    authentication: ClientAuthentication
+    algorithms: frozenset[str]
+    userinfo_algorithms: frozenset[str] | None = None
+    assertion_audience: AssertionAudience = "issuer"
+
 
 _SECRET_PARAMETERS: Final = frozenset(
     {
@@ -49,7 +67,7 @@ class ClientEndpoints:
         return TokenResponse.parse(answer.document())
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
-        """The `request_uri` that stands for the pushed `parameters` (RFC 9126 2)."""
+        """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
         endpoint = _required(metadata.pushed_authorization_request_endpoint, "pushed requests")
         answer = await self._post(metadata, endpoint, parameters)
         # RFC 9126 2.2 says 201; providers that answer 200 mean the same.
@@ -57,7 +75,7 @@ class ClientEndpoints:
         return pushed_request_uri(answer.document())
 
     async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
-        """Afterwards the OP takes `token` no more, whether it knew it or not (RFC 7009 2)."""
+        """Revoke `token`; one that the OP does not know is no error (RFC 7009 2)."""
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
         (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
@@ -68,7 +86,7 @@ class ClientEndpoints:
         endpoint: str,
         form: Mapping[str, str],
         patience: float | None = None,
-    ) -> Answer:
+    ) -> OPResponse:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._registration.authentication.apply(
             dict(form),
@@ -86,7 +104,7 @@ class ClientEndpoints:
         return answer
 
     def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
-        """What must not come back in the OP's words about a request."""
+        """The secrets of a request, to be removed from the OP's error messages."""
         sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
         return (*sent, self._registration.client_secret or "")
 
@@ -98,7 +116,25 @@ def _required(endpoint: str | None, purpose: str) -> str:
     return endpoint
 
 
-def _require_no_refusal(answer: Answer) -> None:
-    """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later"."""
-    if 400 <= answer.status < 500 and answer.status not in _TRY_LATER:
-        raise refusal(answer.document_or_none(), answer.status, url=answer.url, sent=answer.sent)
+def _require_no_refusal(answer: OPResponse) -> None:
+    """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later".
+
+    So is an `error` in place of tokens under HTTP 200, as some OPs send it.
+    """
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return
+    document = answer.document_or_none() if _may_be_error(answer) else None
+    members = document if isinstance(document, dict) else {}
+    error = members.get("error") if isinstance(members.get("error"), str) else ""
+    if answer.status < 400 and (not error or "access_token" in members):
+        return
+    if answer.status in _TRY_LATER or error in TEMPORARY_ERRORS:
+        raise answer.refused_status()
+    raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
+
+
+def _may_be_error(answer: OPResponse) -> bool:
+    # Most answers are tokens, which are parsed once.
+    if answer.status == HTTPStatus.OK:
+        return b'"error"' in answer.body
+    return answer.status >= 400

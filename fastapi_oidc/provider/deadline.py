@@ -19,9 +19,9 @@ class _Limit:
     inner: list[_Limit] = field(default_factory=list)
     """The limits under way inside, in the order in which they began."""
 
-    def told(self) -> dict[str, object]:
-        """The details, with those of the innermost that began last."""
-        return self.details | (self.inner[-1].told() if self.inner else {})
+    def all_details(self) -> dict[str, object]:
+        """The details, with those of the innermost limit that began last."""
+        return self.details | (self.inner[-1].all_details() if self.inner else {})
 
 
 _around: Final[ContextVar[_Limit | None]] = ContextVar("around", default=None)
@@ -32,8 +32,8 @@ _around: Final[ContextVar[_Limit | None]] = ContextVar("around", default=None)
 async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
     """Raise ProviderError (provider.timeout) with `details` when the block takes longer.
 
-    A limit around others tells the details of the one in which its time was over: the URL that was
-    asked at that moment, also by a task that the block began.
+    When a limit around others expires, the error has the details of the innermost one under way:
+    the URL that was being asked, also by a task that the block began.
     """
     limit = _Limit(asyncio.timeout(seconds), details)
     try:
@@ -42,7 +42,7 @@ async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
                 yield
     except TimeoutError as error:
         explanation = f"no complete answer within {seconds:g} seconds"
-        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.told()) from error
+        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.all_details()) from error
 
 
 @contextmanager
@@ -54,6 +54,6 @@ def _inside(outer: _Limit | None, limit: _Limit) -> Iterator[None]:
         yield
     finally:
         _around.reset(token)
-        # What ends because the time around it is over stays, to be told.
+        # A limit that ends because the outer one expired stays: the error names it.
         if outer is not None and not outer.time.expired():
             outer.inner.remove(limit)

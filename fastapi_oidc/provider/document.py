@@ -1,4 +1,4 @@
-"""A document that the OpenID Provider (OP) publishes, at hand also while it cannot be asked."""
+"""A document that the OpenID Provider (OP) publishes, cached so that it outlasts an outage."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Final, Generic, TypeVar
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.ttl_cache import TTLCache
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 FRESH_LIFETIME: Final = 3600
 """Seconds a fetched document is used before it is fetched again."""
@@ -28,18 +26,13 @@ FAILURE_LIFETIME: Final = 5
 MISS_INTERVAL: Final = 60
 """Seconds between two fetches that callers asked for before the document's time was over."""
 
-_FETCH: Final = "fetch"
-_FRESH: Final = "fresh"
-_STALE: Final = "stale"
-_LAST_KNOWN: Final = "last known"
-
 _logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Document(Generic[T]):
-    """Fetched on first need, one fetch at a time for all callers, and kept.
+    """Fetches on first need, once for all concurrent callers, and caches the result.
 
-    `name` says in the log what it is; `patience` is in seconds.
+    `name` is for the log; `patience` is in seconds.
     """
 
     def __init__(
@@ -51,21 +44,24 @@ class Document(Generic[T]):
         patience: float = STALE_PATIENCE,
     ) -> None:
         self._name, self._fetch, self._clock, self._patience = name, fetch, clock, patience
-        self._flights: SingleFlight[str, T] = SingleFlight()
-        self._kept: TTLCache[str, T] = TTLCache(clock)
-        self._failures: TTLCache[str, ProviderError] = TTLCache(clock)
-        self._misses: TTLCache[str, bool] = TTLCache(clock)
+        self._flights: SingleFlight[None, T] = SingleFlight()
+        self._newest: T | None = None
+        self._failure: ProviderError | None = None
+        # Seconds since the epoch; the misses by who asked.
+        self._fetched_at = self._failed_at = 0
+        self._missed_at: dict[str, int] = {}
 
     async def get(self) -> T:
         """The document: at most an hour old, or a day while a newer one cannot be had.
 
         Raises the ProviderError of a failed fetch, and provider.unavailable for five seconds after.
         """
-        fresh = self._of(self._kept, _FRESH, FRESH_LIFETIME)
-        if fresh is not None:
-            return fresh
-        last_known = self._of(self._kept, _LAST_KNOWN, STALE_LIFETIME)
-        return await (self._fetched() if last_known is None else self._fetched_or(last_known))
+        newest = self._newest
+        if newest is None or not self._is_within(STALE_LIFETIME, self._fetched_at):
+            return await self._fetched()
+        if self._is_within(FRESH_LIFETIME, self._fetched_at):
+            return newest
+        return await self._fetched_or(newest)
 
     async def newer_than(self, seen: T, *, asker: str) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.
@@ -74,22 +70,22 @@ class Document(Generic[T]):
         that a stream of tokens with invented key ids is no stream of requests, and strangers cannot
         use up the fetch of others; one that failed may be tried again sooner.
         """
-        newest = self._kept.get(_LAST_KNOWN)
-        if newest is not None and newest is not seen:
-            return newest
-        is_early = self._of(self._misses, asker, MISS_INTERVAL)
-        if is_early and not self._flights.is_running(_FETCH):
+        if self._newest is not None and self._newest is not seen:
+            return self._newest
+        missed_at = self._missed_at.get(asker)
+        is_early = missed_at is not None and self._is_within(MISS_INTERVAL, missed_at)
+        if is_early and not self._flights.is_running(None):
             return seen
-        self._misses.set(asker, True, expires_at=self._clock.now() + MISS_INTERVAL)
+        self._missed_at[asker] = self._clock.now()
         try:
             return await self._fetched()
         except ProviderError:
-            self._misses.pop(asker)
+            self._missed_at.pop(asker, None)
             raise
 
     async def _fetched_or(self, last_known: T) -> T:
         """A new document if it can be had soon, else the last known one."""
-        if self._of(self._failures, _STALE, STALE_PAUSE):
+        if self._has_failed_within(STALE_PAUSE):
             return last_known
         try:
             async with asyncio.timeout(self._patience):
@@ -99,14 +95,13 @@ class Document(Generic[T]):
             return last_known
 
     async def _fetched(self) -> T:
-        failure = self._of(self._failures, _FETCH, FAILURE_LIFETIME)
-        if failure is not None:
+        if (failure := self._failure) is not None and self._has_failed_within(FAILURE_LIFETIME):
             raise ProviderError(
                 Code.PROVIDER_UNAVAILABLE,
                 f"not tried again within {FAILURE_LIFETIME} s of {failure}",
                 **failure.details,
             ) from failure
-        return await self._flights.run(_FETCH, self._fetch_and_keep)
+        return await self._flights.run(None, self._fetch_and_keep)
 
     async def _fetch_and_keep(self) -> T:
         try:
@@ -114,22 +109,23 @@ class Document(Generic[T]):
         except ProviderError as error:
             self._keep_failure(error)
             raise
-        now = self._clock.now()
-        self._kept.set(_FRESH, document, expires_at=now + FRESH_LIFETIME)
-        self._kept.set(_LAST_KNOWN, document, expires_at=now + STALE_LIFETIME)
+        self._newest, self._fetched_at, self._failure = document, self._clock.now(), None
         return document
 
     def _keep_failure(self, error: ProviderError) -> None:
-        now = self._clock.now()
+        # A copy: the frames of the original's traceback hold the cookies of the request that asked.
+        self._failure = ProviderError(error.code, error.explanation, **error.details)
+        self._failed_at = self._clock.now()
         # A caller that has stopped waiting cannot take its miss back.
-        self._misses = TTLCache(self._clock)
-        self._failures.set(_FETCH, error, expires_at=now + FAILURE_LIFETIME)
-        self._failures.set(_STALE, error, expires_at=now + STALE_PAUSE)
-        age = now + STALE_LIFETIME - self._kept.expires_at(_LAST_KNOWN)
-        if age < STALE_LIFETIME:
+        self._missed_at.clear()
+        if self._newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
+            age = self._failed_at - self._fetched_at
             _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error.message)
 
-    def _of(self, entries: TTLCache[str, V], name: str, lifetime: int) -> V | None:
-        """The entry; an end farther off than `lifetime` is from before a clock was set back."""
-        farthest = self._clock.now() + lifetime
-        return entries.get(name) if entries.expires_at(name) <= farthest else None
+    def _has_failed_within(self, seconds: int) -> bool:
+        return self._failure is not None and self._is_within(seconds, self._failed_at)
+
+    def _is_within(self, seconds: int, moment: int) -> bool:
+        """Whether `moment` is less than `seconds` ago; one to come is from before a clock was set
+        back."""
+        return 0 <= self._clock.now() - moment < seconds

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,17 +13,65 @@ import httpx
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
-from fastapi_oidc.provider.answer import Answer
-from fastapi_oidc.provider.cause import cause_of
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.options import HTTPOptions
+from fastapi_oidc.provider.response import OPResponse
+
+
+def cause_of(error: BaseException) -> str:
+    """The failure that lies below `error`, in one line: certificate, name, connection or time."""
+    for below in _below(error):
+        match below:
+            case ssl.SSLCertVerificationError():
+                said = cleaned(below.verify_message)
+                return f"the certificate is not trusted: {said}; ca_file names other authorities"
+            case ssl.SSLError():
+                return f"TLS failed: {cleaned(str(getattr(below, 'reason', '')))}"
+            case socket.gaierror():
+                return f"the name is not found: {cleaned(below.strerror or '')}"
+            case ConnectionRefusedError():
+                return "the connection was refused"
+            case ConnectionResetError() | BrokenPipeError():
+                return "the connection was reset"
+    return _by_kind(error)
+
+
+def _by_kind(error: BaseException) -> str:
+    match error:
+        case httpx.ConnectTimeout():
+            return "no connection in time"
+        case httpx.PoolTimeout():
+            return "no free connection in time"
+        case httpx.ProxyError():
+            return f"the proxy failed: {cleaned(str(error))}"
+        case httpx.RemoteProtocolError():
+            return f"no complete HTTP answer: {cleaned(str(error))}"
+        case httpx.InvalidURL() | UnicodeError():
+            return "the URL cannot be asked"
+    return type(error).__name__
+
+
+def _below(error: BaseException) -> Iterator[BaseException]:
+    """`error` and what caused it, downwards."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        current = waiting.pop(0)
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        waiting += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
+
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Failures to get a connection; of any other the OP may have seen the request."""
 
 _KEEP_ALIVE: Final = 3.0
-"""Seconds an idle connection is kept: less than the five after which common servers close theirs,
-because a request that meets the closing of its connection is not repeated."""
+"""Seconds for which an idle connection is reused. Common servers close theirs after five, and a
+request on a connection that is being closed is not repeated."""
 
 
 class HTTPClient:
@@ -47,7 +97,7 @@ class HTTPClient:
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def get(self, url: str, *, accept: str, bearer: str | None = None) -> Answer:
+    async def get(self, url: str, *, accept: str, bearer: str | None = None) -> OPResponse:
         """GET `url`, once more when the connection fails; raises ProviderError.
 
         An access token travels in the Authorization header alone (RFC 6750 2.1).
@@ -66,7 +116,7 @@ class HTTPClient:
         *,
         sent: tuple[str, ...] = (),
         patience: float | None = None,
-    ) -> Answer:
+    ) -> OPResponse:
         """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
 
         The answer may have any status that is no redirect. `sent` are the secrets in the request.
@@ -77,6 +127,10 @@ class HTTPClient:
         return await self._exchange(
             "POST", url, headers=headers, form=form, sent=sent, patience=patience
         )
+
+    async def probe(self, method: str, url: str) -> OPResponse:
+        """One request without body and credentials; a redirect is an answer and not followed."""
+        return await self._exchange(method, url, headers={"Accept": "*/*"}, may_redirect=True)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""
@@ -94,7 +148,8 @@ class HTTPClient:
         sent: tuple[str, ...] = (),
         attempts: int = 1,
         patience: float | None = None,
-    ) -> Answer:
+        may_redirect: bool = False,
+    ) -> OPResponse:
         """Bound all attempts together and translate every failure of the network."""
         where = url.partition("?")[0]
         try:
@@ -109,10 +164,11 @@ class HTTPClient:
             failed = ProviderError(code, without(cause_of(error), sent), **details)
             failed.is_unsent = isinstance(error, _NOT_SENT)
             raise failed from error
-        answer.require_no_redirect()
+        if not may_redirect:
+            answer.require_no_redirect()
         return replace(answer, sent=sent)
 
-    async def _attempt(self, request: httpx.Request, attempts: int) -> Answer:
+    async def _attempt(self, request: httpx.Request, attempts: int) -> OPResponse:
         while True:
             attempts -= 1
             try:
@@ -121,19 +177,20 @@ class HTTPClient:
                 if attempts == 0:
                     raise
 
-    async def _send(self, request: httpx.Request) -> Answer:
+    async def _send(self, request: httpx.Request) -> OPResponse:
         # Compressed answers are neither asked for nor read: a few bytes could unfold to gigabytes.
         # `send` adds none of the client's cookies: one user's answer sets nothing for another's.
         request.headers["Accept-Encoding"] = "identity"
         request.headers["User-Agent"] = "fastapi-oidc"
         response = await self._client_of_this_loop().send(request, stream=True)
         try:
-            return Answer(
+            return OPResponse(
                 url=str(request.url.copy_with(query=None)),
                 status=response.status_code,
                 media_type=_media_type(response),
                 body=await self._body(response),
                 date=response.headers.get("Date", ""),
+                location=response.headers.get("Location", ""),
             )
         finally:
             await response.aclose()

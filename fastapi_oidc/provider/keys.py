@@ -14,19 +14,19 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.jose.verify import Unverified, verified_claims
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.registration import Registration
 
 Sender: TypeAlias = Literal["provider", "anybody"]
-"""Who handed a token over: the provider in an answer to us, or whoever can reach a public route."""
+"""Where a token came from: an answer of the provider, or a request to a public route."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A JWT whose signature is the OP's; no claim has been checked yet."""
+    """A JWT with a good signature of the OP; no claim has been checked yet."""
 
     header_typ: str | None
     algorithm: str

@@ -1,4 +1,4 @@
-"""The OpenID Provider (OP): what it says of itself, and what this application asks of it."""
+"""The OpenID Provider (OP): its metadata, and every call that this application makes to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import httpx
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
@@ -22,13 +22,12 @@ from fastapi_oidc.protocol.token import (
     refresh_token_grant,
 )
 from fastapi_oidc.protocol.userinfo import accept_signed_userinfo, accept_userinfo
-from fastapi_oidc.provider.client_endpoints import ClientEndpoints
+from fastapi_oidc.provider.client_endpoints import ClientEndpoints, Registration
 from fastapi_oidc.provider.deadline import deadline
 from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
-from fastapi_oidc.provider.registration import Registration
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
@@ -76,17 +75,18 @@ class Provider:
     async def metadata(self) -> ProviderMetadata:
         """The discovery document, fetched when there is none younger than an hour.
 
-        The last known one serves for a day while a new one cannot be had. A failed fetch is not
-        tried again for five seconds (provider.unavailable).
+        All that is needed before a code is presented. The last known one serves for a day while a
+        new one cannot be had. A failed fetch is not tried again for five seconds
+        (provider.unavailable).
         """
         async with self._limit():
             return await self._metadata.get()
 
-    async def prepare(self) -> None:
-        """Metadata and keys are at hand afterwards: what an answer to a token request needs.
+    async def prepare_refresh(self) -> None:
+        """Metadata and keys are at hand afterwards: all that a refreshed answer needs.
 
-        To be awaited before a code or refresh token is presented. Raises ProviderError when they
-        cannot be had and the last known ones are over a day old.
+        To be awaited before a refresh token is presented, which works once. Raises ProviderError
+        when they cannot be had and the last known ones are over a day old.
         """
         async with self._limit():
             await self._metadata.get()
@@ -113,7 +113,7 @@ class Provider:
             return await self._endpoints.tokens(await self._metadata.get(), grant)
 
     async def refresh(self, refresh_token: str) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12); TokenRefused.is_final tells that the grant is over.
+        """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
@@ -126,11 +126,18 @@ class Provider:
     async def userinfo(self, access_token: str, *, sub: str) -> Claims | None:
         """The UserInfo claims about exactly `sub` (OpenID Connect Core 5.3), as JSON or signed.
 
-        None when the OP has no such endpoint.
+        None when the OP has no such endpoint. Only an answer about somebody else is a
+        ProtocolViolation (userinfo.subject): one that is over, or that is not this provider's for
+        this client, says nothing about the user and is a ProviderError like no answer.
         """
         async with self._limit():
             endpoint = (await self._metadata.get()).userinfo_endpoint
-            return await self._userinfo(endpoint, access_token, sub) if endpoint else None
+            try:
+                return await self._userinfo(endpoint, access_token, sub) if endpoint else None
+            except ProtocolViolation as error:
+                if error.code is Code.USERINFO_SUBJECT:
+                    raise
+                raise ProviderError(error.code, error.explanation, **error.details) from error
 
     async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
         """The claims of a JWT that the OP signed with a pinned algorithm.
@@ -148,7 +155,7 @@ class Provider:
             return await self._endpoints.push(await self._metadata.get(), parameters)
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
-        """Make the OP forget `token` (RFC 7009); provider.endpoint_missing if it offers no way."""
+        """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint."""
         async with self._limit():
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
 
@@ -157,7 +164,7 @@ class Provider:
         await self._http.aclose()
 
     def _limit(self) -> AbstractAsyncContextManager[None]:
-        """The time of one call; who is asked is told by whoever asks."""
+        """The time limit of one call; each request inside names its own URL."""
         return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
     async def _userinfo(self, endpoint: str, access_token: str, sub: str) -> Claims:

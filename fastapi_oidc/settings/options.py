@@ -112,6 +112,8 @@ class OIDCSettings(BaseSettings):
     userinfo_signing_algorithms: Algorithms | None = None
     """None: those of ID tokens."""
     trusted_id_token_audiences: Words = ()
+    logout_token_without_exp: bool = False
+    """For a provider whose logout tokens have no `exp`: accept them for two minutes from `iat`."""
 
     default_return_path: ReturnPath = "/"
     post_logout_redirect_uri: PostLogoutRedirectURI = "route"
@@ -239,6 +241,7 @@ class OIDCSettings(BaseSettings):
             use_par=self.use_par,
             max_age=self.max_age,
             fetch_userinfo=self.fetch_userinfo,
+            logout_token_without_exp=self.logout_token_without_exp,
             default_return_path=self.default_return_path,
             session_lifetime=self.session_lifetime,
             refresh_margin=self.refresh_margin,

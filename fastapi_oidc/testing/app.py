@@ -6,23 +6,75 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from pydantic import JsonValue
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.authorize import authorize, decline, log_in
-from fastapi_oidc.testing.check_session import check_session
-from fastapi_oidc.testing.client_requests import push_authorization_request, revoke
-from fastapi_oidc.testing.end_session import confirm_logout, request_logout
+from fastapi_oidc.testing.client_endpoints import (
+    push_authorization_request,
+    revoke,
+    token,
+    userinfo,
+)
 from fastapi_oidc.testing.faults import Endpoint
 from fastapi_oidc.testing.messages import Refusal
-from fastapi_oidc.testing.metadata import PATHS, jwks, metadata
 from fastapi_oidc.testing.record import Refused
+from fastapi_oidc.testing.registration import AUTHENTICATION_METHODS
+from fastapi_oidc.testing.sessions import check_session, confirm_logout, request_logout
 from fastapi_oidc.testing.state import ProviderState
-from fastapi_oidc.testing.token_endpoint import token
-from fastapi_oidc.testing.userinfo import userinfo
+
+PATHS = {
+    "authorization_endpoint": "/authorize",
+    "token_endpoint": "/token",
+    "userinfo_endpoint": "/userinfo",
+    "jwks_uri": "/jwks",
+    "end_session_endpoint": "/end-session",
+    "revocation_endpoint": "/revoke",
+    "pushed_authorization_request_endpoint": "/par",
+    "check_session_iframe": "/check-session",
+}
+
+
+async def metadata(op: ProviderState, request: Request) -> Response:
+    """The discovery document."""
+    members: dict[str, JsonValue] = {"issuer": op.published_issuer}
+    members |= {name: op.url(path) for name, path in PATHS.items()}
+    members |= _abilities()
+    # A shared endpoint has no single issuer that an authorization response could name (RFC 9207).
+    members["authorization_response_iss_parameter_supported"] = op.published_issuer == op.issuer
+    return JSONResponse(op.edits.edited("metadata", members))
+
+
+async def jwks(op: ProviderState, request: Request) -> Response:
+    """The JWK Set."""
+    return JSONResponse(op.edits.edited("jwks", op.keys.jwk_set()))
+
+
+def _abilities() -> dict[str, JsonValue]:
+    signing: list[JsonValue] = list(ALGORITHMS)
+    return {
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query", "form_post"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "subject_types_supported": ["public"],
+        "scopes_supported": ["openid", "profile", "email", "offline_access"],
+        "id_token_signing_alg_values_supported": signing,
+        "userinfo_signing_alg_values_supported": signing,
+        "token_endpoint_auth_methods_supported": list(AUTHENTICATION_METHODS),
+        "token_endpoint_auth_signing_alg_values_supported": signing,
+        "revocation_endpoint_auth_methods_supported": list(AUTHENTICATION_METHODS),
+        "code_challenge_methods_supported": ["S256"],
+        "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        "request_parameter_supported": False,
+        "request_uri_parameter_supported": False,
+        "backchannel_logout_supported": True,
+        "backchannel_logout_session_supported": True,
+    }
 
 
 class Served(NamedTuple):

@@ -10,10 +10,77 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import unquote_plus
 
-from fastapi_oidc.testing.assertions import Assertion
+from fastapi_oidc.errors import ProtocolViolation
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, public_jwk
 from fastapi_oidc.testing.messages import Parameters, Refusal
 from fastapi_oidc.testing.registration import AuthenticationMethod, DevClient
 from fastapi_oidc.testing.state import ProviderState
+
+LONGEST_LIFETIME = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A client's signed statement about itself, not yet verified (RFC 7523, Core 9)."""
+
+    jws: CompactJWS
+    claims: Claims = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Assertion:
+        """Reads the compact form; anything else is refused."""
+        try:
+            jws = CompactJWS.parse(text)
+            return cls(jws, jws.claims())
+        except ProtocolViolation as malformed:
+            raise _refused("the assertion is no JWT") from malformed
+
+    @property
+    def subject(self) -> str:
+        """The client the assertion speaks for."""
+        return str(self.claims.get("sub", ""))
+
+    def require_signed_by(self, client: DevClient) -> None:
+        """Refuses a signature that is not made with the client's secret or private key."""
+        key = client.verification_key
+        named = {} if self.jws.kid is None else {"kid": self.jws.kid}
+        keys = JsonWebKeySet.parse({"keys": [{**public_jwk(key), **named}] if key else []})
+        try:
+            verified_claims(
+                self.jws, keys, algorithms=set(ALGORITHMS), client_secret=client.client_secret
+            )
+        except ProtocolViolation as violation:
+            raise _refused("the signature of the assertion is wrong") from violation
+
+    def require_fresh(self, op: ProviderState) -> None:
+        """Refuses wrong `iss`, `sub`, `aud`, `exp` and `iat`, and a `jti` seen before."""
+        if self.claims.get("iss") != self.subject:
+            raise _refused("iss and sub of the assertion differ")
+        if self.claims.get("aud") not in (op.issuer, op.url("/token")):
+            raise _refused("aud is neither the issuer nor the token endpoint")
+        expires_at = self._require_times(op.clock.now())
+        jti = self.claims.get("jti")
+        if not isinstance(jti, str) or not jti or jti in op.seen_assertions:
+            raise _refused("jti is missing or was used before")
+        op.seen_assertions.set(jti, None, expires_at=expires_at)
+
+    def _require_times(self, now: int) -> int:
+        expires_at, issued_at = self.claims.get("exp"), self.claims.get("iat")
+        if type(expires_at) is not int or not now < expires_at <= now + LONGEST_LIFETIME:
+            raise _refused("exp is missing, over, or more than a day ahead")
+        if type(issued_at) is not int or issued_at > now + 60:
+            raise _refused("iat is missing or in the future")
+        return expires_at
+
+
+def _refused(reason: str) -> Refusal:
+    return Refusal("invalid_client", reason, status=HTTPStatus.UNAUTHORIZED)
+
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
@@ -87,7 +154,7 @@ def _assertion(form: Parameters) -> Presented:
         raise Refusal("invalid_request", "client_assertion_type is not jwt-bearer (RFC 7523 2.2)")
     assertion = Assertion.parse(form["client_assertion"])
     method: AuthenticationMethod = (
-        "client_secret_jwt" if assertion.algorithm.startswith("HS") else "private_key_jwt"
+        "client_secret_jwt" if assertion.jws.algorithm in HMAC_ALGORITHMS else "private_key_jwt"
     )
     return Presented(method, assertion.subject, assertion=assertion)
 

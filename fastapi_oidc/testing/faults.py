@@ -1,4 +1,4 @@
-"""Failures on demand: a provider that is down, slow or loses its answer."""
+"""Failures and changed messages on demand: a provider that is down, slow or wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal, Protocol, TypeAlias
 
+from pydantic import JsonValue
 from starlette.responses import Response, StreamingResponse
 
 from fastapi_oidc.testing.messages import Refusal
@@ -117,3 +118,38 @@ class Faults:
         """The fault for this request, if one waits."""
         waiting = self._waiting[endpoint]
         return waiting.popleft() if waiting else None
+
+
+Message: TypeAlias = Literal[
+    "metadata",
+    "jwks",
+    "authorization_response",
+    "token_response",
+    "id_token_header",
+    "id_token",
+    "userinfo",
+    "logout_token_header",
+    "logout_token",
+]
+Members: TypeAlias = dict[str, JsonValue]
+Edit: TypeAlias = Callable[[Members], Members]
+
+
+class Edits:
+    """At most one edit for each kind of message, applied just before it is signed or sent."""
+
+    def __init__(self) -> None:
+        self._edits: dict[Message, Edit] = {}
+
+    def put(self, message: Message, edit: Edit) -> None:
+        """Applies `edit` to every such message from now on."""
+        self._edits[message] = edit
+
+    def clear(self) -> None:
+        """Lets every message through as it is."""
+        self._edits.clear()
+
+    def edited(self, message: Message, members: Members) -> Members:
+        """The members as they are to be sent."""
+        edit = self._edits.get(message)
+        return edit(members) if edit else members

@@ -6,20 +6,51 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from pydantic import JsonValue
 
-from fastapi_oidc.testing.signatures import (
-    HMAC_ALGORITHMS,
-    PrivateKey,
-    base64url,
-    generate_key,
-    public_jwk,
-    sign,
-    sign_with_secret,
-)
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import PublicKey
+from fastapi_oidc.protocol.jose.sign import PrivateKey
 
 Claims = Mapping[str, JsonValue]
+
+_CURVES: Final[Mapping[str | None, ec.EllipticCurve]] = {
+    "P-256": ec.SECP256R1(),
+    "P-384": ec.SECP384R1(),
+    "P-521": ec.SECP521R1(),
+}
+HMAC_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type == "oct")
+
+
+def generate_key(algorithm: str) -> PrivateKey:
+    """A new private key for one of the asymmetric algorithms."""
+    match ALGORITHMS[algorithm].key_type:
+        case "EC":
+            return ec.generate_private_key(_CURVES[ALGORITHMS[algorithm].curve])
+        case "OKP":
+            return ed25519.Ed25519PrivateKey.generate()
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def public_jwk(key: PublicKey) -> dict[str, JsonValue]:
+    """The members of a JSON Web Key that describe `key` (RFC 7518 6, RFC 8037 2)."""
+    if isinstance(key, rsa.RSAPublicKey):
+        numbers = key.public_numbers()
+        return {"kty": "RSA", "n": _unsigned(numbers.n), "e": _unsigned(numbers.e)}
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
+        x, y = (base64url.encode(number.to_bytes(size)) for number in (point.x, point.y))
+        [name] = [name for name, curve in _CURVES.items() if curve.name == key.curve.name]
+        return {"kty": "EC", "crv": name, "x": x, "y": y}
+    return {"kty": "OKP", "crv": "Ed25519", "x": base64url.encode(key.public_bytes_raw())}
+
+
+def _unsigned(number: int) -> str:
+    return base64url.encode(number.to_bytes((number.bit_length() + 7) // 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +94,10 @@ class SigningKeys:
     def signed(self, header: Claims, claims: Claims, *, algorithm: str, secret: str | None) -> str:
         """The compact JWS of `claims` (RFC 7515 7.1); HMAC algorithms use the client's `secret`."""
         message = f"{_json(header)}.{_json(claims)}"
-        if algorithm in HMAC_ALGORITHMS:
-            signature = sign_with_secret(algorithm, secret or "", message.encode())
-        else:
-            signature = sign(algorithm, self._key(algorithm).key, message.encode())
-        return f"{message}.{base64url(signature)}"
+        is_secret = algorithm in HMAC_ALGORITHMS
+        material = (secret or "").encode() if is_secret else self._key(algorithm).key
+        signature = ALGORITHMS[algorithm].key(material).sign(message.encode())
+        return f"{message}.{base64url.encode(signature)}"
 
     def _key(self, algorithm: str) -> SigningKey:
         if algorithm not in self._keys:
@@ -76,4 +106,4 @@ class SigningKeys:
 
 
 def _json(members: Claims) -> str:
-    return base64url(json.dumps(members, separators=(",", ":")).encode())
+    return base64url.encode(json.dumps(members, separators=(",", ":")).encode())

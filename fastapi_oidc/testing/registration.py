@@ -12,7 +12,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.testing.signatures import ALGORITHMS, HMAC_ALGORITHMS, PublicKey
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import PublicKey
+from fastapi_oidc.testing.keys import HMAC_ALGORITHMS
 
 AuthenticationMethod: TypeAlias = Literal[
     "none", "client_secret_basic", "client_secret_post", "client_secret_jwt", "private_key_jwt"

@@ -5,20 +5,63 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import httpx
 from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.testing.asked import AuthorizationRequest, LogoutRequest
-from fastapi_oidc.testing.edits import Edits
-from fastapi_oidc.testing.faults import Faults
-from fastapi_oidc.testing.grants import Credentials, SingleUse
+from fastapi_oidc.testing.faults import Edits, Faults
+from fastapi_oidc.testing.grants import Credentials, OPSessions, SingleUse
 from fastapi_oidc.testing.keys import SigningKeys
-from fastapi_oidc.testing.op_sessions import OPSessions
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.ttl_cache import TTLCache
+
+ResponseMode: TypeAlias = Literal["query", "form_post"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnAddress:
+    """Where answers go: only once this is known can an error be told to the client."""
+
+    client: DevClient
+    redirect_uri: str
+    state: str | None
+    response_mode: ResponseMode
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """An authorization request that may be granted."""
+
+    address: ReturnAddress
+    scope: tuple[str, ...]
+    nonce: str | None
+    code_challenge: str
+    prompt: frozenset[str]
+    max_age: int | None
+    login_hint: str | None
+    id_token_hint: str | None
+
+    @property
+    def client(self) -> DevClient:
+        """The client that asks."""
+        return self.address.client
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutRequest:
+    """A client's wish to sign the user out, and where the browser goes afterwards."""
+
+    client: DevClient | None
+    hinted_user: DevUser | None
+    return_url: str | None
+
+    @property
+    def client_id(self) -> str | None:
+        """The client that asked, when it said so."""
+        return self.client.client_id if self.client else None
 
 
 @dataclass(frozen=True, slots=True)

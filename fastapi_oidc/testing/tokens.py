@@ -6,9 +6,9 @@ import secrets
 
 from pydantic import JsonValue
 
+from fastapi_oidc.protocol.id_token import access_token_hash
 from fastapi_oidc.testing.grants import Grant
 from fastapi_oidc.testing.registration import DevClient, DevUser
-from fastapi_oidc.testing.signatures import half_hash
 from fastapi_oidc.testing.state import ProviderState
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -53,7 +53,7 @@ def id_token(
             "iat": now,
             "auth_time": grant.auth_time,
             "sid": grant.sid,
-            "at_hash": half_hash(algorithm, access_token),
+            "at_hash": access_token_hash(access_token, algorithm),
         }
     )
     if nonce is not None:

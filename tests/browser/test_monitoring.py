@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page
@@ -19,6 +19,7 @@ from tests.browser.element import (
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import (
     SILENT_LOGIN,
+    answering,
     asked,
     monitored,
     provider_frame,
@@ -111,6 +112,39 @@ def test_error_stops_the_monitoring_without_a_login(page: Page, site: Site) -> N
     eventually(page, lambda: len(page.frames) == 1)
     assert site.asked(SILENT_LOGIN) == 0
     assert member(page, "isAuthenticated") is True
+
+
+@pytest.mark.parametrize(("path", "answer"), [("/check", ""), ("/unframed", "unchanged")])
+def test_a_provider_that_never_answers_is_not_watched(
+    page: Page, site: Site, tolerate: Callable[[str], None], path: str, answer: str
+) -> None:
+    tolerate("X-Frame-Options")
+    answering(site, answer, path=path)
+    page.clock.install()
+    opened(page, site)
+    eventually(page, lambda: member(page, "monitoring") == "watching")
+    eventually(page, lambda: run_for_a_second(page) == "stopped")
+    assert len(page.frames) == 1
+    assert site.asked(SILENT_LOGIN) == 0
+    assert member(page, "isAuthenticated") is True
+
+
+def test_one_answer_in_three_is_enough(page: Page, site: Site) -> None:
+    page.clock.install()
+    frame = monitored(page, site)
+    for _ in range(4):
+        say(frame, "")
+        page.clock.run_for(2000)
+        page.wait_for_timeout(100)
+        say(frame, "unchanged")
+        page.clock.run_for(1000)
+        page.wait_for_timeout(100)
+    assert member(page, "monitoring") == "watching"
+
+
+def run_for_a_second(page: Page) -> object:
+    page.clock.run_for(1000)
+    return member(page, "monitoring")
 
 
 def test_messages_from_elsewhere_are_ignored(page: Page, site: Site) -> None:

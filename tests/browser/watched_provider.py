@@ -30,22 +30,26 @@ async def _check_session(request: Request) -> Response:
     return HTMLResponse(CHECK_SESSION)
 
 
+async def _unframed(request: Request) -> Response:
+    return HTMLResponse(CHECK_SESSION, headers={"X-Frame-Options": "DENY"})
+
+
 @contextmanager
 def watched(site: Site) -> Iterator[None]:
     """Lets `site` have a provider whose iframe says `unchanged`, asked every second."""
-    app = Starlette(routes=[Route("/check", _check_session)])
+    app = Starlette(routes=[Route("/check", _check_session), Route("/unframed", _unframed)])
     with free_socket() as (listener, site.provider_origin), serving(app, listener):
         site.session = signed_in(session_state="state.1")
         answering(site, "unchanged")
         yield
 
 
-def answering(site: Site, answer: str) -> None:
-    """Frames that are loaded from now on begin with this answer."""
+def answering(site: Site, answer: str, *, path: str = "/check") -> None:
+    """Frames that are loaded from now on begin with this answer; an empty one is silence."""
     site.monitoring = {
         "supported": True,
         "client_id": "app",
-        "check_session_iframe": f"{site.provider_origin}/check?answer={answer}",
+        "check_session_iframe": f"{site.provider_origin}{path}?answer={answer}",
         "poll_interval": 1,
         "redirect_origin": site.origin,
     }

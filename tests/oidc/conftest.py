@@ -8,8 +8,9 @@ from itertools import count
 
 import pytest
 
+from fastapi_oidc.protocol.jose.sign import PrivateKey
 from fastapi_oidc.testing import keys
-from fastapi_oidc.testing.signatures import PrivateKey, generate_key
+from fastapi_oidc.testing.keys import generate_key
 
 KEYS = 4
 

@@ -35,7 +35,7 @@ from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.return_path import is_same_origin_path
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.userinfo import accept_userinfo
-from fastapi_oidc.provider.answer import Answer
+from fastapi_oidc.provider.response import OPResponse
 from fastapi_oidc.web.requests import query_parameters
 
 ISSUER: Final = "https://op.test/"
@@ -63,7 +63,7 @@ KEYS: Final = _key_set()
 
 def _document(body: bytes) -> JSON:
     """What an answer with this body says; raises ProviderError."""
-    return Answer(f"{ISSUER}token", 200, "application/json", body).document()
+    return OPResponse(f"{ISSUER}token", 200, "application/json", body).document()
 
 
 def _claims(payload: bytes) -> Claims | None:
@@ -119,12 +119,12 @@ def key_set(data: bytes) -> None:
     with suppress(ProviderError):
         keys = JsonWebKeySet.parse(_document(data))
         for name in ALGORITHMS:
-            keys.verifiers(name, None)
+            keys.suitable(name, None)
 
 
 def token_answer(data: bytes) -> None:
     """What token endpoint, UserInfo and the endpoint for pushed requests answer."""
-    answer = Answer(f"{ISSUER}token", 400, "application/json", data, sent=("secret",))
+    answer = OPResponse(f"{ISSUER}token", 400, "application/json", data, sent=("secret",))
     assert str(answer.refused_status()).isprintable()
     with suppress(ProviderError):
         document = answer.document()

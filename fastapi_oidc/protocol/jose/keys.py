@@ -82,10 +82,9 @@ class JsonWebKeySet:
         parsed = (_usable(member) for member in members)
         return cls(tuple(key for key in parsed if key is not None))
 
-    def verifiers(self, algorithm: str, kid: str | None) -> list[Key]:
+    def suitable(self, algorithm: str, kid: str | None) -> list[JsonWebKey]:
         """The keys that may verify `algorithm`; with a `kid` only those of that name."""
-        named = (key for key in self.keys if kid in (None, key.kid))
-        return [key.verifiers[algorithm] for key in named if algorithm in key.verifiers]
+        return [key for key in self.keys if algorithm in key.verifiers and kid in (None, key.kid)]
 
 
 def _usable(member: object) -> JsonWebKey | None:

@@ -1,15 +1,19 @@
-"""The signature of a compact JWS: one algorithm, the keys that suit it, nothing guessed."""
+"""The signature of a compact JWS: one pinned algorithm and the issuer's keys for it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, secret_key
 from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet
 from fastapi_oidc.protocol.json import Claims
+
+_logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Unverified(ProtocolViolation):
@@ -65,10 +69,34 @@ def _require_secret_signature(
 
 
 def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
-    candidates = keys.verifiers(algorithm.name, token.kid)
-    if not candidates:
+    """By the key that `kid` names, else by any other of the issuer's for the algorithm.
+
+    `kid` is a hint (RFC 7515 4.1.4). Ory Hydra keeps the one of the login in refreshed ID tokens,
+    also when another key signs them.
+    """
+    named = keys.suitable(algorithm.name, token.kid)
+    if any(_signs(key, algorithm, token) for key in named):
+        return
+    for key in keys.suitable(algorithm.name, None):
+        if key not in named and _signs(key, algorithm, token):
+            _warn_of_wrong_name(token.kid, key.kid)
+            return
+    if not named:
         raise Unverified(
             Code.JWS_KEY_MISSING, f"no key for {algorithm.name} with kid {shown(token.kid)}"
         )
-    if not any(key.verify(token.signing_input, token.signature) for key in candidates):
-        raise Unverified(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
+    raise Unverified(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
+
+
+def _signs(key: JsonWebKey, algorithm: Algorithm, token: CompactJWS) -> bool:
+    return key.verifiers[algorithm.name].verify(token.signing_input, token.signature)
+
+
+@lru_cache(maxsize=16)
+def _warn_of_wrong_name(named: str | None, signer: str | None) -> None:
+    # Cached: every token says the same until the provider's next rotation.
+    _logger.warning(
+        "the provider names the wrong key: a token with kid %s is signed by the key %s",
+        shown(named),
+        shown(signer),
+    )

@@ -276,6 +276,8 @@ const REQUEST_TIMEOUT = 10 * SECOND
 /** A tab that follows another tab's idle logout asks this often whether it is done. */
 const FOLLOW_PAUSE = 2 * SECOND
 const SILENT_LOGIN_TIMEOUT = 15 * SECOND
+/** After so many questions in a row without an answer the OP iframe is not asked any more. */
+const UNANSWERED_LIMIT = 3
 /** A page that is still there after so long was not left: the user or a download stopped it. */
 const LEAVING = 10 * SECOND
 /** A new page's redirect so soon after another one goes in circles, as a login whose heartbeat is refused at once. */
@@ -383,7 +385,8 @@ function submitForm(action, fields) {
 }
 
 /**
- * Polls the OP iframe once it has loaded, while the page is visible and until `signal`.
+ * Polls the OP iframe once it has loaded, while the page is visible and until `signal`. Silence means `stop`: a provider
+ * that may not be framed (X-Frame-Options) loads as an error page, which no page can see.
  * @param {MonitorConfig} config
  * @param {{root: ShadowRoot, signal: AbortSignal, sessionState: () => string | null,
  *   answered: (answer: 'recheck' | 'believe' | 'stop') => void}} owner `sessionState` null: no question now
@@ -391,11 +394,15 @@ function submitForm(action, fields) {
 function pollProvider(config, { root, signal, sessionState, answered }) {
   const { origin } = new URL(config.check_session_iframe)
   const frame = hiddenFrame(config.check_session_iframe, 'Sign-in state at the provider')
+  let timer = 0
+  let unanswered = 0
   const poll = () => {
     const state = sessionState()
-    if (state && !document.hidden) frame.contentWindow?.postMessage(`${config.client_id} ${state}`, origin)
+    if (!state || document.hidden) return
+    if (unanswered >= UNANSWERED_LIMIT) return answered('stop')
+    unanswered += 1
+    frame.contentWindow?.postMessage(`${config.client_id} ${state}`, origin)
   }
-  let timer = 0
   frame.addEventListener('load', () => {
     clearInterval(timer)
     timer = window.setInterval(poll, config.poll_interval * SECOND)
@@ -403,7 +410,9 @@ function pollProvider(config, { root, signal, sessionState, answered }) {
   })
   addEventListener('message', (event) => {
     const answer = event.source === frame.contentWindow ? afterMessage(event, origin) : 'ignore'
-    if (answer !== 'ignore') answered(answer)
+    if (answer === 'ignore') return
+    unanswered = 0
+    answered(answer)
   }, { signal })
   signal.addEventListener('abort', () => {
     clearInterval(timer)

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 from fastapi_oidc import OIDC, Clock, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
-from fastapi_oidc.testing.metadata import PATHS
+from fastapi_oidc.testing.app import PATHS
 from tests.browser.element import expect_status
 from tests.browser.whole_path.application import Heartbeats, made
 from tests.oidc.real_op.serving import free_socket, serving

@@ -16,9 +16,21 @@ import pytest
 from fastapi_oidc import Clock, OIDCSettings
 from fastapi_oidc.doctor import Verdict, examine
 from fastapi_oidc.doctor.command import main
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, OAuthError, ServerError
+from fastapi_oidc.testing import (
+    AuthorizationRequested,
+    DevClient,
+    DevProvider,
+    DevUser,
+    OAuthError,
+    ServerError,
+    SignedIn,
+    SignedOut,
+    TokenRevoked,
+    TokensIssued,
+)
 
 BASE_URL = "https://app.test"
+FORBIDDEN = HTTPStatus.FORBIDDEN
 UNAUTHORIZED = OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
 SECRET = secrets.token_urlsafe(32)
 COOKIE_SECRET = secrets.token_urlsafe(32)
@@ -44,12 +56,18 @@ def settings_of(op: DevProvider, **changes: Any) -> OIDCSettings:
 
 
 async def found(
-    op: DevProvider, *, dated: str | None = None, **changes: Any
+    op: DevProvider,
+    *,
+    dated: str | None = None,
+    authorization: httpx.Response | None = None,
+    **changes: Any,
 ) -> dict[tuple[Verdict, str], str]:
     """The texts by verdict and topic; of several the last."""
     transport = httpx.ASGITransport(op.app)
 
     async def answer(request: httpx.Request) -> httpx.Response:
+        if authorization is not None and request.url.path == "/authorize":
+            return authorization
         response = await transport.handle_async_request(request)
         body = await response.aread()
         headers = {**response.headers} | ({"Date": dated} if dated else {})
@@ -72,8 +90,12 @@ async def test_a_healthy_provider_has_no_fault(op: DevProvider) -> None:
     assert faults(texts) == {}
     assert texts[Verdict.OK, "client"] == "app is accepted by the token endpoint"
     assert texts[Verdict.OK, "clock"].startswith("the provider's is 10 s ahead")
-    assert texts[Verdict.OK, "register"].startswith(f"back-channel logout URI {BASE_URL}/auth/")
-    assert "__Host-oidc_session" in texts[Verdict.OK, "cookie"]
+    assert texts[Verdict.OK, "redirect URI"].startswith(f"{BASE_URL}/auth/callback is accepted")
+    assert texts[Verdict.OK, "endpoint"] == (
+        f"check_session_iframe: {op.issuer}/check-session answered HTTP 200"
+    )
+    assert texts[Verdict.NOTE, "register"].startswith(f"back-channel logout URI {BASE_URL}/auth/")
+    assert "__Host-oidc_session" in texts[Verdict.NOTE, "cookie"]
     assert SECRET not in repr(texts)
 
 
@@ -102,9 +124,32 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
             "client",
             "token.invalid_client: the provider answered unauthorized_client",
         ),
+        (
+            lambda op: op.faults.put("token", OAuthError("unauthorized_client", FORBIDDEN)),
+            "client",
+            "token.invalid_client: the provider answered unauthorized_client",
+        ),
+        (
+            lambda op: op.faults.put("token", OAuthError("invalid_request")),
+            "client",
+            "a client in order gets invalid_grant for an invented code",
+        ),
         (lambda op: op.faults.put("token", ServerError(502)), "client", "HTTP 502"),
+        (
+            edited(userinfo_endpoint="https://op.test/nothing"),
+            "endpoint",
+            "userinfo_endpoint: https://op.test/nothing answered HTTP 404",
+        ),
+        (
+            lambda op: op.edits.put(
+                "authorization_response", lambda said: {"error": "unauthorized_client"}
+            ),
+            "redirect URI",
+            "is this client allowed the authorization code flow?",
+        ),
+        (lambda op: op.faults.put("authorization", ServerError(500)), "redirect URI", "HTTP 500"),
     ],
-    ids=range(9),
+    ids=range(14),
 )
 async def test_one_fault_is_found_and_named(
     op: DevProvider, break_it: Callable[[DevProvider], None], topic: str, words: str
@@ -118,6 +163,71 @@ async def test_one_fault_is_found_and_named(
 async def test_a_wrong_secret_is_a_fault_of_the_client(op: DevProvider) -> None:
     told = faults(await found(op, client_secret=secrets.token_urlsafe(32)))
     assert told["client"].startswith("token.invalid_client")
+
+
+async def test_a_redirect_uri_that_is_not_registered_is_a_fault(op: DevProvider) -> None:
+    told = faults(await found(op, base_url="https://other.test"))
+    assert told["redirect URI"].startswith(
+        "https://other.test/auth/callback: is it registered? HTTP 400"
+    )
+
+
+async def test_an_error_page_elsewhere_is_a_fault(op: DevProvider) -> None:
+    """Ory Hydra redirects to its own error page."""
+    location = "/fallback/error?error=invalid_request&error_description=no+such+redirect"
+    told = faults(
+        await found(op, authorization=httpx.Response(303, headers={"Location": location}))
+    )
+    assert "invalid_request (no such redirect)" in told["redirect URI"]
+
+
+@pytest.mark.parametrize(
+    ("authorization", "words"),
+    [
+        (
+            httpx.Response(302, headers={"Location": "/login"}),
+            "a redirect to https://op.test/login",
+        ),
+        (httpx.Response(200, text="<h1>Sign in</h1>"), "a page"),
+    ],
+)
+async def test_a_login_page_in_spite_of_prompt_none_decides_nothing(
+    op: DevProvider, authorization: httpx.Response, words: str
+) -> None:
+    texts = await found(op, authorization=authorization)
+    assert faults(texts) == {}
+    assert texts[Verdict.WARNING, "redirect URI"].endswith(words)
+
+
+async def test_a_request_that_must_be_pushed_is_pushed(op: DevProvider) -> None:
+    texts = await found(op, use_par=True)
+    assert faults(texts) == {}
+    assert [asked.pushed for asked in op.record.of(AuthorizationRequested)] == [True]
+    edited(pushed_authorization_request_endpoint=None)(op)
+    assert "provider.endpoint_missing" in faults(await found(op, use_par=True))["redirect URI"]
+
+
+async def test_nothing_is_changed_at_the_provider(op: DevProvider) -> None:
+    await found(op)
+    changes = (TokensIssued, SignedIn, SignedOut, TokenRevoked)
+    assert [event for kind in changes for event in op.record.of(kind)] == []
+
+
+async def test_back_channel_logout_names_the_option_for_tokens_without_exp(
+    op: DevProvider,
+) -> None:
+    text = (await found(op))[Verdict.OK, "back-channel logout"]
+    assert text == "supported; tokens without exp are refused (logout_token_without_exp)"
+    text = (await found(op, logout_token_without_exp=True))[Verdict.OK, "back-channel logout"]
+    assert "are accepted" in text
+
+
+async def test_an_offline_access_that_is_offered_is_missed_only_when_not_asked_for(
+    op: DevProvider,
+) -> None:
+    assert "offline_access" in (await found(op))[Verdict.WARNING, "scope"]
+    asked = await found(op, scope=["openid", "offline_access"])
+    assert (Verdict.WARNING, "scope") not in asked
 
 
 async def test_clocks_that_differ_by_more_than_the_drift_are_a_fault(op: DevProvider) -> None:
@@ -134,6 +244,9 @@ async def test_clocks_that_differ_by_more_than_the_drift_are_a_fault(op: DevProv
         ({"backchannel_logout_supported": False}, "back-channel logout", "not supported"),
         ({"end_session_endpoint": None}, "endpoint", "no end_session_endpoint"),
         ({"revocation_endpoint": "http://op.test/x"}, "endpoint", "counts as absent"),
+        ({"end_session_endpoint": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
+        ({"check_session_iframe": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
+        ({"revocation_endpoint": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
     ],
 )
 async def test_what_only_may_be_missed_is_a_warning(

@@ -7,8 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from fastapi_oidc import Code, ConfigurationError, MemoryRevocationStore, RevocationRecord
+from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.testing import LogoutDelivered
 from tests.oidc.world import World, make_world
 
@@ -82,6 +84,16 @@ async def test_two_at_once_and_the_same_twice_are_fine(world: World) -> None:
 
 def without(name: str) -> Any:
     return lambda said: {key: value for key, value in said.items() if key != name}
+
+
+async def test_a_token_without_exp_ends_the_session_where_the_option_says_so() -> None:
+    world = make_world(settings={"logout_token_without_exp": True})
+    browser = await world.signed_in()
+    world.op.edits.put("logout_token", without("exp"))
+    world.time.advance(5)
+    await world.op.log_out("alice")
+    assert statuses(world) == [200]
+    assert not await is_signed_in(browser)
 
 
 def with_members(**members: Any) -> Any:
@@ -185,9 +197,9 @@ async def test_revocations_that_cannot_be_read_are_503_and_never_a_sign_in() -> 
 
 async def test_forged_logout_tokens_do_not_keep_a_login_from_the_newest_keys() -> None:
     world = make_world()
-    await world.signed_in()
-    world.op.edits.put("logout_token_header", lambda said: said | {"kid": "invented"})
-    await world.op.log_out("alice")
-    assert statuses(world) == [400]
+    browser = await world.signed_in()
+    forger = Signer.of_private_key(generate_private_key(65537, 2048), key_id="invented")
+    forged = {"logout_token": forger.sign({"sub": "alice"}, typ="logout+jwt")}
+    assert (await browser.post("/auth/backchannel-logout", data=forged)).status_code == 400
     world.op.rotate_keys()
     assert await is_signed_in(await world.signed_in())

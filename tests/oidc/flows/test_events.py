@@ -25,7 +25,7 @@ async def test_a_refused_login_is_one_line_that_says_why(caplog: pytest.LogCaptu
     assert answer.status_code == 502
     assert caplog.messages == [
         "login.refused code='token.refused' because='the provider answered invalid_scope"
-        " (this client?may not) (url=https://op.test/token, status=400)'"
+        " (this client\\\\nmay not) (url=https://op.test/token, status=400)'"
     ]
     assert world.event_names() == ["login.started", "login.refused"]
 

@@ -163,6 +163,15 @@ async def test_userinfo_that_fails_does_not_cost_the_session(world: World) -> No
     assert "session.identity_kept" in world.event_names()
 
 
+async def test_signed_userinfo_that_is_over_does_not_cost_the_session() -> None:
+    world = make_world(client={"userinfo_signed_response_alg": "RS256"})
+    browser = await world.signed_in()
+    world.op.edits.put("userinfo", lambda said: said | {"exp": 1})
+    world.time.advance(LONG_AFTER)
+    assert await generation(browser) == 1
+    assert "session.identity_kept" in world.event_names()
+
+
 async def test_an_answer_that_is_lost_does_not_loop(world: World) -> None:
     browser = await world.signed_in()
     world.op.faults.put("token", AnswerLost())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi_oidc.protocol.id_token import Expected
-from fastapi_oidc.protocol.jose.at_hash import access_token_hash
+from fastapi_oidc.protocol.id_token import Expected, access_token_hash
 from fastapi_oidc.protocol.json import JSON
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW
 

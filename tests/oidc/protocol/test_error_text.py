@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc.protocol.error_text import LARGEST_NUMBER, MAX_LENGTH, cleaned, shown, without
+from fastapi_oidc.protocol.error_text import (
+    LARGEST_NUMBER,
+    MAX_TEXT,
+    MAX_VALUE,
+    cleaned,
+    shown,
+    without,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,7 +19,7 @@ from fastapi_oidc.protocol.error_text import LARGEST_NUMBER, MAX_LENGTH, cleaned
     [
         (None, "missing"),
         ("https://op.test/", "'https://op.test/'"),
-        ("a\nb", "'a?b'"),
+        ("a\nb", r"'a\nb'"),
         (True, "True"),
         (1.5, "1.5"),
         (LARGEST_NUMBER - 1, "999999999999999999"),
@@ -28,9 +35,14 @@ def test_each_kind_of_value_has_its_text(value: object, text: str) -> None:
     assert shown(value) == text
 
 
-def test_a_text_is_cut_and_what_rfc_6749_does_not_allow_is_replaced() -> None:
-    assert cleaned("a" * (MAX_LENGTH + 1)) == "a" * MAX_LENGTH
-    assert cleaned(' !#[]~"\\\x7f\x1fé') == " !#[]~?????"
+def test_a_text_is_cut_before_and_after_it_is_escaped() -> None:
+    assert cleaned("a" * (MAX_TEXT + 1)) == "a" * MAX_TEXT
+    assert cleaned("\n" * MAX_TEXT) == r"\n" * (MAX_TEXT // 2)
+    assert shown("a" * (MAX_VALUE + 1)) == f"'{'a' * MAX_VALUE}'"
+
+
+def test_what_a_terminal_or_a_log_interprets_is_escaped() -> None:
+    assert cleaned("\x1b[2J\r\n\u202e\\\ud800\xfc <b>") == r"\x1b[2J\r\n\u202e\\\ud800\xfc <b>"
 
 
 @pytest.mark.parametrize(

@@ -66,16 +66,21 @@ def test_of_times_the_difference_to_this_clock_is_told(
         (
             "invalid_scope",
             "",
-            "the provider answered invalid_scope (nothing more); leave offline_access out of "
-            "`scope` where it is unknown",
+            "the provider answered invalid_scope (nothing more); the setting scope asks for "
+            "openid email",
         ),
     ],
 )
 def test_a_refused_login_has_the_providers_words_and_advice(
     error: str, description: str, explanation: str
 ) -> None:
-    refused = AuthorizationRefused(error, description)
+    refused = AuthorizationRefused(error, description, ("openid", "email"))
     assert (refused.explanation, refused.details) == (explanation, {"error": error})
+
+
+def test_only_an_offline_access_that_was_asked_for_is_suspected() -> None:
+    refused = AuthorizationRefused("invalid_scope", "", ("openid", "offline_access"))
+    assert refused.explanation.endswith("; some providers do not know offline_access")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
@@ -60,7 +62,6 @@ def test_the_unchanged_token_is_accepted() -> None:
         {"sid": ABSENT},
         {"sub": None},
         {"sid": None},
-        {"sid": 7},
         {"aud": [CLIENT_ID]},
         {"events": {LOGOUT_EVENT: {"any": "member"}, "urn:other": {}}},
         {"iat": NOW + 30},
@@ -69,6 +70,46 @@ def test_the_unchanged_token_is_accepted() -> None:
 )
 def test_what_a_provider_may_do_differently(change: Changes) -> None:
     accept(change)
+
+
+WITHOUT_EXP = replace(EXPECTED, accepts_without_exp=True)
+
+
+def accept_without_exp(change: Changes) -> LogoutToken:
+    claims = changed(VALID, {"exp": ABSENT, **change})
+    return accept_logout_token(None, claims, WITHOUT_EXP, AT)
+
+
+@pytest.mark.parametrize("exp", [ABSENT, None])
+def test_a_token_without_exp_is_accepted_where_the_option_says_so(exp: JSON) -> None:
+    assert accept_without_exp({"exp": exp}).exp == NOW + 120
+
+
+def test_a_token_without_exp_is_accepted_for_two_minutes() -> None:
+    assert accept_without_exp({"iat": NOW - 149}).iat == NOW - 149
+    with refused(Code.LOGOUT_TOKEN_EXPIRED, ProtocolViolation):
+        accept_without_exp({"iat": NOW - 150})
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iat": ABSENT}, Code.LOGOUT_TOKEN_ISSUED_AT),
+        ({"iat": NOW + 31}, Code.LOGOUT_TOKEN_ISSUED_AT),
+        ({"jti": ABSENT}, Code.LOGOUT_TOKEN_ID),
+        ({"exp": NOW - 30}, Code.LOGOUT_TOKEN_EXPIRED),
+        ({"exp": "soon"}, Code.LOGOUT_TOKEN_EXPIRY),
+    ],
+)
+def test_the_option_relaxes_no_other_rule(change: Changes, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept_without_exp(change)
+
+
+def test_the_refusal_of_a_token_without_exp_names_the_option() -> None:
+    with pytest.raises(ProtocolViolation, match="exp is missing") as caught:
+        accept({"exp": ABSENT})
+    assert caught.value.details == {"setting": "logout_token_without_exp"}
 
 
 @pytest.mark.parametrize("typ", [None, "JWT", "jwt", "logout+jwt", "application/logout+jwt"])
@@ -99,6 +140,7 @@ def test_another_kind_of_token_is_refused(typ: str) -> None:
         ({"sub": ABSENT, "sid": ABSENT}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sub": None, "sid": None}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sub": "a" * 256}, Code.LOGOUT_TOKEN_SUBJECT),
+        ({"sid": 7}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"sid": ["op-session-1"]}, Code.LOGOUT_TOKEN_SUBJECT),
         ({"events": ABSENT}, Code.LOGOUT_TOKEN_EVENTS),
         (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastapi_oidc.protocol.pkce import code_challenge
+from fastapi_oidc.protocol.authorization import code_challenge
 
 
 def test_the_example_of_rfc_7636_appendix_b() -> None:

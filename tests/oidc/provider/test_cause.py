@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc.errors import ProviderError
-from fastapi_oidc.provider.cause import cause_of
-from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.http import HTTPClient, cause_of
 from tests.oidc.provider.sockets import Script, listening
 
 
@@ -33,7 +32,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (caused(httpx.ReadError("x"), ConnectionResetError()), "the connection was reset"),
         (httpx.ConnectTimeout("x"), "no connection in time"),
         (httpx.PoolTimeout("x"), "no free connection in time"),
-        (httpx.ProxyError("407\r\nX"), "the proxy failed: 407??X"),
+        (httpx.ProxyError("407\r\nX"), r"the proxy failed: 407\r\nX"),
         (httpx.InvalidURL("x"), "the URL cannot be asked"),
         (httpx.WriteError("x"), "WriteError"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from unittest.mock import patch
 
 import httpx
@@ -68,37 +67,8 @@ async def the_second_in_a_task() -> None:
     await asyncio.create_task(the_second())
 
 
-async def two_at_once_of_which_the_first_is_done() -> None:
-    begun = asyncio.Event()
-
-    async def first() -> None:
-        async with deadline(5000, url="the first of two"):
-            await begun.wait()
-
-    async def second() -> None:
-        async with deadline(5000, url="the second"):
-            begun.set()
-            await the_end_of_the_time()
-
-    await asyncio.gather(first(), second())
-
-
 async def nobody() -> None:
     await the_end_of_the_time()
-
-
-async def nobody_after_a_failure() -> None:
-    with suppress(ProviderError):
-        async with deadline(5000, url="what failed"):
-            raise ProviderError(Code.PROVIDER_STATUS)
-    await nobody()
-
-
-async def nobody_after_a_limit_inside() -> None:
-    with suppress(ProviderError):
-        async with deadline(0, url="what took too long"):
-            await asyncio.Event().wait()
-    await nobody()
 
 
 async def somebody_who_waits() -> None:
@@ -135,10 +105,7 @@ async def nobody_after_two_at_once() -> None:
     [
         (the_second, "the second"),
         (the_second_in_a_task, "the second"),
-        (two_at_once_of_which_the_first_is_done, "the second"),
         (nobody, "all of it"),
-        (nobody_after_a_failure, "all of it"),
-        (nobody_after_a_limit_inside, "all of it"),
         (nobody_after_one_who_was_cancelled, "all of it"),
         (nobody_after_two_at_once, "all of it"),
     ],

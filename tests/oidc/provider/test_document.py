@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -54,6 +56,28 @@ async def test_a_failure_is_not_tried_again_for_five_seconds(
     time.now += 1
     source.error = None
     assert await document.get() == "value 2"
+
+
+async def test_a_failure_keeps_nothing_of_the_request_that_met_it(
+    document: Document[str], source: Source
+) -> None:
+    class Cookies(dict[str, str]):
+        """Can be referred to weakly."""
+
+    async def request(cookies: Cookies) -> None:
+        with pytest.raises(ProviderError):
+            await document.get()
+        assert cookies
+
+    cookies = Cookies(session="sealed")
+    gone = weakref.ref(cookies)
+    source.error = down()
+    await request(cookies)
+    source.error = None
+    del cookies
+    await asyncio.sleep(0)  # the loop lets go of the task that failed
+    gc.collect()
+    assert gone() is None
 
 
 async def test_the_first_miss_fetches_at_once(document: Document[str]) -> None:

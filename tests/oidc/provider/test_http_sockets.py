@@ -50,13 +50,6 @@ async def hangs_up(writer: asyncio.StreamWriter) -> None:
     pass
 
 
-async def test_a_whole_answer_is_read() -> None:
-    script = writes(whole(b"{}", "Content-Type: application/json"))
-    async with listening(script) as server, client() as http:
-        answer = await http.get(server.url, accept="application/json")
-    assert answer.document() == {}
-
-
 @pytest.mark.parametrize("script", [drips_for_ever, says_nothing])
 async def test_the_limit_is_over_the_whole_exchange(script: Script) -> None:
     async with listening(script) as server, client(timeout=0.5) as http:
@@ -101,28 +94,6 @@ async def test_a_broken_answer_is_unreachable(content: bytes) -> None:
         with pytest.raises(ProviderError) as caught:
             await http.get(server.url, accept="*/*")
     assert caught.value.code == Code.PROVIDER_UNREACHABLE
-
-
-async def test_an_endless_answer_is_cut_at_the_limit() -> None:
-    async def endless(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        while True:
-            writer.write(b"2710\r\n" + b"x" * 10_000 + b"\r\n")
-            await writer.drain()
-
-    async with listening(endless) as server, client() as http:
-        with pytest.raises(ProviderError) as caught:
-            await http.get(server.url, accept="*/*")
-    assert caught.value.code == Code.PROVIDER_ANSWER_TOO_LARGE
-
-
-async def test_a_redirect_over_a_real_socket_is_refused() -> None:
-    redirect = whole(b"", "Location: /elsewhere", status="302 Found")
-    async with listening(writes(redirect)) as server, client() as http:
-        with pytest.raises(ProviderError) as caught:
-            await http.get(server.url, accept="*/*")
-    assert caught.value.code == Code.PROVIDER_REDIRECTED
-    assert server.connections == 1
 
 
 async def test_nobody_listening_is_unreachable() -> None:

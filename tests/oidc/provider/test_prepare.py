@@ -18,15 +18,15 @@ DISCOVERY = "/tenant/.well-known/openid-configuration"
 async def test_a_prepared_provider_verifies_without_asking(op: OP) -> None:
     key, provider = SigningKey("one"), op.provider()
     op.publish([key])
-    await provider.prepare()
+    await provider.prepare_refresh()
     asked = len(op.requests)
-    await provider.prepare()
+    await provider.prepare_refresh()
     await provider.verify(key.sign({"sub": "alice"}))
     assert len(op.requests) == asked == 2
 
 
 async def test_a_provider_whose_tokens_are_signed_with_the_secret_needs_no_keys(op: OP) -> None:
-    await op.provider(algorithms=["HS256"]).prepare()
+    await op.provider(algorithms=["HS256"]).prepare_refresh()
     assert op.asked("/jwks") == 0
 
 
@@ -35,21 +35,21 @@ async def test_without_metadata_or_keys_it_is_not_prepared(op: OP, path: str) ->
     op.publish([SigningKey("one")])
     op.answer(path, {}, status=503)
     with pytest.raises(ProviderError) as caught:
-        await op.provider().prepare()
+        await op.provider().prepare_refresh()
     assert caught.value.code == Code.PROVIDER_STATUS
 
 
 async def test_the_last_known_metadata_and_keys_prepare_it_for_a_day(op: OP) -> None:
     op.publish([SigningKey("one")])
     provider = op.provider()
-    await provider.prepare()
+    await provider.prepare_refresh()
     op.break_off(DISCOVERY)
     op.break_off("/jwks")
     op.now += 24 * 3600 - 1
-    await provider.prepare()
+    await provider.prepare_refresh()
     op.now += 1
     with pytest.raises(ProviderError):
-        await provider.prepare()
+        await provider.prepare_refresh()
 
 
 async def test_a_refresh_token_that_was_sent_is_waited_for_longer_than_any_other_call(

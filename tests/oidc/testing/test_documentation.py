@@ -11,8 +11,7 @@ import pytest
 
 from fastapi_oidc import testing
 from fastapi_oidc.testing import DevClient
-from fastapi_oidc.testing.edits import Message
-from fastapi_oidc.testing.faults import Endpoint
+from fastapi_oidc.testing.faults import Endpoint, Message
 from fastapi_oidc.testing.record import Event
 
 ROOT = Path(__file__).parents[3]

@@ -1,6 +1,6 @@
 import pytest
 
-from fastapi_oidc.testing.edits import Message
+from fastapi_oidc.testing.faults import Message
 from tests.oidc.testing.bare_client import BareClient, jwt_parts, returned
 
 

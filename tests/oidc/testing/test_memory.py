@@ -8,9 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.testing import DevClient, DevUser, grants, op_sessions
-from fastapi_oidc.testing.grants import REUSE_IS_TOLD, AuthorizationCode, Credentials, Grant
-from fastapi_oidc.testing.op_sessions import OPSession, OPSessions
+from fastapi_oidc.testing import DevClient, DevUser, grants
+from fastapi_oidc.testing.grants import (
+    REUSE_IS_TOLD,
+    AuthorizationCode,
+    Credentials,
+    Grant,
+    OPSession,
+    OPSessions,
+)
 from tests.oidc.testing.bare_client import ALICE, APP, BareClient, FakeTime
 
 MANY, FEW = 3000, 100
@@ -62,7 +68,7 @@ def test_codes_and_id_tokens_leave_as_others_come(monkeypatch: pytest.MonkeyPatc
 
 
 def test_beyond_the_limit_the_oldest_session_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(op_sessions, "LIMIT", 2)
+    monkeypatch.setattr(grants, "LIMIT", 2)
     sessions = OPSessions()
     began = [sessions.begin(OPSession(ALICE, auth_time)) for auth_time in range(3)]
     assert sessions.of_user(ALICE.sub) == began[1:]

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import ConfigurationError, ProtocolViolation
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.jose.verify import verified_claims
 from fastapi_oidc.testing import DevClient
-from fastapi_oidc.testing.signatures import ALGORITHMS
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
 
 LONG_SECRET = "secret" * 11

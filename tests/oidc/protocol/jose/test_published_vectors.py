@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 
+from fastapi_oidc.protocol.id_token import access_token_hash
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.at_hash import access_token_hash
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet
 from fastapi_oidc.protocol.jose.verify import verified_claims

@@ -1,4 +1,4 @@
-"""What the OpenID Provider (OP) answered, and how it is read: status, media type, strict JSON."""
+"""A response of the OpenID Provider (OP), and how it is read: status, media type, strict JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One complete answer; `url` is without its query, the body may hold tokens.
+class OPResponse:
+    """One complete response; `url` is without its query, the body may hold tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their words about it; `date` is
-    the header of that name (RFC 9110 6.6.1).
+    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date` and
+    `location` are the headers of these names (RFC 9110 6.6.1, 10.2.2).
     """
 
     url: str
@@ -27,6 +27,7 @@ class Answer:
     body: bytes = field(repr=False)
     sent: tuple[str, ...] = field(default=(), repr=False)
     date: str = ""
+    location: str = field(default="", repr=False)
 
     @property
     def is_json(self) -> bool:

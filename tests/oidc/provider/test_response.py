@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.provider.answer import Answer
+from fastapi_oidc.provider.response import OPResponse
 
 
 def answer(
     body: bytes = b'{"a": 1}', *, media_type: str = "application/json", status: int = 200
-) -> Answer:
-    return Answer("https://op.test/token", status, media_type, body)
+) -> OPResponse:
+    return OPResponse("https://op.test/token", status, media_type, body)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,151 @@
+"""Endpoints asked by requests that change nothing, without the cookies of any browser."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import parse_qsl, urljoin, urlsplit, urlunsplit
+
+from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
+from fastapi_oidc.errors import OIDCError
+from fastapi_oidc.protocol.authorization import (
+    AuthorizationCode,
+    AuthorizationRefused,
+    AuthorizationRequest,
+    code_challenge,
+    pushed_request_url,
+)
+from fastapi_oidc.protocol.metadata import ProviderMetadata
+from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
+from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.settings import OIDCSettings
+
+_OPTIONAL: Final = {
+    "userinfo_endpoint": ("GET", "no UserInfo: only the ID token says who somebody is"),
+    "end_session_endpoint": ("GET", "a sign-out ends the session here and not at the provider"),
+    "revocation_endpoint": ("POST", "refresh tokens are not revoked at a sign-out"),
+    "check_session_iframe": (
+        "GET",
+        "the browser component cannot watch the provider's session",
+    ),
+}
+"""The method with which each is asked, and what is missed without it."""
+
+_NOBODY_SIGNED_IN: Final = frozenset(
+    {
+        "login_required", "interaction_required", "consent_required",
+        "account_selection_required",
+    }
+)  # fmt: skip
+"""Answers to `prompt=none` that find no fault with the request (Core 3.1.2.6)."""
+_NOTHING_THERE: Final = (404, 410)
+
+
+async def optional_endpoints(
+    metadata: ProviderMetadata, http: HTTPClient, settings: OIDCSettings
+) -> AsyncIterator[Finding]:
+    """Whether each endpoint is served, and what is missed without it."""
+    for name, (method, without) in _OPTIONAL.items():
+        url = getattr(metadata, name)
+        if url is None:
+            found = ok if name == "check_session_iframe" else warning
+            yield found("endpoint", f"no {name}: {without}")
+            continue
+        # Only a login that asks UserInfo fails without an endpoint that is announced.
+        is_needed = name == "userinfo_endpoint" and settings.fetch_userinfo
+        missing = fault if is_needed else warning
+        try:
+            answer = await http.probe(method, url)
+        except OIDCError as error:
+            yield missing("endpoint", f"{name}: {error.code}: {error.message}")
+            continue
+        is_served = answer.status < 500 and answer.status not in _NOTHING_THERE
+        text = f"{name}: {url} answered HTTP {answer.status}"
+        yield ok("endpoint", text) if is_served else missing("endpoint", text)
+    for explanation in metadata.ignored:
+        yield warning("endpoint", f"{explanation}: it counts as absent")
+
+
+async def client(settings: OIDCSettings, provider: Provider, redirect_uri: str) -> Finding:
+    """Whether the client is accepted: an invented code is refused for itself (RFC 6749 5.2)."""
+    code = AuthorizationCode(secrets.token_urlsafe(24))
+    try:
+        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32))
+    except RefusedGrant:
+        return ok("client", f"{settings.client_id} is accepted by the token endpoint")
+    except RefusedRequest as refused:
+        expected = "a client in order gets invalid_grant for an invented code"
+        return fault("client", f"{refused.code}: {refused.message}; {expected}")
+    except OIDCError as error:
+        return fault("client", f"{error.code}: {error.message}")
+    return warning("client", "the token endpoint gave tokens for an invented code")
+
+
+async def redirect_uri(
+    settings: OIDCSettings,
+    metadata: ProviderMetadata,
+    provider: Provider,
+    http: HTTPClient,
+    uri: str,
+) -> Finding:
+    """Whether an authorization request is accepted, by one that shows no page (`prompt=none`)."""
+    request = AuthorizationRequest(
+        client_id=settings.client_id,
+        redirect_uri=uri,
+        scope=tuple(settings.scope),
+        state=secrets.token_urlsafe(16),
+        nonce=secrets.token_urlsafe(16),
+        code_challenge=code_challenge(secrets.token_urlsafe(32)),
+        prompt="none",
+        extra_params=settings.extra_params,
+    )
+    try:
+        url = await _address(settings, metadata, provider, request)
+        return _judged(await http.probe("GET", url), request)
+    except ValueError:
+        return fault("redirect URI", "the provider redirects to what is no URL")
+    except OIDCError as error:
+        return fault("redirect URI", f"{error.code}: {error.message}")
+
+
+async def _address(
+    settings: OIDCSettings,
+    metadata: ProviderMetadata,
+    provider: Provider,
+    request: AuthorizationRequest,
+) -> str:
+    endpoint = metadata.authorization_endpoint
+    if not (settings.use_par or metadata.requires_pushed_authorization_requests):
+        return request.url(endpoint)
+    request_uri = await provider.push_authorization_request(request.parameters())
+    return pushed_request_url(endpoint, settings.client_id, request_uri)
+
+
+def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
+    where, query = _split(urljoin(answer.url, answer.location) if answer.location else "")
+    error = query.get("error", "")
+    if where == _split(request.redirect_uri)[0] and (not error or error in _NOBODY_SIGNED_IN):
+        return ok("redirect URI", f"{request.redirect_uri} is accepted with these settings")
+    if error:
+        refused = AuthorizationRefused(error, query.get("error_description", ""), request.scope)
+        found = warning if error in TEMPORARY_ERRORS else fault
+        return found("redirect URI", f"{request.redirect_uri}: {refused.explanation}")
+    if answer.status >= 400:
+        said = answer.refused_status().message
+        return fault("redirect URI", f"{request.redirect_uri}: is it registered? {said}")
+    shown = f"a redirect to {where}" if where else "a page"
+    return warning(
+        "redirect URI",
+        f"compare {request.redirect_uri} with what is registered: the provider answered "
+        f"prompt=none with {shown}",
+    )
+
+
+def _split(url: str) -> tuple[str, dict[str, str]]:
+    """Scheme, host and path; the parameters of query and fragment."""
+    parts = urlsplit(url)
+    where = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+    return where, dict(parse_qsl(f"{parts.query}&{parts.fragment}"))

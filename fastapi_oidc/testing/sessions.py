@@ -1,0 +1,159 @@
+"""Sessions that end, here and at their clients, and the page that watches them."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.grants import Grant, OPSession
+from fastapi_oidc.testing.messages import (
+    NO_STORE,
+    Parameters,
+    Refusal,
+    form_parameters,
+    request_parameters,
+    required,
+)
+from fastapi_oidc.testing.pages import source_hash
+from fastapi_oidc.testing.record import LogoutDelivered, SignedOut
+from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.state import LogoutRequest, ProviderState
+from fastapi_oidc.testing.tokens import logout_token
+
+_SCRIPT = """
+const cookie = %s;
+
+function browserState() {
+  const pair = document.cookie.split("; ").find((one) => one.startsWith(cookie + "="));
+  return pair === undefined ? "" : pair.slice(cookie.length + 1);
+}
+
+async function sessionState(clientId, origin, salt) {
+  const text = new TextEncoder().encode(`${clientId} ${origin} ${browserState()} ${salt}`);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
+  const encoded = btoa(String.fromCharCode(...digest));
+  return encoded.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "") + "." + salt;
+}
+
+addEventListener("message", async (event) => {
+  if (event.source === null || event.source === window) return;
+  const parts = typeof event.data === "string" ? event.data.split(" ") : [];
+  const salt = parts.length === 2 ? parts[1].split(".")[1] : undefined;
+  if (!parts[0] || !salt) return event.source.postMessage("error", event.origin);
+  const expected = await sessionState(parts[0], event.origin, salt);
+  event.source.postMessage(expected === parts[1] ? "unchanged" : "changed", event.origin);
+});
+"""
+
+
+async def check_session(op: ProviderState, request: Request) -> Response:
+    """The page whose script answers `changed`, `unchanged` or `error` to its parent."""
+    script = _SCRIPT % json.dumps(op.sessions.browser_state_cookie)
+    policy = f"default-src 'none'; script-src {source_hash(script)}"
+    body = f"<!doctype html><title>Session check</title><script>{script}</script>"
+    return HTMLResponse(body, headers={"Content-Security-Policy": policy})
+
+
+DELIVERY_TIMEOUT = 5.0
+
+
+async def end_session(op: ProviderState, session: OPSession, *, client_id: str | None) -> None:
+    """Ends the session and its grants, then waits until every client was told."""
+    op.sessions.end(session)
+    op.record.add(SignedOut(session.user.sub, client_id))
+    for name, sid in session.sids.items():
+        op.credentials.revoke_session(sid)
+        await deliver_logout(op, op.clients[name], user=session.user, sid=sid)
+
+
+async def deliver_logout(
+    op: ProviderState, client: DevClient, *, user: DevUser, sid: str
+) -> int | None:
+    """Posts a logout token; returns the client's HTTP status, None when it gave no answer."""
+    uri = client.backchannel_logout_uri
+    if uri is None:
+        return None
+    form = {"logout_token": logout_token(op, client, user=user, sid=sid)}
+    status = await _posted(op.back_channel_transport, uri, form)
+    op.record.add(LogoutDelivered(client.client_id, uri, status))
+    return status
+
+
+async def _posted(
+    transport: httpx.AsyncBaseTransport | None, uri: str, form: dict[str, str]
+) -> int | None:
+    try:
+        async with httpx.AsyncClient(
+            transport=transport, timeout=DELIVERY_TIMEOUT, trust_env=False
+        ) as http:
+            return (await http.post(uri, data=form)).status_code
+    except httpx.HTTPError:
+        return None
+
+
+async def request_logout(op: ProviderState, request: Request) -> Response:
+    """Signs out the user named by the hint; without a fitting hint the user is asked first."""
+    asked = _logout_request(op, await request_parameters(request))
+    session = op.sessions.of(request)
+    if session is not None and session.user != asked.hinted_user:
+        return pages.confirm_logout(session.user, op.logouts.put(asked))
+    return await _sign_out(op, asked, session)
+
+
+async def confirm_logout(op: ProviderState, request: Request) -> Response:
+    """The user agreed to sign out."""
+    asked = op.logouts.take(required(await form_parameters(request), "logout"))
+    if asked is None:
+        raise Refusal("invalid_request", "this page is too old: start again from the app")
+    return await _sign_out(op, asked, op.sessions.of(request))
+
+
+def _logout_request(op: ProviderState, parameters: Parameters) -> LogoutRequest:
+    grant = _hinted_grant(op, parameters)
+    client = _client(op, parameters, grant)
+    target = parameters.get("post_logout_redirect_uri")
+    if target is not None and (client is None or not client.may_log_out_to(target)):
+        raise Refusal("invalid_request", f"post_logout_redirect_uri is not registered: {target}")
+    return LogoutRequest(client, grant.user if grant else None, _return_url(target, parameters))
+
+
+def _hinted_grant(op: ProviderState, parameters: Parameters) -> Grant | None:
+    if "id_token_hint" not in parameters:
+        return None
+    grant = op.credentials.grant_of_id_token(parameters["id_token_hint"])
+    if grant is None:
+        raise Refusal("invalid_request", "id_token_hint was not issued by this provider")
+    return grant
+
+
+def _client(op: ProviderState, parameters: Parameters, grant: Grant | None) -> DevClient | None:
+    client_id = parameters.get("client_id")
+    if client_id is None:
+        return grant.client if grant else None
+    client = op.clients.get(client_id)
+    if client is None or (grant is not None and grant.client != client):
+        raise Refusal("invalid_request", "client_id is unknown or not the one of id_token_hint")
+    return client
+
+
+def _return_url(target: str | None, parameters: Parameters) -> str | None:
+    if target is None or "state" not in parameters:
+        return target
+    joint = "&" if "?" in target else "?"
+    return target + joint + urlencode({"state": parameters["state"]})
+
+
+async def _sign_out(op: ProviderState, asked: LogoutRequest, session: OPSession | None) -> Response:
+    if session is not None:
+        await end_session(op, session, client_id=asked.client_id)
+    if asked.return_url is None:
+        response: Response = pages.signed_out()
+    else:
+        response = RedirectResponse(asked.return_url, 303, headers=NO_STORE)
+    op.sessions.write_cookies(response, None)
+    return response
