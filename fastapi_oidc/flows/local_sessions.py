@@ -63,14 +63,16 @@ class TokenAnswer:
 class Postponed:
     """The refresh of `generation` decided nothing; the next attempt is due at `retry_at`.
 
-    `pause` is how many seconds lay before it. `is_announced`: an event was sent for the attempt
-    that this request waited for.
+    `pause` is how many seconds lay before it, `refusals` how often in a row the provider refused
+    this refresh token without saying that it is over. `is_announced`: an event was sent for the
+    attempt that this request waited for.
     """
 
     generation: int
     pause: int
     retry_at: int
     because: str = ""
+    refusals: int = 0
     is_announced: bool = False
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final, Generic, TypeAlias
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import ConcurrencyLimit, ShutdownGate, ShuttingDown, SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, SessionError
 from fastapi_oidc.events import EventName, refusal
@@ -21,7 +22,7 @@ from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
 from fastapi_oidc.flows.token_sessions import apply_refresh
-from fastapi_oidc.protocol.refusal import RefusedGrant
+from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
 from fastapi_oidc.provider import Undecided
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -42,6 +43,10 @@ FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider cannot be asked; doubled each time."""
+
+REFUSALS_BEFORE_END: Final = 4
+"""Refusals of one refresh token in a row, for no reason that RFC 6749 5.2 names, after which a
+session without a valid access token is over; 35 seconds lie between the first and the last."""
 
 UNVERIFIED_SECONDS: Final = 3600
 """Seconds for which a response is kept whose ID token no key of the provider verifies."""
@@ -197,7 +202,10 @@ class RefreshCoordinator(Generic[Identity]):
         except OIDCError as error:
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
-            return self._postponed(session, error)
+            postponed = self._postponed(session, error)
+            if postponed.refusals >= REFUSALS_BEFORE_END and _has_expired(session, self._clock):
+                return await self._refused(run.stored, error)
+            return postponed
         finally:
             run.started.set()
             if self._runs.get(session.id) is run:
@@ -391,7 +399,10 @@ class RefreshCoordinator(Generic[Identity]):
         before = None if local is None else local.postponed
         is_next = before is not None and before.generation == session.generation
         pause = min(2 * before.pause, LONGEST_BACKOFF) if before and is_next else FIRST_BACKOFF
-        postponed = Postponed(session.generation, pause, now + pause, error.message)
+        refusals = (before.refusals if before and is_next else 0) + 1
+        if not isinstance(error, RefusedRequest):
+            refusals = 0
+        postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
         # Remembered beyond the next attempt, so that the pauses grow.
         until = now + pause + 2 * LONGEST_BACKOFF
         self._party.sessions.postpone(session, postponed, until)
@@ -410,6 +421,10 @@ def end_reason(code: Code) -> EndReason:
     if code is Code.SESSION_SIGNED_OUT:
         return "signed_out"
     return "revoked" if code.startswith("session.") else "ended_by_provider"
+
+
+def _has_expired(session: OIDCSession[Identity], clock: Clock) -> bool:
+    return session.tokens.expires_at is not None and clock.now() >= session.tokens.expires_at
 
 
 def _is_final(error: OIDCError) -> bool:

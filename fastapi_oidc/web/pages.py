@@ -1,4 +1,4 @@
-"""The pages that this library shows by itself: what happened, and the one thing to do."""
+"""The pages that this library shows by itself: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ STYLE: Final = (
     "a{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border-radius:.5rem;"
     "background:#1d5fc4;color:#fff;font-weight:600;text-decoration:none}"
     "a:hover{background:#174c9e}"
+    "a.other{background:none;color:inherit;text-decoration:underline}"
     "a:focus-visible{outline:3px solid currentColor;outline-offset:3px}"
     "small{display:block;margin-top:1.5rem;color:#59616b;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{background:#14171a;color:#e7eaee}"
@@ -49,7 +50,8 @@ class Page:
     """What a page of the library says. All of it is for a person but for `code` and `status`.
 
     `kind` is "refused" for an error, whose stable code is `code`, and "signed_out" for a sign-out
-    that the provider could not be told of. `href` is a URL of this application.
+    that the provider could not be told of. `href` is a URL of this application. A page that offers
+    to try again also offers to sign in, by `other_action` and `other_href`.
     """
 
     kind: Literal["refused", "signed_out"]
@@ -59,10 +61,17 @@ class Page:
     action: str
     href: str
     code: str = ""
+    other_action: str = ""
+    other_href: str = ""
 
     def response(self) -> Response:
         """The page as this library shows it: no script, no other origin, light and dark."""
         text = f"<p>{escape(self.text)}</p>" if self.text else ""
+        other = (
+            f' <a class="other" href="{escape(self.other_href)}">{escape(self.other_action)}</a>'
+            if self.other_action
+            else ""
+        )
         code = f"<small>{escape(self.code)}</small>" if self.code else ""
         html = (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -70,7 +79,7 @@ class Page:
             '<meta name="robots" content="noindex">'
             f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
-            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{code}</main></body></html>'
+            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{other}{code}</main></body></html>'
         )
         return HTMLResponse(html, self.status, headers=_HEADERS)
 

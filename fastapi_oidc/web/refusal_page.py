@@ -33,6 +33,7 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     action, href = _action(context, error)
+    can_sign_in = action == "Try again" and Role.LOGIN in context.paths.paths
     return Page(
         kind="refused",
         status=error.status,
@@ -41,6 +42,8 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
         action=action,
         href=href,
         code=str(error.code),
+        other_action="Sign in again" if can_sign_in else "",
+        other_href=context.paths.required(Role.LOGIN) if can_sign_in else "",
     )
 
 
