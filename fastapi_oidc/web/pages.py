@@ -79,7 +79,8 @@ class Page:
             '<meta name="robots" content="noindex">'
             f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
-            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{other}{code}</main></body></html>'
+            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{other}{code}'
+            "</main></body></html>"
         )
         return HTMLResponse(html, self.status, headers=_HEADERS)
 

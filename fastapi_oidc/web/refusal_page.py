@@ -33,7 +33,8 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     action, href = _action(context, error)
-    can_sign_in = action == "Try again" and Role.LOGIN in context.paths.paths
+    login = context.paths.paths.get(Role.LOGIN)
+    can_sign_in = action == "Try again" and login is not None and context.path != login
     return Page(
         kind="refused",
         status=error.status,
