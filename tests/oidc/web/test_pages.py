@@ -70,7 +70,7 @@ async def test_a_page_says_what_happened_and_one_thing_to_do(code: Code) -> None
         (
             Code.PROVIDER_UNREACHABLE,
             "GET",
-            "Try againSign in again",
+            "Try again Sign in again",
             ["/raise/provider.unreachable", "/auth/login"],
         ),
         (Code.SESSION_STORE_UNAVAILABLE, "POST", "Sign in again", ["/auth/login"]),
