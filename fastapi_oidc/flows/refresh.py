@@ -35,8 +35,9 @@ CONCURRENT_REFRESHES: Final = 32
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start; the refresh itself goes on."""
 
-OTHER_OWNER_SECONDS: Final = 50.0
-"""Seconds that a refresh waits for the refresh of the same session in another process."""
+VALID_TOKEN_PATIENCE: Final = 5.0
+"""Seconds that a refresh waits for the same refresh in another process while the access token is
+valid; `provider_timeout` otherwise. The process may have died."""
 
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
 """Seconds between two looks at a record that another process owns."""
@@ -240,6 +241,9 @@ class RefreshCoordinator(Generic[Identity]):
     async def _taken(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
         """Own the record and make the next session, or wait for what another process makes."""
         began, pause = monotonic(), FIRST_POLL_SECONDS
+        patience = self._party.policy.provider_timeout
+        if not _has_expired(run.stored.session, self._clock):
+            patience = min(patience, VALID_TOKEN_PATIENCE)
         while True:
             async with self._limit.slot():
                 run.require_running()
@@ -250,7 +254,7 @@ class RefreshCoordinator(Generic[Identity]):
             outcome = await self._of_others(run.stored, record)
             if outcome is not None:
                 return outcome
-            if monotonic() - began > OTHER_OWNER_SECONDS:
+            if monotonic() - began > patience:
                 explanation = "another process refreshes the session and may still get a response"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
             await asyncio.sleep(pause)

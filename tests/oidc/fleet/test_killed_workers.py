@@ -14,7 +14,7 @@ from tests.oidc.fleet.fleet import BEFORE_THE_END, LONG_AFTER, MODES, Fleet
 from tests.oidc.fleet.test_disconnecting_clients import Held, Unread, until_reached
 from tests.oidc.fleet.worker_process import Worker
 
-PROVIDER_TIMEOUT = 30
+PROVIDER_TIMEOUT = 4
 RECORDS = "fastapi_oidc:refresh:*"
 """The refresh records on Redis."""
 
