@@ -28,7 +28,7 @@ class Instant:
         """Whether `moment` is to come, also when this clock is `drift` seconds slow."""
         return moment > self.now + self.drift
 
-    def told(self, moment: float) -> str:
+    def distance(self, moment: float) -> str:
         """How far `moment` is from this clock, for the log."""
         seconds = moment - self.now
         where = f"{seconds} s ahead of" if seconds > 0 else f"{-seconds} s ago by"

@@ -96,11 +96,13 @@ class Announcer:
 
 def _line(event: Event) -> str:
     """One log line; values are quoted so that a provider's text cannot forge another line."""
-    told = [
+    members = [
         ("sub", event.sub),
         ("session", event.session_id),
         ("sid", event.sid),
         ("code", event.code),
         ("because", event.explanation),
     ]
-    return " ".join([str(event.name), *(f"{key}={str(value)!r}" for key, value in told if value)])
+    return " ".join(
+        [str(event.name), *(f"{key}={str(value)!r}" for key, value in members if value)]
+    )

@@ -168,7 +168,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         return await self._actions.begin_login(request, options or LoginOptions())
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
-        """Who signed in; raises OIDCError when the provider's answer is refused."""
+        """Complete the login; raises OIDCError when the provider's response is refused."""
         outcome = await self._actions.complete_login(request)
         if isinstance(outcome, LoginRefused):
             raise outcome.error

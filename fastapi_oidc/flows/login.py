@@ -78,7 +78,7 @@ async def _session_to_confirm(
 async def _previous(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> PreviousSession | None:
-    """The session that the login replaces: a form post brings its answer without the cookie."""
+    """The session that the login replaces: a form post comes back without the cookie."""
     try:
         lookup = await party.backend.lookup(cookies)
     except SessionError:

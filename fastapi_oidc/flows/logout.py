@@ -121,7 +121,7 @@ async def _at_provider(
     return_to: str,
     post_logout_redirect_uri: str | None,
 ) -> Redirection | None:
-    """On to the provider, when it has a page to sign out; raises when it does not answer."""
+    """On to the provider, when it has a page to sign out; raises when it does not respond."""
     metadata = await party.provider.metadata()
     revoked = session is not None and await revoke_refresh_token(party, session)
     if metadata.end_session_endpoint is None:
@@ -144,7 +144,7 @@ async def _at_provider(
 async def _require_reachable(party: RelyingParty[Identity]) -> None:
     """A browser that is sent to a provider that is down ends on an error page of its own."""
     if not await party.provider.is_reachable():
-        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not answer")
+        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
 
 
 def _equal(one: str, other: str) -> bool:
@@ -156,8 +156,7 @@ async def accept_back_channel_logout(
 ) -> None:
     """From now on every session that the logout token names is revoked; repeating it is harmless.
 
-    Raises OIDCError for any token or store that keeps this from being true; all of them are to be
-    answered 400.
+    Raises OIDCError, which becomes a 400 response, for any other token, and while the store fails.
     """
     require_revocations(party)
     token = await _accepted_token(party, form)
@@ -166,7 +165,7 @@ async def accept_back_channel_logout(
 
 
 def require_revocations(party: RelyingParty[Identity]) -> None:
-    """Raises ConfigurationError (configuration.store_missing) when no logout could be kept."""
+    """Raises ConfigurationError (configuration.store_missing) when no store keeps revocations."""
     if not party.backend.records_revocations:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
@@ -192,7 +191,7 @@ async def _accepted_token(
 
 
 def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
-    """Kept for longer than a session that it covers can live."""
+    """The record outlives every session that it can end."""
     now = party.clock.now()
     return RevocationRecord(
         issuer=token.iss,

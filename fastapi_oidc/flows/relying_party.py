@@ -121,7 +121,7 @@ class Application(Generic[Identity]):
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
-    """Refuse a session that the checks of later answers and logouts would be wrong about."""
+    """Refuse a session that later ID tokens and logout tokens could not be checked against."""
     if not isinstance(replacement, OIDCSession):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "before_session_persist returned something else"

@@ -163,7 +163,7 @@ def require_not_expired(claims: Claims, at: Instant) -> int:
     """`exp` is a number and not over (rule 9)."""
     exp = require_numeric_date(claims, "exp", Code.ID_TOKEN_EXPIRY)
     if at.is_past(exp):
-        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, f"exp was {at.told(exp)}", exp=exp)
+        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
     return exp
 
 

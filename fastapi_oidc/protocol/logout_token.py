@@ -112,7 +112,7 @@ def require_issued(claims: Claims, at: Instant) -> int:
     """`iat` is a number and not to come."""
     iat = require_numeric_date(claims, "iat", Code.LOGOUT_TOKEN_ISSUED_AT)
     if at.is_ahead(iat):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, f"iat is {at.told(iat)}", iat=iat)
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, f"iat is {at.distance(iat)}", iat=iat)
     return iat
 
 
@@ -131,7 +131,9 @@ def require_not_expired(claims: Claims, iat: int, expected: ExpectedLogout, at: 
     else:
         exp, name = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY), "exp"
     if at.is_past(exp):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, f"{name} was {at.told(exp)}", exp=exp)
+        raise ProtocolViolation(
+            Code.LOGOUT_TOKEN_EXPIRED, f"{name} was {at.distance(exp)}", exp=exp
+        )
     return exp
 
 

@@ -55,6 +55,6 @@ def require_in_time(claims: Claims, at: Instant) -> None:
     exp = optional_numeric_date(claims, "exp", Code.USERINFO_EXPIRED)
     nbf = optional_numeric_date(claims, "nbf", Code.USERINFO_EXPIRED)
     if exp is not None and at.is_past(exp):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"exp was {at.told(exp)}")
+        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"exp was {at.distance(exp)}")
     if nbf is not None and at.is_ahead(nbf):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"nbf is {at.told(nbf)}")
+        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"nbf is {at.distance(nbf)}")

@@ -153,7 +153,7 @@ class PreviousSession(Frozen):
 class LoginTransaction(Frozen):
     """A login that was begun and is not finished; `created_at` in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose answer goes to a hidden iframe. `previous` is the
+    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `previous` is the
     session that the login replaces.
     """
 

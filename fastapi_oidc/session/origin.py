@@ -74,7 +74,7 @@ def _refuse(cls: type) -> NoReturn:
     name = "sessions, tokens and locals" if cls is _Refused else cls.__name__
     raise ConfigurationError(
         Code.CONFIGURATION_INVALID,
-        f"{name} cannot be read from a request or be an answer. Write as a parameter "
+        f"{name} cannot be read from a request or returned as a response. Write as a parameter "
         "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
-        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and answer PublicSession.of(session)",
+        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)",
     )

@@ -37,9 +37,9 @@ from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
 class Actions(Generic[Identity, RequestData]):
-    """Runs the flows for requests of one instance; their cookies go out with the answer.
+    """Runs the flows for requests of one instance; their cookies go out with the response.
 
-    Each raises OIDCError, which is then this instance's to answer.
+    Each raises OIDCError, which belongs to this instance.
     """
 
     def __init__(self, runtime: Runtime[Identity, RequestData]) -> None:
@@ -61,7 +61,7 @@ class Actions(Generic[Identity, RequestData]):
     async def complete_login(
         self, request: Request, *, with_data: bool = True
     ) -> SignedIn[Identity] | LoginRefused:
-        """What the provider's answer led to; `with_data` loads the request's data for it."""
+        """What the callback led to; `with_data` loads the request's data for it."""
         context = self._context(request)
         with context.owning():
             parameters = await _callback_parameters(request)

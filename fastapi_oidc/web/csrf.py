@@ -29,7 +29,7 @@ class CSRFTokens:
         self._signer = Signer(list(reversed(keys)), "fastapi_oidc.csrf", digest_method=sha256)
 
     def token(self, session: OIDCSession[Identity]) -> str:
-        """A token to put into one answer."""
+        """A token for one response."""
         signature = base64url.decode(self._signer.get_signature(session.id).decode())
         mask = os.urandom(len(signature))
         return base64url.encode(mask + _masked(signature, mask))

@@ -29,8 +29,8 @@ class RequireAuth(SecurityBase, Generic[Identity]):
     """The session of the request; without one the request is refused.
 
     A page navigation (GET or HEAD) is sent to the login route and comes back afterwards; anything
-    else is answered 401 with JSON. A websocket is refused before it is accepted, also when a page
-    of another origin opened it. Raises SessionError (session.required, session.cross_site).
+    else gets a 401 response with JSON. A websocket is refused before it is accepted, also one that
+    a page of another origin opened. Raises SessionError (session.required, session.cross_site).
     """
 
     def __init__(self, instance: str | None = None, cookie_name: str = _DEFAULT_COOKIE) -> None:

@@ -192,7 +192,7 @@ async def _success(
     on_success: OnSuccess[Identity] | None,
     name: str,
 ) -> Response:
-    """The application's answer or the redirect; an application that raises has not signed in."""
+    """The application's response or the redirect; an application that raises has not signed in."""
     response = None
     if on_success is not None and not outcome.replayed:
         try:

@@ -15,9 +15,9 @@ from fastapi_oidc.web.runtime import RequestData
 class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
     """Who this request is from. All None when nobody is signed in.
 
-    `data` is what `load_request_data` made, once for this request; it is never kept. `ended` says
+    `data` is what `load_request_data` made, once for this request; it is never stored. `ended` says
     why the session that the browser came with is over. `unavailable` says that there is one which
-    cannot be used right now, because its access token has expired and the provider does not answer.
+    cannot be used right now: its access token has expired and the provider does not respond.
     """
 
     session: OIDCSession[Identity] | None = None

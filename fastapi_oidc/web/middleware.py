@@ -35,10 +35,10 @@ class OIDCMiddleware:
 
     The state attribute has the instance's name. Left alone are the library's own routes and the
     path prefixes in `exclude` ("/static" covers "/static" and "/static/..."): there the locals stay
-    empty until a dependency asks. Cookies go out with the answer, whoever makes it: an endpoint, a
+    empty until a dependency asks. Cookies go out with the response of an endpoint, a
     stream, an error handler (one for `Exception` excepted, which runs outside of every middleware),
     or the acceptance of a websocket. An OIDCError that no handler of the application takes is
-    answered here, and so is an HTTPException of `load_request_data`.
+    turned into a response here, and so is an HTTPException of `load_request_data`.
 
     Middlewares that follow each other become one, so that an instance which a request has nothing
     to do with costs it nothing.
@@ -62,32 +62,32 @@ class OIDCMiddleware:
             return
         outer: RequestContexts | None = scope.get(SCOPE_KEY)
         contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
-        answer = _Answer(contexts, send)
+        response = _Response(contexts, send)
         try:
             _require_asyncio()
             await contexts.load()
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, receive, response.send)
             # The contexts know the scope. Apart, both are freed at once with the tokens in them,
             # and not when the garbage collector comes by.
             scope[SCOPE_KEY] = outer
         except OIDCError as error:
-            if answer.started:
+            if response.started:
                 raise
-            # The innermost middleware is here first, and its answer passes all the others, which
+            # The innermost middleware is here first, and its response passes all the others, which
             # add their cookies; what is said is up to the instance that refused.
             owner = contexts.owner(error.instance)
             announce_refusal(owner, error)
-            await _refuse(owner, error, receive, answer.send)
+            await _refuse(owner, error, receive, response.send)
         except HTTPException as error:
-            if answer.started:
+            if response.started:
                 raise
-            # What endpoints raise is answered further inside: this is from load_request_data.
-            await _interrupt(scope, error, receive, answer.send)
+            # FastAPI handles what endpoints raise: this is from load_request_data.
+            await _interrupt(scope, error, receive, response.send)
         except Exception:
-            if not answer.started and _is_plain(scope) and contexts.has_changes():
-                # Starlette answers outside of every middleware, and the cookies would be lost.
-                response = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
-                await response(scope, receive, answer.send)
+            if not response.started and _is_plain(scope) and contexts.has_changes():
+                # Starlette responds outside of every middleware: the cookies would be lost.
+                plain = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
+                await plain(scope, receive, response.send)
             raise
         finally:
             contexts.end_cleared()
@@ -149,8 +149,8 @@ def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
     return tuple(prefix.rstrip("/") + "/" for prefix in given)
 
 
-class _Answer:
-    """Adds the cookie changes to the first message of an answer."""
+class _Response:
+    """Adds the cookie changes to the first message of a response."""
 
     def __init__(self, contexts: RequestContexts, send: Send) -> None:
         self._contexts, self._send = contexts, send
@@ -173,7 +173,7 @@ class _Answer:
         if caching is not Caching.ANYBODY:
             headers.append((b"vary", b"Cookie"))
         if changes:
-            # A cache that kept this answer would hand the cookies to somebody else.
+            # A cache that stored this response would hand the cookies to somebody else.
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
@@ -206,7 +206,7 @@ async def _close(status: int, send: Send) -> None:
 
 
 def _is_plain(scope: Scope) -> bool:
-    """Whether the app has no answer of its own for an exception that nobody takes."""
+    """Whether the app has no handler of its own for an unhandled exception."""
     app = scope["app"]
     own = app.debug or 500 in app.exception_handlers or Exception in app.exception_handlers
     return scope["type"] == "http" and not own

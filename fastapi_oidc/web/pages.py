@@ -50,8 +50,8 @@ class Page:
     """What a page of the library says. All of it is for a person but for `code` and `status`.
 
     `kind` is "refused" for an error, whose stable code is `code`, and "signed_out" for a sign-out
-    that the provider could not be told of. `href` is a URL of this application. A page that offers
-    to try again also offers to sign in, by `other_action` and `other_href`.
+    during which the provider did not respond. `href` is a URL of this application. A page that
+    offers to try again also offers to sign in, by `other_action` and `other_href`.
     """
 
     kind: Literal["refused", "signed_out"]

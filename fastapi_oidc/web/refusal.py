@@ -1,4 +1,4 @@
-"""What a browser, a script or a websocket is told of an error: a code and a short text."""
+"""From an error to a response: a page, JSON or a websocket close, with a code and a short text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def refusal_response(context: RequestContext[Any, Any], error: OIDCError) 
 
 
 def is_navigation(connection: HTTPConnection) -> bool:
-    """Whether a person's browser shows the answer as a page (Fetch Metadata, else Accept)."""
+    """Whether a person's browser shows the response as a page (Fetch Metadata, else Accept)."""
     mode = connection.headers.get("sec-fetch-mode")
     if mode is not None:
         return mode == "navigate"

@@ -1,4 +1,4 @@
-"""What a person reads of an error or of a sign-out, and what there is to do about it."""
+"""The pages about an error or a sign-out, and what they offer."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
 
 
 def signed_out_page(return_to: str) -> Page:
-    """The page after a sign-out that the provider could not be told of."""
+    """The page after a sign-out during which the provider did not respond."""
     return Page(
         kind="signed_out",
         status=HTTPStatus.OK,
         heading="You are signed out here",
         text=(
-            "The sign-in service did not answer, so you may still be signed in there. "
+            "The sign-in service did not respond, so you may still be signed in there. "
             "On a shared computer, close the browser."
         ),
         action="Go on",

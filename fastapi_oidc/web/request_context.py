@@ -1,4 +1,4 @@
-"""One request or websocket of one OIDC instance: its session, and what its answer changes."""
+"""One request or websocket of one OIDC instance: its session, and the cookies of its response."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _own(instance: str, error: OIDCError) -> None:
 
 
 class RequestContext(Generic[Identity, RequestData]):
-    """Loads the session at most once, and knows what to change when the answer starts."""
+    """Loads the session at most once, and knows what to change when the response starts."""
 
     def __init__(
         self,
@@ -122,14 +122,14 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def post_logout_redirect_uri(self) -> str | None:
-        """Where the provider sends the browser after a logout, if it is told to."""
+        """Where the provider sends the browser after a logout, if the request names a URI."""
         chosen = self.runtime.post_logout_redirect_uri
         if chosen != "route":
             return None if chosen == "none" else chosen
         return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
 
     def owning(self) -> Owning:
-        """An error that is raised inside belongs to this instance, which is to answer it."""
+        """An error that is raised inside belongs to this instance."""
         return Owning(self.runtime.name)
 
     def own(self, error: OIDCError) -> None:
@@ -211,10 +211,10 @@ class RequestContext(Generic[Identity, RequestData]):
         self._are(OIDCLocals())
 
     def clear(self) -> None:
-        """No session after this answer, not even by a refresh that is under way.
+        """No session after this response, not even by a refresh that is under way.
 
         It ends everywhere from now on, also when the browser goes away: by a task of its own or,
-        for a thread, which cannot begin one, with the answer or the end of the request.
+        for a thread, which cannot begin one, with the response or the end of the request.
         """
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
@@ -227,17 +227,17 @@ class RequestContext(Generic[Identity, RequestData]):
             self.runtime.sign_outs.start(self, self._ended)
 
     def end_cleared(self) -> None:
-        """What a thread has cleared after the answer had begun ends elsewhere too."""
+        """What a thread has cleared after the response had begun ends elsewhere too."""
         if self._is_cleared and not self._has_ended:
             self.runtime.sign_outs.start(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
-        """Change these cookies with the answer; a later change of a cookie replaces an earlier."""
+        """Change these cookies with the response; the last change of a cookie counts."""
         self._changes.update((change.name, change) for change in changes)
 
     @property
     def has_changes(self) -> bool:
-        """Whether there may be cookie changes that no answer has taken yet."""
+        """Whether there may be cookie changes that no response has taken yet."""
         return bool(self._changes) or self._pending is not None
 
     async def taken_changes(self) -> list[CookieChange]:

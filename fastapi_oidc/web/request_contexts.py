@@ -85,7 +85,7 @@ class Table:
 
 
 class Caching(Enum):
-    """Who may be given an answer that was made for somebody."""
+    """Whom a cache may give a response to that was made for one person."""
 
     ANYBODY = "anybody"
     VARIES = "whoever sends the same cookies"
@@ -140,7 +140,7 @@ class RequestContexts:
                     await context.locals()
 
     def caching(self) -> Caching:
-        """What caches must know of the answer."""
+        """What caches must know of the response."""
         caching = Caching.ANYBODY
         for context in self._opened.values():
             if context.known is not None:
@@ -154,7 +154,7 @@ class RequestContexts:
         return caching
 
     def has_changes(self) -> bool:
-        """Whether a cookie may have to go out with the answer."""
+        """Whether a cookie may have to go out with the response."""
         for context in self._opened.values():  # noqa: SIM110 - at every request
             if context.has_changes:
                 return True

@@ -39,7 +39,7 @@ def silent_refusal(code: Code) -> Response:
 
 
 def is_in_iframe(connection: HTTPConnection) -> bool:
-    """Whether the browser shows the answer in an iframe (Fetch Metadata)."""
+    """Whether the browser shows the response in an iframe (Fetch Metadata)."""
     return connection.headers.get("sec-fetch-dest") == "iframe"
 
 

@@ -71,13 +71,13 @@ class Sessions(Generic[Identity, RequestData]):
         return await self._context(connection).is_still_signed_in()
 
     def clear_session(self, connection: HTTPConnection) -> None:
-        """The session is over with this answer; the provider is not asked."""
+        """End the session with this response; the provider is not asked."""
         self._context(connection).clear()
 
     async def user_info(self, session: OIDCSession[Identity]) -> Mapping[str, JSON] | None:
         """What UserInfo says of the session's user now, checked; None without that endpoint.
 
-        Raises ProviderError, and ProtocolViolation for an answer about somebody else.
+        Raises ProviderError, and ProtocolViolation for UserInfo of another user.
         """
         return await self.runtime.party.provider.userinfo(
             session.tokens.access_token, sub=session.sub
@@ -98,7 +98,7 @@ class Sessions(Generic[Identity, RequestData]):
 
         From now on these sessions are over; a later login is not affected. Raises ValueError unless
         exactly one is given, ConfigurationError (configuration.store_missing) when no store keeps
-        endings, SessionError when it is down.
+        revocations, SessionError when it is down.
         """
         await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id)
 

@@ -43,14 +43,14 @@ def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[
     It closes before it says that the application has ended: a server stops everything then.
     """
 
-    async def told(message: Message) -> None:
+    async def observed(message: Message) -> None:
         if message["type"] == "lifespan.startup.complete":
             look()
         elif message["type"] in _ENDS:
             await close()
         await send(message)
 
-    return told
+    return observed
 
 
 def reporting_missing_middleware(

@@ -1,6 +1,6 @@
 """Stores and lock on Redis 7, for any number of processes; needs the extra `redis`.
 
-Redis errors, time-outs included, become a SessionError that is answered 503.
+Redis errors, time-outs included, become a SessionError, a 503 response.
 """
 
 from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX

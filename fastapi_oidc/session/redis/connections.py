@@ -59,7 +59,7 @@ class Connections:
 
     The others wait for their turn, in order. What waits or takes longer than `timeout` seconds
     raises TimeoutError; from then on commands raise RedisMuteError at once, but for one at a time,
-    until there is an answer.
+    until there is a reply.
 
     All that is made of one client shares the limit of its pool: all of its connections if the pool
     is ours or waits itself, else half of them (at most 50), since the application may use the
@@ -79,7 +79,7 @@ class Connections:
         return self._here().client
 
     async def run(self, command: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The answer of `command`, when it has its turn; texts are bytes."""
+        """The reply to `command`, when it has its turn; texts are bytes."""
         here = self._here()
         if not here.circuit.is_open:
             return await _sent(here, command, self._timeout)
@@ -125,7 +125,7 @@ async def _sent(here: _Reached, command: Callable[[Any], Awaitable[Any]], second
     try:
         async with asyncio.timeout(seconds), here.limit.slot():
             sent = time.monotonic()
-            answer = await _answer(here.client, command)
+            reply = await _reply(here.client, command)
     except RedisTimeoutError:
         here.circuit.open()
         raise
@@ -144,10 +144,10 @@ async def _sent(here: _Reached, command: Callable[[Any], Awaitable[Any]], second
         here.circuit.close()
         raise
     here.circuit.close()
-    return answer
+    return reply
 
 
-async def _answer(client: Client, command: Callable[[Any], Awaitable[Any]]) -> Any:
+async def _reply(client: Client, command: Callable[[Any], Awaitable[Any]]) -> Any:
     try:
         return await command(client)
     except ReadOnlyError:
