@@ -2,6 +2,6 @@
 
 from generated_vmm.testing.guest import SimulatedGuest
 from generated_vmm.testing.monitor import ReceivedCall, SimulatedMonitor
-from generated_vmm.testing.wire.faults import Faults
+from generated_vmm.testing.server import Faults
 
 __all__ = ["Faults", "ReceivedCall", "SimulatedGuest", "SimulatedMonitor"]

@@ -86,7 +86,7 @@ def make_monitor(folder: Path) -> Iterator[MakeMonitor]:
     with ExitStack() as stack:
 
         def make(name: str = "made.socket", **options: Unpack[Options]) -> SimulatedMonitor:
-            return stack.enter_context(SimulatedMonitor(folder / name, **options))
+            return stack.enter_context(at_once(SimulatedMonitor(folder / name, **options)))
 
         yield make
 
@@ -94,8 +94,14 @@ def make_monitor(folder: Path) -> Iterator[MakeMonitor]:
 @pytest.fixture
 def monitor(folder: Path) -> Iterator[SimulatedMonitor]:
     """A monitor that checks host files, as a real one does."""
-    with SimulatedMonitor(folder / "api.socket") as monitor:
+    with at_once(SimulatedMonitor(folder / "api.socket")) as monitor:
         yield monitor
+
+
+def at_once(monitor: SimulatedMonitor) -> SimulatedMonitor:
+    """The monitor, with a guest that boots in no time."""
+    monitor.guest.boot_seconds = 0
+    return monitor
 
 
 @pytest.fixture

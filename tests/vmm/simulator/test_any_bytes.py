@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generated_vmm.testing import SimulatedMonitor
-from generated_vmm.testing.bodies.json_text import Misread, plain, read_json
-from generated_vmm.testing.bodies.shapes import read_body
-from generated_vmm.testing.description import OPERATIONS, Json
-from generated_vmm.testing.wire.http_headers import HttpRefusal
-from generated_vmm.testing.wire.http_layer import RequestParser
+from generated_vmm.testing.bodies import BodyReader, Misread, plain, read_json
+from generated_vmm.testing.description import CURRENT, Json
+from generated_vmm.testing.http import HttpRefusal, RequestParser
 from tests.vmm.simulator.caller import Caller, connect
 
 JSON_VALUES: st.SearchStrategy[Json] = st.recursive(
@@ -38,9 +36,9 @@ def test_json_reads_as_the_standard_library_reads_it(value: Json, indent: int | 
 
 @given(st.binary() | st.text().map(str.encode))
 def test_no_body_is_too_strange_to_be_refused(text: bytes) -> None:
-    for schema in {one.body for one in OPERATIONS} - {None}:
+    for schema in {one.body for one in CURRENT.operations} - {None}:
         with contextlib.suppress(Misread):
-            read_body(str(schema), text)
+            BodyReader(CURRENT).read(str(schema), text)
 
 
 @given(st.lists(PIECES | st.binary(max_size=1100)))

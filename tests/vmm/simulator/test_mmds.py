@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from generated_vmm.testing.description import Json
-from generated_vmm.testing.rules.mmds import merge_patch
+from generated_vmm.testing.rules.services import merge_patch
 from tests.vmm.simulator.caller import Caller
 from tests.vmm.simulator.conftest import MakeMonitor
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generated_vmm import API_VERSION
-from generated_vmm.testing.metrics import Metrics
+from generated_vmm.testing.outlets import Metrics
 from tests.vmm.simulator.caller import Caller
 from tests.vmm.simulator.started import PATIENCE, Start, config
 from tests.vmm.simulator.started import start as start
@@ -52,7 +52,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_guest_talks_hears_and_resets(served: subprocess.Popen[bytes], folder: Path) -> None:
     call = boot(folder)
-    seen = read_until(served, b"guest is up\nquiet\nguest serves\n")
+    seen = read_until(served, b"guest is up\nquiet\n") + read_until(served, b"guest serves\n")
     assert b'received a Put request on "/actions" with body' in seen + read_until(served, b"204.\n")
     assert served.stdin is not None
     served.stdin.write(b"hi")

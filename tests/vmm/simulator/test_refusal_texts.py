@@ -14,8 +14,8 @@ from typing import TypedDict
 
 import pytest
 
-from generated_vmm.testing.bodies.json_text import Misread
-from generated_vmm.testing.bodies.shapes import read_body
+from generated_vmm.testing.bodies import BodyReader, Misread
+from generated_vmm.testing.description import CURRENT
 from tests.vmm.real.agreement import first_words
 from tests.vmm.simulator.caller import Caller
 
@@ -54,7 +54,7 @@ def is_json(text: str) -> bool:
 
 def said_of(shape: str, body: bytes) -> str:
     try:
-        read_body(DESCRIBED.get(shape, shape), body)
+        BodyReader(CURRENT).read(DESCRIBED.get(shape, shape), body)
     except Misread as misread:
         return misread.words
     return "ok"

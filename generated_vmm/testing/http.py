@@ -7,20 +7,26 @@ is left of a refused request is then taken for the next one; clients see that as
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Final
 
-from generated_vmm.testing.wire.http_headers import Headers, HttpRefusal
+from generated_vmm.testing.bodies import json_bytes
 
 BUFFER_SIZE: Final = 1024
-CRLF: Final = b"\r\n"
-METHODS: Final = frozenset({b"GET", b"PUT", b"PATCH", b"DELETE"})
-VERSIONS: Final = frozenset({b"HTTP/1.0", b"HTTP/1.1"})
+MAX_CONTENT_LENGTH: Final = 2**32 - 1
 SERVER_FULL: Final = (
     b"HTTP/1.1 503 \r\nServer: Firecracker API\r\nConnection: close\r\n"
     b'Content-Length: 40\r\n\r\n{ "error": "Too many open connections" }'
 )
+
+
+class HttpRefusal(Exception):
+    """A request the HTTP layer refuses with a 400 of its own."""
+
+    def encode(self) -> bytes:
+        """The answer; its body holds a raw line feed and so is no strict JSON."""
+        lost = "All previous unanswered requests will be dropped."
+        return Answer(400, f'{{ "error": "{self}\n{lost}" }}'.encode()).encode()
 
 
 @dataclass(frozen=True)
@@ -48,30 +54,20 @@ class Answer:
     body: bytes | None = None
     deprecated: bool = False
     exit_code: int | None = None
+    fault: str = ""
 
-    @property
-    def fault(self) -> str:
-        """The `fault_message` of a refusal; empty for any other answer."""
-        said = json.loads(self.body or b"{}")
-        return str(said.get("fault_message", "")) if isinstance(said, dict) else ""
+    @classmethod
+    def refusing(cls, fault: str, status: int = 400) -> Answer:
+        """A refusal by the monitor's logic."""
+        return cls(status, json_bytes({"fault_message": fault}), fault=fault)
 
     def encode(self) -> bytes:
         """The bytes the monitor writes: no reason phrase, no Date, no length without a body."""
         lines = [f"HTTP/1.1 {self.status} ", "Server: Firecracker API", "Connection: keep-alive"]
-        if self.deprecated:
-            lines.append("Deprecation: true")
+        lines += ["Deprecation: true"] * self.deprecated
         if self.body is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(self.body)}"]
         return "\r\n".join([*lines, "", ""]).encode() + (self.body or b"")
-
-
-CONTINUE: Final = Answer(100)
-
-
-def refusal(reason: HttpRefusal) -> Answer:
-    """The HTTP layer's own 400; its body holds a raw line feed and so is no strict JSON."""
-    lost = "All previous unanswered requests will be dropped."
-    return Answer(400, f'{{ "error": "{reason}\n{lost}" }}'.encode())
 
 
 class RequestParser:
@@ -81,8 +77,9 @@ class RequestParser:
         self._payload_limit = payload_limit
         self._step = self._request_line
         self._carry = b""
-        self._head: tuple[str, str] = ("", "")
-        self._headers = Headers()
+        self._head = ("", "")
+        self._content_length = 0
+        self._expects_continue = False
         self._body = bytearray()
         self._arrived: list[Request] = []
         self.awaits_continue = False
@@ -105,52 +102,60 @@ class RequestParser:
             start = self._step(window, rest)
         return self._arrived
 
-    def _line(self, window: bytes, start: int, refused: HttpRefusal) -> bytes | None:
-        end = window.find(CRLF, start)
+    def _line(self, window: bytes, start: int, refusal: str) -> bytes | None:
+        end = window.find(b"\r\n", start)
         if end >= 0:
             return window[start:end]
         if start == 0 and len(window) == BUFFER_SIZE:
-            raise refused
+            raise HttpRefusal(refusal)
         self._carry = window[start:]
         return None
 
     def _request_line(self, window: bytes, start: int) -> int | None:
-        line = self._line(window, start, HttpRefusal("Invalid request."))
+        line = self._line(window, start, "Invalid request.")
         if line is None:
             return None
         self._head = _parse_request_line(line)
-        self._headers = Headers()
+        self._content_length, self._expects_continue = 0, False
         self._step = self._header_line
-        return start + len(line) + len(CRLF)
+        return start + len(line) + 2
 
     def _header_line(self, window: bytes, start: int) -> int | None:
-        too_long = HttpRefusal.of_header(
-            f"Invalid content length. Header: {window.decode(errors='replace')}"
-        )
-        line = self._line(window, start, too_long)
+        shown = window.decode(errors="replace")
+        refusal = f"Invalid header. Reason: Invalid content length. Header: {shown}"
+        line = self._line(window, start, refusal)
         if line is None:
             return None
         if line:
-            self._headers = self._headers.with_line(line)
+            self._take_header(*_parse_header(line))
         else:
             self._end_headers()
-        return start + len(line) + len(CRLF)
+        return start + len(line) + 2
+
+    def _take_header(self, key: str, value: str) -> None:
+        name = key.strip().lower()
+        if name == "content-length":
+            self._content_length = _content_length(key, value)
+        elif name == "expect":
+            self._expects_continue |= value.strip() == "100-continue"
+        elif name == "accept-encoding":
+            _require_identity(value)
 
     def _end_headers(self) -> None:
-        length = self._headers.content_length
+        length = self._content_length
         if length > self._payload_limit:
             raise HttpRefusal(
                 f"Request payload with size {length} is larger than the limit of "
                 f"{self._payload_limit} allowed by server."
             )
         if length:
-            self.awaits_continue |= self._headers.expects_continue
+            self.awaits_continue |= self._expects_continue
             self._step = self._body_part
         else:
             self._complete(None)
 
     def _body_part(self, window: bytes, start: int) -> int | None:
-        missing = self._headers.content_length - len(self._body)
+        missing = self._content_length - len(self._body)
         part = window[start : start + missing]
         self._body += part
         if len(part) < missing:
@@ -161,8 +166,7 @@ class RequestParser:
         return start + len(part)
 
     def _complete(self, body: bytes | None) -> None:
-        method, target = self._head
-        self._arrived.append(Request(method, target, body))
+        self._arrived.append(Request(*self._head, body))
         self._step = self._request_line
 
 
@@ -171,7 +175,7 @@ def _parse_request_line(line: bytes) -> tuple[str, str]:
     if len(parts) < 3:
         raise HttpRefusal("Invalid request.")
     method, target, version = parts
-    if method not in METHODS:
+    if method not in (b"GET", b"PUT", b"PATCH", b"DELETE"):
         raise HttpRefusal("Invalid HTTP Method: Unsupported HTTP method.")
     if not target:
         raise HttpRefusal("Invalid URI: Empty URI not allowed.")
@@ -179,6 +183,38 @@ def _parse_request_line(line: bytes) -> tuple[str, str]:
         text = target.decode()
     except UnicodeDecodeError:
         raise HttpRefusal("Invalid URI: Cannot parse URI as UTF-8.") from None
-    if version not in VERSIONS:
+    if version not in (b"HTTP/1.0", b"HTTP/1.1"):
         raise HttpRefusal("Invalid HTTP Version: Unsupported HTTP version.")
     return method.decode(), text
+
+
+def _parse_header(line: bytes) -> tuple[str, str]:
+    try:
+        key, colon, value = line.decode().partition(":")
+    except UnicodeDecodeError as error:
+        raise HttpRefusal(
+            "Invalid header. Reason: Header contains invalid characters. Key: "
+            f"invalid utf-8 sequence of 1 bytes from index {error.start}"
+        ) from None
+    if not colon:
+        raise HttpRefusal(f"Invalid header. Reason: Header is incorrectly formatted. Key: {key}")
+    return key, value
+
+
+def _content_length(key: str, value: str) -> int:
+    digits = value.strip().removeprefix("+")
+    if not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_CONTENT_LENGTH:
+        raise _invalid_value(key, value)
+    return int(digits)
+
+
+def _require_identity(value: str) -> None:
+    if not value.strip():
+        raise HttpRefusal("Invalid request.")
+    for encoding in (part.strip() for part in value.split(",")):
+        if encoding == "identity;q=0" or (encoding == "*;q=0" and "identity" not in value):
+            raise _invalid_value("Accept-Encoding", encoding)
+
+
+def _invalid_value(key: str, value: str) -> HttpRefusal:
+    return HttpRefusal(f"Invalid header. Reason: Invalid value. Key:{key}; Value:{value}")
