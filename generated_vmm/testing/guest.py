@@ -6,14 +6,12 @@ import contextlib
 import itertools
 import os
 import socket
-import socketserver
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 LONGEST_COMMAND: Final = 32
 FIRST_HOST_PORT: Final = 1 << 30
-POLL_SECONDS: Final = 0.02
 
 Serve = Callable[[socket.socket], None]
 
@@ -52,65 +50,67 @@ class SimulatedGuest:
         return self._services.get(port)
 
 
-class _Handshake(socketserver.BaseRequestHandler):
-    """`CONNECT <port>` is answered `OK <host port>`, or by closing when nobody listens there."""
+class VsockBackend:
+    """The host's side of the vsock device: bound at once; connections wait for the driver.
 
-    server: VsockBackend
-    request: socket.socket
+    `CONNECT <port>` is answered `OK <host port>`, or by closing when nobody listens there.
+    """
 
-    def handle(self) -> None:
-        self.server.connections.add(self.request)
-        with contextlib.suppress(OSError):  # the host side went away
-            service = self._requested_service()
+    def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
+        """Bind the socket. Raises `OSError`, also when the path exists already."""
+        self._path = path
+        self._find_service = find_service
+        self._host_ports = itertools.count(FIRST_HOST_PORT)
+        self._connections: set[socket.socket] = set()
+        self._thread: threading.Thread | None = None
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._listener.bind(path)
+        except OSError:
+            self._listener.close()
+            raise
+        self._listener.listen(128)
+
+    def activate(self) -> None:
+        """Serve what connects, and what has connected."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._accept, daemon=True)
+            self._thread.start()
+
+    def close(self, *, remove_file: bool) -> None:
+        """Break all connections and accept no more. Raises `OSError` when there is no file."""
+        for end in (self._listener, *self._connections):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.join()
+        self._listener.close()
+        if remove_file:
+            os.unlink(self._path)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.add(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):  # the host side went away
+            service = self._requested_service(connection)
             if service is not None:
-                self.request.sendall(b"OK %d\n" % next(self.server.host_ports))
-                service(self.request)
-        self.server.connections.discard(self.request)
+                connection.sendall(b"OK %d\n" % next(self._host_ports))
+                service(connection)
+        self._connections.discard(connection)
 
-    def _requested_service(self) -> Serve | None:
+    def _requested_service(self, connection: socket.socket) -> Serve | None:
         command = b""
         while not command.endswith(b"\n") and len(command) < LONGEST_COMMAND:
-            byte = self.request.recv(1)
+            byte = connection.recv(1)
             if not byte:
                 return None
             command += byte
         verb, _, port = command.partition(b" ")
         if verb.lower() != b"connect" or not port.strip().isdigit():
             return None
-        return self.server.find_service(int(port))
-
-
-class VsockBackend(socketserver.ThreadingUnixStreamServer):
-    """The host's side of the vsock device: bound at once; connections wait for the driver."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
-        """Bind the socket. Raises `OSError`, also when the path exists already."""
-        self.find_service = find_service
-        self.host_ports: Iterator[int] = itertools.count(FIRST_HOST_PORT)
-        self.connections: set[socket.socket] = set()
-        self._thread: threading.Thread | None = None
-        super().__init__(path, _Handshake)
-
-    def activate(self) -> None:
-        """Serve what connects, and what has connected."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self.serve_forever, args=(POLL_SECONDS,), daemon=True
-            )
-            self._thread.start()
-
-    def close(self, *, remove_file: bool) -> None:
-        """Break all connections and accept no more. Raises `OSError` when there is no file."""
-        if self._thread is not None:
-            self.shutdown()
-            self._thread.join()
-            self._thread = None
-        self.server_close()
-        for connection in tuple(self.connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        if remove_file:
-            os.unlink(str(self.server_address))
+        return self._find_service(int(port))

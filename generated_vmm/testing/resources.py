@@ -42,7 +42,11 @@ def stored(machine: Machine, call: Call, refusal: str) -> Members:
 def changed(machine: Machine, call: Call) -> Members:
     """A single resource as a PATCH would leave it: what is absent or null stays."""
     given = {name: value for name, value in call.body.items() if value is not None}
-    return (machine.resources.get(call.resource) or {}) | given
+    known = machine.resources.get(call.resource) or {}
+    described = machine.options.description.fields(
+        machine.options.description.resources[call.resource].body
+    )
+    return known | {name: given[name] for name in given if name in described}
 
 
 def _place(machine: Machine, call: Call) -> tuple[dict[str, Any], str]:

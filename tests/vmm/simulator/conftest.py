@@ -11,6 +11,7 @@ import pytest
 
 from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
+from generated_vmm.testing.description import Description
 from tests.vmm.simulator.caller import Caller
 
 # The state rules are those of 1.16. With an older description committed the simulator lacks some of
@@ -42,6 +43,7 @@ class Options(TypedDict, total=False):
     version: str
     payload_limit: int
     mmds_size_limit: int
+    description: Description
 
 
 class MakeMonitor(Protocol):

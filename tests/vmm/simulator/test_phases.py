@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from generated_vmm.testing.description import CURRENT
-from generated_vmm.testing.rule import ACTIONS, CHECKS
 from tests.vmm.simulator.caller import Caller
 
 BEFORE = "The requested operation is not supported before starting the microVM."
@@ -69,14 +68,15 @@ def test_control_is_refused_until_the_guest_runs(
     assert (reply.status, reply.fault) == (400, BEFORE)
 
 
-def test_the_lists_above_name_every_ruled_operation_with_a_phase() -> None:
+def test_the_lists_above_name_every_operation_with_a_phase() -> None:
     listed = {(method, path) for method, path, _ in ONLY_BEFORE + ONLY_AFTER}
     bound = {
-        (one.method, re.sub(r"\{.*\}", "a", one.path))
+        one.endpoint: (one.method, re.sub(r"\{.*\}", "a", one.path))
         for one in CURRENT.operations
-        if one.endpoint in {**ACTIONS, **CHECKS} and not one.phase.startswith("any")
+        if not one.phase.startswith("any")
     }
-    assert listed - {("PUT", "/actions")} == bound
+    ruled = {bound[endpoint] for endpoint in bound.keys() & {**ACTIONS, **CHECKS}}
+    assert ruled <= listed - {("PUT", "/actions")} <= set(bound.values())
 
 
 @pytest.mark.parametrize("path", ["/", "/version", "/vm/config", "/machine-config"])

@@ -53,7 +53,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 def test_the_guest_talks_hears_and_resets(served: subprocess.Popen[bytes], folder: Path) -> None:
     call = boot(folder)
     seen = read_until(served, b"guest is up\nquiet\n") + read_until(served, b"guest serves\n")
-    assert b'received a Put request on "/actions" with body' in seen + read_until(served, b"204.\n")
+    assert b'received a Put request on "/actions" with body' in seen
     assert served.stdin is not None
     served.stdin.write(b"hi")
     served.stdin.flush()
