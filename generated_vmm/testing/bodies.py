@@ -148,8 +148,7 @@ class BodyReader:
             return plain(value)
         classes, expected = TYPES[kind]
         if not isinstance(value, classes) or isinstance(value, bool) != (kind == "boolean"):
-            is_path = kind == "string" and place.partition(".")[2] in facts.PATHS
-            _refuse(value, "path string" if is_path else expected)
+            _refuse(value, expected)
         if isinstance(value, list):
             return [self.take(spec["items"], one, place) for one in value]
         return _formatted(value, place) if isinstance(value, str) else plain(value)
@@ -212,9 +211,9 @@ def _choice(names: list[str], value: Raw) -> str:
 
 
 def _formatted(text: str, place: str) -> str:
-    for pattern, words in facts.FORMATS.get(place, ()):
-        if re.fullmatch(pattern, text) is None:
-            raise Misread(words.replace("{}", text))
+    pattern, words = facts.FORMATS.get(place, (".*", ""))
+    if re.fullmatch(pattern, text, re.DOTALL) is None:
+        raise Misread(words.replace("{}", text))
     return text.lower() if place in facts.LOWERED else text
 
 

@@ -52,46 +52,29 @@ DEFAULTS: Final[Mapping[str, bool | int | str]] = {
 }
 """Absent fields that have a value all the same, and so may not be null."""
 
-_NUMBER: Final = (
-    (
-        r"0[bx].*",
-        "No supported number system prefix found in value [{}]. Make sure to prefix the number "
-        "with '0x' for hexadecimal numbers or '0b' for binary numbers.",
-    ),
-    (
-        r"0b0*[01]{1,32}|0x0*[0-9A-Fa-f]{1,8}",
-        "Failed to parse string [{}] as a number for CPU template",
-    ),
-)
-_BITMAP: Final = "Failed to parse string [{}] as a bitmap - "
-_UNKNOWN: Final = (r"(0b)?[x01_]*", f"{_BITMAP}unknown character")
 _OCTET: Final = r"(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_NUMBER: Final = (
+    r"0b0*[01]{1,32}|0x0*[0-9A-Fa-f]{1,8}",
+    "Failed to parse string [{}] as a number for CPU template",
+)
+_BITMAP: Final = "Failed to parse string [{}] as a bitmap"
 
-FORMATS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
-    "CpuConfig.kvm_capabilities": (
-        (r"!?\+?0*[0-9]{1,10}", "Failed to parse string [{}] as a kvm capability"),
-    ),
+FORMATS: Final[Mapping[str, tuple[str, str]]] = {
+    "CpuConfig.kvm_capabilities": (r"!?\+?0*[0-9]{1,10}", "Failed to parse string [{}]"),
     "CpuidLeafModifier.leaf": _NUMBER,
     "CpuidLeafModifier.subleaf": _NUMBER,
-    "CpuidRegisterModifier.bitmap": (
-        _UNKNOWN,
-        (r"(0b)?_*([x01]_*){0,32}", f"{_BITMAP}string is too long"),
-    ),
-    "CpuidRegisterModifier.register": (
-        (r"e[abcd]x", "Invalid CPUID register. Must be one of [eax, ebx, ecx, edx]"),
-    ),
-    "Logger.level": ((r"(?i)off|trace|debug|info|warn|warning|error", "Invalid LevelFilter"),),
-    "MmdsConfig.ipv4_address": ((rf"{_OCTET}(\.{_OCTET}){{3}}", "invalid IPv4 address syntax"),),
+    "CpuidRegisterModifier.bitmap": (r"(0b)?_*([x01]_*){0,32}", _BITMAP),
+    "CpuidRegisterModifier.register": (r"e[abcd]x", "Invalid CPUID register."),
+    "Logger.level": (r"(?i)off|trace|debug|info|warn|warning|error", "Invalid LevelFilter"),
+    "MmdsConfig.ipv4_address": (rf"{_OCTET}(\.{_OCTET}){{3}}", "invalid IPv4 address syntax"),
     "MsrModifier.addr": _NUMBER,
-    "MsrModifier.bitmap": (
-        _UNKNOWN,
-        (r"(0b)?_*([x01]_*){0,64}", f"{_BITMAP}string is too long"),
-    ),
+    "MsrModifier.bitmap": (r"(0b)?_*([x01]_*){0,64}", _BITMAP),
     "NetworkInterface.guest_mac": (
-        (r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", "The provided MAC address is invalid."),
+        r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}",
+        "The provided MAC address is invalid.",
     ),
 }
-"""Strings that the monitor takes apart: patterns, and its words when one does not match."""
+"""Strings that the monitor takes apart: a pattern, and its words when it does not match."""
 
 LOWERED: Final = frozenset({"Logger.level", "NetworkInterface.guest_mac"})
 """Strings that the monitor keeps in lower case."""
@@ -104,11 +87,3 @@ REQUIRED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "TokenBucket": ("size", "refill_time"),
 }
 """Which of several missing members is named, where that is not the described order."""
-
-PATHS: Final = frozenset(
-    {
-        "backend_path", "log_path", "mem_file_path", "metrics_path", "serial_out_path",
-        "snapshot_path",
-    }
-)  # fmt: skip
-"""Fields that hold a `path string` in the monitor's words, the others `a string`."""

@@ -7,6 +7,7 @@ is left of a refused request is then taken for the next one; clients see that as
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -127,19 +128,26 @@ class RequestParser:
         if line is None:
             return None
         if line:
-            self._take_header(*_parse_header(line))
+            self._take_header(line.decode(errors="replace"))
         else:
             self._end_headers()
         return start + len(line) + 2
 
-    def _take_header(self, key: str, value: str) -> None:
-        name = key.strip().lower()
+    def _take_header(self, line: str) -> None:
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise HttpRefusal(
+                f"Invalid header. Reason: Header is incorrectly formatted. Key: {key}"
+            )
+        name, digits = key.strip().lower(), value.strip().removeprefix("+")
         if name == "content-length":
-            self._content_length = _content_length(key, value)
+            if not re.fullmatch("[0-9]+", digits) or int(digits) > MAX_CONTENT_LENGTH:
+                raise HttpRefusal(
+                    f"Invalid header. Reason: Invalid value. Key:{key}; Value:{value}"
+                )
+            self._content_length = int(digits)
         elif name == "expect":
             self._expects_continue |= value.strip() == "100-continue"
-        elif name == "accept-encoding":
-            _require_identity(value)
 
     def _end_headers(self) -> None:
         length = self._content_length
@@ -171,50 +179,14 @@ class RequestParser:
 
 
 def _parse_request_line(line: bytes) -> tuple[str, str]:
-    parts = line.split(b" ", 2)
-    if len(parts) < 3:
+    method, _, rest = line.decode(errors="replace").partition(" ")
+    target, _, version = rest.partition(" ")
+    if not version:
         raise HttpRefusal("Invalid request.")
-    method, target, version = parts
-    if method not in (b"GET", b"PUT", b"PATCH", b"DELETE"):
+    if method not in ("GET", "PUT", "PATCH", "DELETE"):
         raise HttpRefusal("Invalid HTTP Method: Unsupported HTTP method.")
     if not target:
         raise HttpRefusal("Invalid URI: Empty URI not allowed.")
-    try:
-        text = target.decode()
-    except UnicodeDecodeError:
-        raise HttpRefusal("Invalid URI: Cannot parse URI as UTF-8.") from None
-    if version not in (b"HTTP/1.0", b"HTTP/1.1"):
+    if version not in ("HTTP/1.0", "HTTP/1.1"):
         raise HttpRefusal("Invalid HTTP Version: Unsupported HTTP version.")
-    return method.decode(), text
-
-
-def _parse_header(line: bytes) -> tuple[str, str]:
-    try:
-        key, colon, value = line.decode().partition(":")
-    except UnicodeDecodeError as error:
-        raise HttpRefusal(
-            "Invalid header. Reason: Header contains invalid characters. Key: "
-            f"invalid utf-8 sequence of 1 bytes from index {error.start}"
-        ) from None
-    if not colon:
-        raise HttpRefusal(f"Invalid header. Reason: Header is incorrectly formatted. Key: {key}")
-    return key, value
-
-
-def _content_length(key: str, value: str) -> int:
-    digits = value.strip().removeprefix("+")
-    if not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_CONTENT_LENGTH:
-        raise _invalid_value(key, value)
-    return int(digits)
-
-
-def _require_identity(value: str) -> None:
-    if not value.strip():
-        raise HttpRefusal("Invalid request.")
-    for encoding in (part.strip() for part in value.split(",")):
-        if encoding == "identity;q=0" or (encoding == "*;q=0" and "identity" not in value):
-            raise _invalid_value("Accept-Encoding", encoding)
-
-
-def _invalid_value(key: str, value: str) -> HttpRefusal:
-    return HttpRefusal(f"Invalid header. Reason: Invalid value. Key:{key}; Value:{value}")
+    return method, target

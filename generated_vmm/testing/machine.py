@@ -67,7 +67,6 @@ class Machine:
     is_configured: bool = False
     has_kernel: bool = False
     drivers_up: bool = False
-    held_taps: set[str] = field(default_factory=set)
     balloon_actual_mib: int = 0
     hinting_command: int = 0
     hinting_runs: int = 0

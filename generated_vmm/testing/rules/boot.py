@@ -201,14 +201,8 @@ def _obstacles_on_host(machine: Machine) -> Iterator[str]:
     initrd = machine.value("/boot-source", "initrd_path")
     if initrd is not None:
         yield from _obstacles_of_initrd(initrd, machine)
-    try:
-        for device in machine.devices("/pmem").values():
-            require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
-    except Fault:
-        # By then the interfaces are at work, and their tap devices are not let go.
-        interfaces = machine.devices("/network-interfaces").values()
-        machine.held_taps |= {str(one.get("host_dev_name")) for one in interfaces}
-        raise
+    for device in machine.devices("/pmem").values():
+        require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
 
 
 def _obstacles_of_initrd(path: str, machine: Machine) -> Iterator[str]:

@@ -100,8 +100,9 @@ def require_service(machine: Machine) -> None:
 
 @action("GET /mmds")
 def get_mmds(machine: Machine) -> Json:
-    """`{}` when nothing has been stored; members come in the order of their names."""
-    return sorted_json(machine.resources.get("/mmds", {}))
+    """`{}` when nothing has been stored."""
+    content: Json = machine.resources.get("/mmds", {})
+    return content
 
 
 @action("PUT /mmds")
@@ -136,10 +137,3 @@ def merge_patch(target: Json, patch: Json) -> Json:
         else:
             result[key] = merge_patch(result.get(key), value)
     return result
-
-
-def sorted_json(value: Json) -> Json:
-    """The value with the members of every object in the order of their names."""
-    if isinstance(value, dict):
-        return {key: sorted_json(value[key]) for key in sorted(value)}
-    return [sorted_json(one) for one in value] if isinstance(value, list) else value

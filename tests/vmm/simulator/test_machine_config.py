@@ -105,12 +105,12 @@ def test_a_custom_template_takes_the_place_of_a_static_one(call: Caller) -> None
     ("body", "words"),
     [
         ({"reg_modifiers": []}, "unknown field `reg_modifiers`"),
-        ({"msr_modifiers": [{"addr": "12", "bitmap": "x"}]}, "No supported number system prefix"),
+        ({"msr_modifiers": [{"addr": "12", "bitmap": "x"}]}, "as a number for CPU template"),
         ({"msr_modifiers": [{"addr": "0xg", "bitmap": "x"}]}, "Failed to parse string [0xg] as"),
-        ({"msr_modifiers": [{"addr": "0x1", "bitmap": "2"}]}, "as a bitmap - unknown character"),
+        ({"msr_modifiers": [{"addr": "0x1", "bitmap": "2"}]}, "as a bitmap"),
         (
             {"cpuid_modifiers": [CPUID_LEAF | {"modifiers": [{"register": "e", "bitmap": "1"}]}]},
-            "Invalid CPUID register. Must be one of [eax, ebx, ecx, edx]",
+            "Invalid CPUID register.",
         ),
         ({"cpuid_modifiers": [CPUID_LEAF | {"leaf": "0b"}]}, "as a number for CPU template"),
         (

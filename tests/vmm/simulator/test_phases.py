@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from generated_vmm.testing.description import CURRENT
+from generated_vmm.testing.rule import ACTIONS, CHECKS
 from tests.vmm.simulator.caller import Caller
 
 BEFORE = "The requested operation is not supported before starting the microVM."
