@@ -14,6 +14,9 @@ from generated_vmm.testing.description import CURRENT, Description, Json
 from generated_vmm.testing.guest import SimulatedGuest, VsockBackend
 from generated_vmm.testing.outlets import Outlets
 
+MIB: Final = 1 << 20
+BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
+AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 PAYLOAD_LIMIT: Final = 51200
 """Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""
 
@@ -67,6 +70,7 @@ class Machine:
     is_configured: bool = False
     has_kernel: bool = False
     drivers_up: bool = False
+    held_taps: set[str] = field(default_factory=set)
     balloon_actual_mib: int = 0
     hinting_command: int = 0
     hinting_runs: int = 0

@@ -8,15 +8,12 @@ from typing import Final
 from generated_vmm.testing.bodies import Misread, json_bytes
 from generated_vmm.testing.description import Description, Json, Operation
 from generated_vmm.testing.http import Answer, Request
-from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.machine import AFTER_START, BEFORE_START, Fault, Machine
 from generated_vmm.testing.resources import act_as_described
 from generated_vmm.testing.rule import ACTIONS, CHECKS, EARLY_CHECKS, OTHERWISE, Call
 from generated_vmm.testing.rules import boot, devices, memory, services, snapshots
 
 __all__ = ["answer", "boot", "carry_out", "devices", "memory", "services", "snapshots"]
-
-BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
-AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 
 HIDDEN: Final = frozenset({"/cpu-config", "/logger", "/metrics"})
 """Resources that the description shows in GET /vm/config and the monitor does not."""

@@ -24,7 +24,7 @@ def act_as_described(machine: Machine, call: Call) -> Json:
     if call.operation.method == "DELETE":
         del shelf[key]
     elif call.operation.method == "PATCH":
-        shelf[key] = _patched(machine, call, found)
+        shelf[key] = changed(machine, call, found) if call.body else call.content
     else:
         return found  # type: ignore[no-any-return]
     return None
@@ -39,14 +39,13 @@ def stored(machine: Machine, call: Call, refusal: str) -> Members:
     return found
 
 
-def changed(machine: Machine, call: Call) -> Members:
-    """A single resource as a PATCH would leave it: what is absent or null stays."""
-    given = {name: value for name, value in call.body.items() if value is not None}
-    known = machine.resources.get(call.resource) or {}
-    described = machine.options.description.fields(
-        machine.options.description.resources[call.resource].body
-    )
-    return known | {name: given[name] for name in given if name in described}
+def changed(machine: Machine, call: Call, found: Members) -> Members:
+    """The resource as a PATCH leaves it: what is absent or null stays, limiters are merged."""
+    put = machine.options.description.resources[call.resource]
+    described = machine.options.description.fields(put.body)
+    limiters = {name: merged(found.get(name), call.body[name]) for name in _limiters(machine, call)}
+    given = {name: value for name, value in call.body.items() if value is not None} | limiters
+    return found | {name: given[name] for name in given if name in described}
 
 
 def _place(machine: Machine, call: Call) -> tuple[dict[str, Any], str]:
@@ -59,14 +58,6 @@ def _put(machine: Machine, call: Call) -> None:
     limiters = {name: effective(call.body[name]) for name in _limiters(machine, call)}
     shelf, key = _place(machine, call)
     shelf[key] = call.body | limiters or call.content
-
-
-def _patched(machine: Machine, call: Call, found: Any) -> Any:
-    if not isinstance(found, dict) or not call.body:
-        return call.content
-    limiters = {name: merged(found.get(name), call.body[name]) for name in _limiters(machine, call)}
-    given = {name: value for name, value in call.body.items() if value is not None}
-    return found | given | limiters
 
 
 def _limiters(machine: Machine, call: Call) -> list[str]:

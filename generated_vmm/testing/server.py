@@ -100,6 +100,7 @@ class ApiServer:
         payload_limit: int,
     ) -> None:
         self._listener = listener
+        self._listener_number = listener.fileno()
         self._respond = respond
         self._faults = faults
         self._payload_limit = payload_limit
@@ -128,25 +129,31 @@ class ApiServer:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         self._wake = lambda: loop.call_soon_threadsafe(stopped.set)
         self._listener.setblocking(False)
-        accepting = loop.create_task(self._accept())
+        self._listen()
         if not self._stopping.is_set():
             await stopped.wait()
-        for task in (accepting, *self._connections):
+        loop.remove_reader(self._listener_number)
+        for task in self._connections:
             task.cancel()
 
-    async def _accept(self) -> None:
+    def _listen(self) -> None:
+        if not self._stopping.is_set():
+            asyncio.get_running_loop().add_reader(self._listener_number, self._accept)
+
+    def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                peer, _ = await loop.sock_accept(self._listener)
-            except OSError:  # no descriptor is left, or the listener is closed
-                await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
-                continue
-            full = len(self._connections) >= MAX_CONNECTIONS
-            if full or self._faults.take_refused_connection():
-                with peer, contextlib.suppress(OSError):
-                    peer.send(SERVER_FULL if full else b"")
-                continue
+        try:
+            peer, _ = self._listener.accept()
+        except OSError:  # no descriptor is left: others may be closed meanwhile
+            loop.remove_reader(self._listener_number)
+            loop.call_later(ACCEPT_AGAIN_SECONDS, self._listen)
+            return
+        full = len(self._connections) >= MAX_CONNECTIONS
+        if full or self._faults.take_refused_connection():
+            with peer, contextlib.suppress(OSError):
+                peer.send(SERVER_FULL if full else b"")
+        else:
+            peer.setblocking(False)
             self._welcome(peer)
 
     def _welcome(self, peer: socket.socket) -> None:
@@ -201,6 +208,6 @@ class ApiServer:
 
     def _end(self) -> None:
         """The process ends: whoever has this answer finds nobody listening any more."""
-        asyncio.get_running_loop().remove_reader(self._listener)
+        asyncio.get_running_loop().remove_reader(self._listener_number)
         self._listener.close()
         self._stopping.set()

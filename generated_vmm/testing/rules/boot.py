@@ -9,17 +9,22 @@ from typing import Final
 
 from generated_vmm.testing.description import Json
 from generated_vmm.testing.host import open_once, refusing, size_of
-from generated_vmm.testing.machine import Fault, Machine, Members, Phase
+from generated_vmm.testing.machine import (
+    AFTER_START,
+    BEFORE_START,
+    MIB,
+    Fault,
+    Machine,
+    Members,
+    Phase,
+)
 from generated_vmm.testing.resources import changed
 from generated_vmm.testing.rule import Call, action, check, early_check
 
 MAX_VCPUS: Final = 32
 MAX_COMMAND_LINE: Final = 2048
-MIB: Final = 1 << 20
 MAX_MEMORY_MIB: Final = 1 << 27
 MAX_HOTPLUG_BYTES: Final = 512 << 30
-BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
-AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 
 
 @action("GET /")
@@ -97,7 +102,7 @@ def refuse_empty(call: Call) -> None:
 @check("PATCH /machine-config")
 def complete(machine: Machine, call: Call) -> None:
     """What is absent or null stays."""
-    call.body = changed(machine, call)
+    call.body = changed(machine, call, machine.resources.get(call.resource, {}))
 
 
 @check("PUT /machine-config", "PATCH /machine-config")
@@ -201,8 +206,14 @@ def _obstacles_on_host(machine: Machine) -> Iterator[str]:
     initrd = machine.value("/boot-source", "initrd_path")
     if initrd is not None:
         yield from _obstacles_of_initrd(initrd, machine)
-    for device in machine.devices("/pmem").values():
-        require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
+    try:
+        for device in machine.devices("/pmem").values():
+            require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
+    except Fault:
+        # By then the interfaces are at work, and their tap devices are not let go.
+        interfaces = machine.devices("/network-interfaces").values()
+        machine.held_taps |= {str(one.get("host_dev_name")) for one in interfaces}
+        raise
 
 
 def _obstacles_of_initrd(path: str, machine: Machine) -> Iterator[str]:

@@ -154,7 +154,7 @@ def forget_former(machine: Machine, call: Call) -> None:
 @check(f"PUT {INTERFACE}")
 def take_tap(machine: Machine, call: Call, host_dev_name: str) -> None:
     """For an empty name the host gives one."""
-    taken = _others(machine, call, "host_dev_name")
+    taken = [*machine.held_taps, *_others(machine, call, "host_dev_name")]
     name = require_tap(machine, taken, host_dev_name, NO_INTERFACE)
     free = (f"tap{number}" for number in range(len(taken) + 1))
     call.body["host_dev_name"] = name or next(one for one in free if one not in taken)

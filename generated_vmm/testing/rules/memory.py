@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from generated_vmm.testing.description import Json
-from generated_vmm.testing.machine import Fault, Machine
+from generated_vmm.testing.machine import MIB, Fault, Machine
 from generated_vmm.testing.resources import NOT_FOUND, stored
 from generated_vmm.testing.rule import Call, action, check
 
 PAGES_PER_MIB: Final = 256
-BYTES_PER_MIB: Final = 1 << 20
 ADDRESSES: Final = 1 << 64
 """The monitor counts bytes in 64 bits; what is beyond is cut off."""
 HINTING_STOPPED: Final = 0
@@ -151,11 +150,11 @@ def plug_memory(machine: Machine, call: Call, requested_size_mib: int) -> None:
     refusal = f"{NO_HOTPLUG}Failed to create memory hotplug device: "
     if not machine.drivers_up:
         raise Fault(f"{refusal}Device is not active")
-    size = requested_size_mib * BYTES_PER_MIB % ADDRESSES
+    size = requested_size_mib * MIB % ADDRESSES
     block, total = device.get("block_size_mib", 1), device.get("total_size_mib", ADDRESSES)
-    if size % (block * BYTES_PER_MIB) or size > total * BYTES_PER_MIB:
+    if size % (block * MIB) or size > total * MIB:
         raise Fault(
             f"{refusal}Size {size} is invalid: "
             "it must be a multiple of block size and less than the total size"
         )
-    machine.plugged_mib = size // BYTES_PER_MIB
+    machine.plugged_mib = size // MIB

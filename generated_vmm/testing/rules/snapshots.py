@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from generated_vmm.testing.bodies import Misread, Pairs, json_bytes, read_json
 from generated_vmm.testing.host import connect_once, open_once, refusing, size_of
-from generated_vmm.testing.machine import Fault, Machine, Members, Phase
+from generated_vmm.testing.machine import MIB, Fault, Machine, Members, Phase
 from generated_vmm.testing.rule import Call, action, check, early_check
 from generated_vmm.testing.rules.devices import (
     BACKING_FILE,
@@ -17,7 +17,6 @@ from generated_vmm.testing.rules.devices import (
 )
 from generated_vmm.testing.rules.services import bind_vsock
 
-BYTES_PER_MIB: Final = 1 << 20
 WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
 SNAPSHOT_VERSION: Final = "v2.0.0"
 MAGIC: Final = f"generated_vmm simulated snapshot {SNAPSHOT_VERSION}\n".encode()
@@ -46,7 +45,7 @@ def create_snapshot(machine: Machine, call: Call) -> None:
     shown = {path for path, _ in machine.options.description.shown.values()}
     saved = {path: machine.resources[path] for path in shown & machine.resources.keys()}
     state = MAGIC + json_bytes({"drivers_up": machine.drivers_up, "resources": saved})
-    size = machine.memory_mib * BYTES_PER_MIB
+    size = machine.memory_mib * MIB
     _write(call.body.get("snapshot_path"), "snapshot", state)
     _write(call.body.get("mem_file_path"), "memory", b"", size=size)
 
@@ -122,7 +121,7 @@ def _require_memory(machine: Machine, body: Members) -> None:
         return
     with refusing(f"{NO_MEMORY}file: Failed to load guest memory: {{}}"):
         open_once(path)
-    if os.path.isdir(path) or size_of(path) < machine.memory_mib * BYTES_PER_MIB:
+    if os.path.isdir(path) or size_of(path) < machine.memory_mib * MIB:
         raise Fault(
             f"{NO_MEMORY}file: Failed to restore guest memory: "
             "Total sum of memory regions exceeds largest possible file offset"
