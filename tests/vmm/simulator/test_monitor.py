@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import UserDict
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -75,6 +77,28 @@ def test_it_may_be_stopped_twice_and_started_afresh(monitor: SimulatedMonitor) -
     monitor.start()
     assert call.get("/vm/config")["entropy"] is None
     assert len(monitor.calls) == 1
+
+
+def test_what_fails_within_the_simulation_is_answered_recorded_and_survived(
+    monitor: SimulatedMonitor, call: Caller, start: Callable[[], None]
+) -> None:
+    class Broken(UserDict[str, int]):
+        def __iter__(self) -> NoReturn:
+            raise LookupError("no figures")
+
+    balloon = {"amount_mib": 1, "deflate_on_oom": True, "stats_polling_interval_s": 1}
+    call.accepted("PUT", "/balloon", balloon)
+    start()
+    monitor.guest.balloon_statistics = Broken()
+    reply = call("GET", "/balloon/statistics")
+    assert (reply.status, reply.fault) == (
+        500,
+        "The simulated monitor failed: LookupError: no figures",
+    )
+    failed = monitor.calls[-1]
+    assert failed.status == 500
+    assert isinstance(failed.error, LookupError)
+    assert call("GET", "/version").status == 200
 
 
 def test_a_guest_that_ends_leaves_a_socket_nobody_listens_on(monitor: SimulatedMonitor) -> None:
