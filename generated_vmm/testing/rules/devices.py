@@ -151,6 +151,16 @@ def forget_former(machine: Machine, call: Call) -> None:
     machine.devices(call.resource).pop(call.id, None)
 
 
+@check(f"PUT {INTERFACE}", f"DELETE {INTERFACE}")
+def leave_metadata_service(machine: Machine, call: Call) -> None:
+    """With its last interface the service is gone."""
+    left = machine.value("/mmds/config", "network_interfaces", [])
+    if call.id in left:
+        left.remove(call.id)
+        if not left:
+            del machine.resources["/mmds/config"]
+
+
 @check(f"PUT {INTERFACE}")
 def take_tap(machine: Machine, call: Call, host_dev_name: str) -> None:
     """For an empty name the host gives one."""

@@ -106,7 +106,8 @@ def test_no_path_ends_the_monitor(call: Caller, path: str) -> None:
     }
     for endpoint, body in bodies.items():
         assert call("PUT", endpoint, body).status in (204, 400), endpoint
-    load = {"snapshot_path": path, "mem_file_path": path}
+    backend = {"backend_path": path, "backend_type": "File"}
+    load = {"snapshot_path": path, "mem_backend": backend}
     assert call("PUT", "/snapshot/load", load).status == 400
 
 

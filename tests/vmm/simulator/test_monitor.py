@@ -148,7 +148,8 @@ def test_a_signal_ends_the_program_and_removes_its_socket(
 
 def test_the_program_ends_with_its_guest(program: subprocess.Popen[str], folder: Path) -> None:
     call = Caller(folder / "m.socket")
-    load = {"snapshot_path": "/no/state", "mem_file_path": "/no/memory"}
+    backend = {"backend_path": "/no/memory", "backend_type": "File"}
+    load = {"snapshot_path": "/no/state", "mem_backend": backend}
     assert call("PUT", "/snapshot/load", load).status == 400
     assert program.wait(timeout=10) == 1
     assert (folder / "m.socket").is_socket()

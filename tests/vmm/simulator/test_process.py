@@ -149,7 +149,8 @@ def test_a_signal_ends_it_and_leaves_the_socket(
 
 
 def test_a_failed_load_ends_it(served: subprocess.Popen[bytes], folder: Path) -> None:
-    load = {"snapshot_path": "/no/state", "mem_file_path": "/no/memory"}
+    backend = {"backend_path": "/no/memory", "backend_type": "File"}
+    load = {"snapshot_path": "/no/state", "mem_backend": backend}
     assert Caller(folder / "m.socket")("PUT", "/snapshot/load", load).status == 400
     assert served.wait(PATIENCE) == 1
 

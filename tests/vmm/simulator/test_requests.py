@@ -90,7 +90,11 @@ ONLY_BEFORE: list[tuple[str, str, object]] = [
     ("PUT", "/serial", {}),
     ("PUT", "/hotplug/memory", {"total_size_mib": 1024}),
     ("PUT", "/vsock", {"guest_cid": 3, "uds_path": "v.sock"}),
-    ("PUT", "/snapshot/load", {"snapshot_path": "s", "mem_file_path": "m"}),
+    (
+        "PUT",
+        "/snapshot/load",
+        {"snapshot_path": "s", "mem_backend": {"backend_path": "m", "backend_type": "File"}},
+    ),
     ("PUT", "/actions", {"action_type": "InstanceStart"}),
 ]
 ONLY_AFTER: list[tuple[str, str, object]] = [

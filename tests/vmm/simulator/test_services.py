@@ -12,7 +12,7 @@ import pytest
 from generated_vmm.testing import SimulatedMonitor
 from generated_vmm.testing.description import Json
 from generated_vmm.testing.rules.services import merge_patch
-from tests.vmm.simulator.caller import Caller, connect
+from tests.vmm.simulator.caller import Caller, connect, shows
 from tests.vmm.simulator.conftest import MakeMonitor
 
 NOT_INITIALIZED = "MMDS error: The MMDS data store is not initialized."
@@ -122,6 +122,19 @@ def test_a_running_guest_without_the_service_has_no_data(
 
 
 @pytest.mark.usefixtures("interface")
+def test_the_service_goes_with_its_last_interface(call: Caller) -> None:
+    other = {"iface_id": "eth1", "host_dev_name": "tap1"}
+    call.accepted("PUT", "/network-interfaces/eth1", other)
+    both = {"network_interfaces": ["eth0", "eth1"], "version": "V2"}
+    call.accepted("PUT", "/mmds/config", both)
+    call.accepted("PUT", "/network-interfaces/eth1", other)
+    assert shows(call.get("/vm/config")["mmds-config"], {"network_interfaces": ["eth0"]})
+    eth0 = {"iface_id": "eth0", "host_dev_name": "tap0"}
+    call.accepted("PUT", "/network-interfaces/eth0", eth0)
+    assert call.get("/vm/config")["mmds-config"] is None
+
+
+@pytest.mark.usefixtures("interface")
 def test_a_running_guest_with_the_service_keeps_its_data(
     call: Caller, start: Callable[[], None]
 ) -> None:
@@ -135,7 +148,7 @@ def test_a_running_guest_with_the_service_keeps_its_data(
 @pytest.fixture
 def path(call: Caller, folder: Path) -> Path:
     path = folder / "vsock.socket"
-    call.accepted("PUT", "/vsock", {"guest_cid": 3, "uds_path": str(path), "vsock_id": "old"})
+    call.accepted("PUT", "/vsock", {"guest_cid": 3, "uds_path": str(path)})
     return path
 
 
@@ -144,9 +157,15 @@ def handshake(connection: socket.socket, port: int) -> bytes:
     return connection.recv(100)
 
 
-def test_the_socket_is_there_at_once_and_the_old_id_is_not_shown(call: Caller, path: Path) -> None:
+def test_the_socket_is_there_at_once(call: Caller, path: Path) -> None:
     assert path.is_socket()
     assert call.get("/vm/config")["vsock"] == {"guest_cid": 3, "uds_path": str(path)}
+
+
+def test_the_deprecated_id_is_not_shown(call: Caller, folder: Path) -> None:
+    body = {"guest_cid": 3, "uds_path": str(folder / "vsock.socket")}
+    call.accepted("PUT", "/vsock", body | {"vsock_id": "old"})
+    assert call.get("/vm/config")["vsock"] == body
 
 
 def test_a_path_that_is_taken_is_refused(call: Caller, disk: str) -> None:
