@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 VALUES: Final = (
-    "--api-sock", "--config-file", "--describe-snapshot", "--http-api-max-payload-size", "--id",
+    "--api-sock", "--config-file", "--http-api-max-payload-size", "--id",
     "--level", "--log-path", "--metadata", "--metrics-path", "--mmds-size-limit", "--module",
     "--parent-cpu-time-us", "--seccomp-filter", "--socket", "--start-time-cpu-us",
     "--start-time-us",
 )  # fmt: skip
 FLAGS: Final = (
     "--any-path", "--boot-timer", "--enable-pci", "--help", "--no-api", "--no-seccomp",
-    "--show-level", "--show-log-origin", "--snapshot-version", "--version",
+    "--show-level", "--show-log-origin", "--version",
 )  # fmt: skip
 EXPLAINED: Final = {
     "--any-path": "Do not check host files.",

@@ -11,12 +11,12 @@ from generated_vmm.testing.machine import Fault
 
 
 @contextlib.contextmanager
-def refusing(text: str) -> Iterator[None]:
-    """Raise `Fault` for what the host refuses; `{}` in the text stands for the reason."""
+def refusing(text: str, raising: type[Exception] = Fault) -> Iterator[None]:
+    """Raise for what the host refuses; `{}` in the text stands for the reason."""
     try:
         yield
     except (OSError, ValueError) as error:
-        raise Fault(text.replace("{}", reason_of(error), 1)) from None
+        raise raising(text.replace("{}", reason_of(error), 1)) from None
 
 
 def reason_of(error: OSError | ValueError) -> str:

@@ -80,10 +80,8 @@ class RequestParser:
         self._carry = b""
         self._head = ("", "")
         self._content_length = 0
-        self._expects_continue = False
         self._body = bytearray()
         self._arrived: list[Request] = []
-        self.awaits_continue = False
 
     @property
     def room(self) -> int:
@@ -117,7 +115,7 @@ class RequestParser:
         if line is None:
             return None
         self._head = _parse_request_line(line)
-        self._content_length, self._expects_continue = 0, False
+        self._content_length = 0
         self._step = self._header_line
         return start + len(line) + 2
 
@@ -139,15 +137,13 @@ class RequestParser:
             raise HttpRefusal(
                 f"Invalid header. Reason: Header is incorrectly formatted. Key: {key}"
             )
-        name, digits = key.strip().lower(), value.strip().removeprefix("+")
-        if name == "content-length":
+        if key.strip().lower() == "content-length":
+            digits = value.strip().removeprefix("+")
             if not re.fullmatch("[0-9]+", digits) or int(digits) > MAX_CONTENT_LENGTH:
                 raise HttpRefusal(
                     f"Invalid header. Reason: Invalid value. Key:{key}; Value:{value}"
                 )
             self._content_length = int(digits)
-        elif name == "expect":
-            self._expects_continue |= value.strip() == "100-continue"
 
     def _end_headers(self) -> None:
         length = self._content_length
@@ -157,7 +153,6 @@ class RequestParser:
                 f"{self._payload_limit} allowed by server."
             )
         if length:
-            self.awaits_continue |= self._expects_continue
             self._step = self._body_part
         else:
             self._complete(None)

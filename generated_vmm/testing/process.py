@@ -9,14 +9,14 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias
 
 from generated_vmm.testing.arguments import Arguments, WrongArguments, usage
 from generated_vmm.testing.bodies import Misread, Pairs, plain, read_json
 from generated_vmm.testing.description import CURRENT
-from generated_vmm.testing.host import reason_of
+from generated_vmm.testing.host import refusing
 from generated_vmm.testing.machine import PAYLOAD_LIMIT, Fault, Machine
 from generated_vmm.testing.monitor import SimulatedMonitor
 from generated_vmm.testing.operations import carry_out
@@ -24,7 +24,6 @@ from generated_vmm.testing.outlets import LEVELS, Outlets
 from generated_vmm.testing.rule import Call
 from generated_vmm.testing.rules.boot import start
 from generated_vmm.testing.rules.services import store_metadata
-from generated_vmm.testing.rules.snapshots import SNAPSHOT_VERSION, is_snapshot
 
 DEFAULT_SOCKET: Final = "/run/firecracker.socket"
 FAILED, BAD_LEVEL, BAD_ARGUMENTS = 1, 152, 153
@@ -46,15 +45,6 @@ class Ending(Exception):
 
 class Panic(Exception):
     """The program breaks off (SIGABRT)."""
-
-
-@contextlib.contextmanager
-def ending(why: str, how: type[Exception] = Ending) -> Iterator[None]:
-    """End the process, or panic, for what the host refuses."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise how(f"{why}: {reason_of(error)}") from None
 
 
 def main(given: Sequence[str] | None = None, prepare: Prepare = lambda monitor: None) -> int:
@@ -100,18 +90,10 @@ def _run(arguments: Arguments, outlets: Outlets, prepare: Prepare) -> None:
         print(usage() if arguments.has("--help") else "", end="", flush=True)
         return
     _open_log(arguments, outlets)
-    described = arguments.get("--describe-snapshot")
-    if described is not None:
-        with ending("When printing Snapshot Data format: Unable to open snapshot state file"):
-            if not is_snapshot(described):
-                raise Ending("When printing Snapshot Data format: Invalid format")
-    if described is not None or arguments.has("--snapshot-version"):
-        print(SNAPSHOT_VERSION, flush=True)
-        return
     outlets.log(f"Running Firecracker v{CURRENT.version}")
     metrics = arguments.get("--metrics-path")
-    why = "Cannot initialize the metrics system due to bad user input"
-    with ending(f"Could not initialize metrics: {why}"):
+    why = "Cannot initialize the metrics system due to bad user input: {}"
+    with refusing(f"Could not initialize metrics: {why}", Ending):
         if metrics is not None:
             outlets.open_metrics(metrics)
     _serve(arguments, outlets, prepare)
@@ -130,7 +112,7 @@ def _open_log(arguments: Arguments, outlets: Outlets) -> None:
         why = f"Invalid value for logger level: Failed to parse string to level filter: {level}."
         raise Ending(f"{why}Possible values: [Error, Warning, Info, Debug]", BAD_LEVEL)
     path = arguments.get("--log-path")
-    with ending("Could not initialize logger: Failed to open target file"):
+    with refusing("Could not initialize logger: Failed to open target file: {}", Ending):
         if path is not None:
             outlets.open_log(path)
     outlets.level, outlets.module = level, arguments.get("--module") or ""
@@ -141,7 +123,7 @@ def _open_log(arguments: Arguments, outlets: Outlets) -> None:
 def _content(arguments: Arguments, name: str, what: str) -> bytes | None:
     """The content of a file that an argument names; None without it."""
     path = arguments.get(name)
-    with ending(f"Unable to open or read from the {what} file", Panic):
+    with refusing(f"Unable to open or read from the {what} file: {{}}", Panic):
         return None if path is None else Path(path).read_bytes()
 
 
@@ -165,7 +147,6 @@ def _serve(arguments: Arguments, outlets: Outlets, prepare: Prepare) -> None:
         mmds_size_limit=_size(arguments, "--mmds-size-limit", limit),
         outlets=outlets,
     )
-    _require_filter(arguments)
     prepare(monitor)
     status: int | None = FAILED
     try:
@@ -177,13 +158,6 @@ def _serve(arguments: Arguments, outlets: Outlets, prepare: Prepare) -> None:
         monitor.stop(keep_socket=status is not None)
     if status:
         raise Ending("RunWithApiError error: Failed to build MicroVM: Loading snapshot failed..")
-
-
-def _require_filter(arguments: Arguments) -> None:
-    path = arguments.get("--seccomp-filter")
-    with ending("Seccomp error: Filter file open error"):
-        if path is not None:
-            Path(path).open("rb").close()
 
 
 def _listen(monitor: SimulatedMonitor, arguments: Arguments, outlets: Outlets) -> None:

@@ -182,10 +182,13 @@ class ApiServer:
 
     def _answers_to(self, parser: RequestParser, chunk: bytes) -> tuple[bytes, bool]:
         """What is written to the client, and whether the connection ends with it."""
-        requests, refused = self._requests_in(parser, chunk)
-        content = [Answer(100).encode()] if parser.awaits_continue else []
-        content.append(refused)
-        parser.awaits_continue = closing = False
+        content: list[bytes] = []
+        requests: list[Request] = []
+        closing = False
+        try:
+            requests = parser.feed(chunk)
+        except HttpRefusal as refusal:
+            content.append(refusal.encode())
         for request in requests:
             if self._stopping.is_set():
                 break
@@ -199,12 +202,6 @@ class ApiServer:
             if answer.exit_code is not None:
                 self._end()
         return b"".join(content), closing
-
-    def _requests_in(self, parser: RequestParser, chunk: bytes) -> tuple[list[Request], bytes]:
-        try:
-            return parser.feed(chunk), b""
-        except HttpRefusal as refusal:
-            return [], refusal.encode()
 
     def _end(self) -> None:
         """The process ends: whoever has this answer finds nobody listening any more."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any, Final
 
-from generated_vmm.testing.bodies import Misread, Pairs, json_bytes, read_json
+from generated_vmm.testing.bodies import Misread, json_bytes
 from generated_vmm.testing.host import connect_once, open_once, refusing, size_of
 from generated_vmm.testing.machine import MIB, Fault, Machine, Members, Phase
 from generated_vmm.testing.rule import Call, action, check, early_check
@@ -18,8 +19,7 @@ from generated_vmm.testing.rules.devices import (
 from generated_vmm.testing.rules.services import bind_vsock
 
 WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-SNAPSHOT_VERSION: Final = "v2.0.0"
-MAGIC: Final = f"generated_vmm simulated snapshot {SNAPSHOT_VERSION}\n".encode()
+MAGIC: Final = b"generated_vmm simulated snapshot v2\n"
 NOT_RESTORED: Final = "Load snapshot error: Failed to restore from snapshot: "
 NO_STATE: Final = f"{NOT_RESTORED}Failed to get snapshot state from file: "
 NO_MEMORY: Final = f"{NOT_RESTORED}Failed to load guest memory: Error creating guest memory from "
@@ -84,7 +84,7 @@ def load_snapshot(machine: Machine, call: Call, snapshot_path: str) -> None:
 
 
 def _restore(machine: Machine, path: str, body: Members) -> None:
-    state = _read_state(machine, path)
+    state = _read_state(path)
     resources: dict[str, Any] = state["resources"]
     _override(resources, body)
     tracks = body.get("track_dirty_pages") or body.get("enable_diff_snapshots")
@@ -141,41 +141,15 @@ def _require_devices(machine: Machine) -> None:
         bind_vsock(machine, path, f"{NO_DEVICES}VsockUnixBackend: ")
 
 
-def is_snapshot(path: str) -> bool:
-    """Whether the file is the state of a simulated machine."""
-    with Path(path).open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-def _read_state(machine: Machine, path: str) -> dict[str, Any]:
+def _read_state(path: str) -> dict[str, Any]:
     with refusing(f"{NO_STATE}Failed to open snapshot file: {{}}"):
         open_once(path)
     broken = f"{NO_STATE}Failed to load snapshot state from file: "
     with refusing(f"{broken}IO Error: {{}}"):
         # A pipe or a device might never end.
         state = Path(path).read_bytes() if Path(path).is_file() or os.path.isdir(path) else b""
-    try:
-        if not state.startswith(MAGIC):
-            raise Misread("Invalid magic value")
-        content = dict(_pairs(read_json(state.removeprefix(MAGIC))))
-        resources = dict(_pairs(content.get("resources")))
-        read = {name: _read_resource(machine, name, resources[name]) for name in resources}
-    except Misread as misread:
-        raise Fault(f"{broken}{misread}") from None
-    return {"drivers_up": content.get("drivers_up") is True, "resources": read}
-
-
-def _read_resource(machine: Machine, path: str, value: Any) -> Any:
-    operation = machine.options.description.resources.get(path)
-    if operation is None or value is None:
-        return None
-    spec = {"ref": operation.body}
-    if not operation.parameter:
-        return machine.bodies.take(spec, value)
-    return {name: machine.bodies.take(spec, one) for name, one in _pairs(value)}
-
-
-def _pairs(value: Any) -> Pairs:
-    if not isinstance(value, Pairs):
-        raise Misread("Invalid data")
-    return value
+    if not state.startswith(MAGIC):
+        raise Fault(f"{broken}Invalid magic value")
+    with refusing(f"{broken}{{}}"):
+        read: dict[str, Any] = json.loads(state.removeprefix(MAGIC))
+    return read

@@ -59,6 +59,7 @@ def configure(vm: VmmClient, folder: Path) -> None:
             "rx_rate_limiter": LIMITER,
         }
     )
+    vm.network_interface("eth1").set(host_dev_name="tap1")
     vm.mmds.config.set(version="V2", network_interfaces=["eth0"], ipv4_address="169.254.1.1")
     vm.mmds.set({"a": {"b": 1}})
     vm.balloon.set(
@@ -82,7 +83,7 @@ def control(vm: VmmClient) -> None:
     vm.pmem("p").update(rate_limiter=LIMITER)
     vm.pmem("p").delete()
     vm.network_interface("eth0").update(tx_rate_limiter=LIMITER)
-    vm.network_interface("eth0").delete()
+    vm.network_interface("eth1").delete()
     vm.mmds.update({"a": {"b": None}})
     vm.balloon.update(amount_mib=16)
     vm.balloon.stats.update(stats_polling_interval_s=2)

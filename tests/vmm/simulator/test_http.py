@@ -122,16 +122,6 @@ def test_requests_may_come_in_one_piece_or_byte_by_byte(monitor: SimulatedMonito
         assert read_answers(connection, 1) == NO_CONTENT
 
 
-def test_a_client_that_expects_to_continue_is_told_so(monitor: SimulatedMonitor) -> None:
-    head, _, body = put_entropy(b"{}", b"Expect: 100-continue").rpartition(b"{}")
-    assert body == b""
-    with connect(monitor.socket_path) as connection:
-        connection.sendall(head)
-        assert read_answers(connection, 1) == b"HTTP/1.1 100 \r\n" + HEAD + b"\r\n"
-        connection.sendall(b"{}")
-        assert read_answers(connection, 1) == NO_CONTENT
-
-
 def test_a_chunked_body_is_none_and_its_chunks_are_the_next_request(
     monitor: SimulatedMonitor,
 ) -> None:
