@@ -23,13 +23,17 @@ collect_ignore = [
     "test_boot.py",
     "test_client.py",
     "test_devices.py",
-    "test_drives.py",
     "test_memory.py",
     "test_outlets.py",
+    "test_refusals.py",
     "test_requests.py",
     "test_services.py",
     "test_snapshots.py",
 ] * IS_OLDER
+
+
+Start = Callable[[], None]
+"""Boots what has been configured so far."""
 
 
 class Options(TypedDict, total=False):
@@ -111,8 +115,7 @@ def call(monitor: SimulatedMonitor) -> Caller:
 
 
 @pytest.fixture
-def start(call: Caller, kernel: str) -> Callable[[], None]:
-    """Boots what has been configured so far."""
+def start(call: Caller, kernel: str) -> Start:
 
     def boot() -> None:
         call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})

@@ -69,8 +69,10 @@ def walk(description: Description, folder: Path) -> list[tuple[str, int]]:
     """
     answered = []
     for asked in calls(description, folder):
-        options = {"check_files": False, "enable_pci": True}
-        machine = at_once(SimulatedMonitor("none", description=description, **options)).machine
+        monitor = SimulatedMonitor(
+            "none", check_files=False, enable_pci=True, description=description
+        )
+        machine = at_once(monitor).machine
         for method, path, body in asked:
             text = None if body is None else json.dumps(body).encode()
             status = answer(machine, Request(method, path, text)).status

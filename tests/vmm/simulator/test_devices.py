@@ -1,222 +1,176 @@
-"""Ids, network interfaces and pmem devices."""
+"""Drives, network interfaces and pmem devices: what is shown of them before and after the start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from generated_vmm.testing.description import Json
 from tests.vmm.simulator.caller import Caller, shows
-from tests.vmm.simulator.conftest import MakeMonitor
+from tests.vmm.simulator.conftest import MakeMonitor, Start
 
-TAP = "Network config error: Could not create the network device: "
-
-
-def shown(call: Caller, key: str) -> Json:
-    return call.get("/vm/config")[key]
+BUCKET = {"size": 1, "one_time_burst": 2, "refill_time": 3}
+OTHER = {"size": 3, "one_time_burst": None, "refill_time": 4}
 
 
-@pytest.mark.parametrize(
-    ("path", "fault"),
-    [
-        ("/drives", "The ID cannot be empty."),
-        ("/drives/", "The ID cannot be empty."),
-        ("/drives//", "The ID cannot be empty."),
-        (
-            "/drives/a-b",
-            "API Resource IDs can only contain alphanumeric characters and underscores.",
-        ),
-        (
-            "/pmem/a%20b",
-            "API Resource IDs can only contain alphanumeric characters and underscores.",
-        ),
-    ],
-)
-def test_an_id_the_monitor_cannot_use_is_refused_before_the_body_is_read(
-    call: Caller, path: str, fault: str
-) -> None:
-    assert call("PUT", path, "no JSON at all").fault == fault
+KEYS = {"drives": "drive_id", "pmem": "id", "network-interfaces": "iface_id"}
 
 
-def test_the_body_must_repeat_the_id(call: Caller, disk: str) -> None:
-    mismatch = "The id from the path does not match the id from the body!"
-    drive = {"drive_id": "b", "is_root_device": False, "path_on_host": disk}
-    assert call("PUT", "/drives/a", drive).fault == mismatch
-    assert call("PATCH", "/pmem/a", {"id": "b"}).fault == mismatch
-    assert call("PUT", "/network-interfaces/a", {"iface_id": "b", "host_dev_name": "t"}).fault == (
-        "The id from the path [a] does not match the id from the body [b]!"
-    )
+def put(call: Caller, kind: str, name: str, **body: object) -> None:
+    usual: dict[str, dict[str, object]] = {
+        "drives": {"is_root_device": False},
+        "pmem": {"path_on_host": __file__, "read_only": True},
+        "network-interfaces": {"host_dev_name": f"tap_{name}"},
+    }
+    call.accepted("PUT", f"/{kind}/{name}", {KEYS[kind]: name, **usual[kind], **body})
+
+
+def devices(call: Caller, kind: str) -> list[dict[str, Any]]:
+    listed: Any = call.get("/vm/config")[kind]
+    return list(listed)
+
+
+def names(call: Caller, kind: str) -> list[str]:
+    return [one[KEYS[kind]] for one in devices(call, kind)]
+
+
+class TestDrives:
+    def test_a_drive_shows_its_defaults_and_nulls(self, call: Caller, disk: str) -> None:
+        put(call, "drives", "rootfs", is_root_device=True, path_on_host=disk)
+        drive = {
+            "drive_id": "rootfs",
+            "partuuid": None,
+            "is_root_device": True,
+            "cache_type": "Unsafe",
+            "is_read_only": False,
+            "path_on_host": disk,
+            "rate_limiter": None,
+            "io_engine": "Sync",
+            "socket": None,
+        }
+        assert shows(devices(call, "drives"), [drive])
+
+    def test_a_vhost_user_drive_shows_no_file(self, call: Caller, backend: str) -> None:
+        put(call, "drives", "vub", socket=backend)
+        (drive,) = devices(call, "drives")
+        assert drive["socket"] == backend
+        assert [drive[name] for name in ("path_on_host", "is_read_only", "io_engine")] == [None] * 3
+
+    def test_the_root_device_comes_first(self, call: Caller, disk: str) -> None:
+        put(call, "drives", "data", path_on_host=disk)
+        put(call, "drives", "rootfs", is_root_device=True, path_on_host=disk)
+        assert names(call, "drives") == ["rootfs", "data"]
+
+    def test_a_known_id_is_replaced_in_its_place(self, call: Caller, disk: str) -> None:
+        for name in ("a", "b", "a"):
+            put(call, "drives", name, path_on_host=disk, is_read_only=bool(devices(call, "drives")))
+        shown = [(drive["drive_id"], drive["is_read_only"]) for drive in devices(call, "drives")]
+        assert shown == [("a", True), ("b", True)]
+
+    def test_a_bucket_of_nothing_is_no_limit(self, call: Caller, disk: str) -> None:
+        limiter = {
+            "bandwidth": {"size": 0, "refill_time": 100},
+            "ops": {"size": 5, "refill_time": 100, "one_time_burst": 0, "unknown": 1},
+        }
+        put(call, "drives", "a", path_on_host=disk, rate_limiter=limiter)
+        assert devices(call, "drives")[0]["rate_limiter"] == {
+            "bandwidth": None,
+            "ops": {"size": 5, "one_time_burst": None, "refill_time": 100},
+        }
+
+    def test_a_running_guest_gets_other_files_and_limits(
+        self, call: Caller, disk: str, kernel: str, backend: str, start: Start
+    ) -> None:
+        put(call, "drives", "a", path_on_host=disk, rate_limiter={"ops": BUCKET})
+        put(call, "drives", "vub", socket=backend)
+        start()
+        call.accepted("PATCH", "/drives/a", {"drive_id": "a", "path_on_host": kernel})
+        change = {"drive_id": "a", "rate_limiter": {"bandwidth": OTHER}}
+        call.accepted("PATCH", "/drives/a", change)
+        drive = devices(call, "drives")[0]
+        assert drive["path_on_host"] == kernel
+        assert drive["rate_limiter"] == {"bandwidth": OTHER, "ops": BUCKET}
+        off = {"size": 0, "refill_time": 0}
+        change = {"drive_id": "a", "rate_limiter": {"ops": off, "bandwidth": off}}
+        call.accepted("PATCH", "/drives/a", change)
+        assert devices(call, "drives")[0]["rate_limiter"] is None
+        call.accepted("PATCH", "/drives/vub", {"drive_id": "vub"})
 
 
 class TestNetworkInterfaces:
     def test_an_interface_shows_its_nulls(self, call: Caller) -> None:
-        call.accepted(
-            "PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"}
-        )
-        assert shows(
-            shown(call, "network-interfaces"),
-            [
-                {
-                    "iface_id": "eth0",
-                    "host_dev_name": "tap0",
-                    "guest_mac": None,
-                    "mtu": None,
-                    "rx_rate_limiter": None,
-                    "tx_rate_limiter": None,
-                }
-            ],
-        )
-
-    @pytest.mark.parametrize(
-        ("change", "fault"),
-        [
-            (
-                {"guest_mac": "06:00:00:00:00:01"},
-                "Network config error: The MAC address is already in use: 06:00:00:00:00:01",
-            ),
-            ({"mtu": 67}, f"{TAP}MTU 67 is out of range [68, 65535]"),
-            (
-                {"host_dev_name": "tap0"},
-                f"{TAP}Open tap device failed: Error while creating ifreq structure: Device or "
-                "resource busy (os error 16). Invalid TUN/TAP Backend provided by tap0. "
-                "Check our documentation on setting up the network devices.",
-            ),
-        ],
-    )
-    def test_a_second_interface_must_differ(
-        self, call: Caller, change: dict[str, object], fault: str
-    ) -> None:
-        first = {"iface_id": "a", "host_dev_name": "tap0", "guest_mac": "06:00:00:00:00:01"}
-        second = {"iface_id": "b", "host_dev_name": "tap1", "mtu": 68}
-        call.accepted("PUT", "/network-interfaces/a", first)
-        call.accepted("PUT", "/network-interfaces/b", second)
-        assert call("PUT", "/network-interfaces/b", second | change).fault == fault
+        put(call, "network-interfaces", "eth0")
+        interface = {
+            "iface_id": "eth0",
+            "host_dev_name": "tap_eth0",
+            "guest_mac": None,
+            "mtu": None,
+            "rx_rate_limiter": None,
+            "tx_rate_limiter": None,
+        }
+        assert shows(devices(call, "network-interfaces"), [interface])
 
     def test_a_tap_device_the_host_lacks_is_refused(self, make_monitor: MakeMonitor) -> None:
-        call = Caller(make_monitor(host_devices={"tap0"}).socket_path)
-        call.accepted("PUT", "/network-interfaces/a", {"iface_id": "a", "host_dev_name": "tap0"})
-        reply = call("PUT", "/network-interfaces/b", {"iface_id": "b", "host_dev_name": "tap9"})
-        assert "Open tap device failed" in reply.fault
-        assert "Invalid TUN/TAP Backend provided by tap9." in reply.fault
+        call = Caller(make_monitor(host_devices={"tap_a"}).socket_path)
+        put(call, "network-interfaces", "a")
+        body = {"iface_id": "b", "host_dev_name": "tap9"}
+        fault = call("PUT", "/network-interfaces/b", body).fault
+        assert "Invalid TUN/TAP Backend provided by tap9." in fault
 
-    def test_limits_of_a_running_guest_are_merged(
-        self, call: Caller, start: Callable[[], None]
-    ) -> None:
-        bucket = {"size": 1, "one_time_burst": 2, "refill_time": 3}
-        interface = {"iface_id": "a", "host_dev_name": "t", "rx_rate_limiter": {"ops": bucket}}
-        call.accepted("PUT", "/network-interfaces/a", interface)
+    def test_limits_of_a_running_guest_are_merged(self, call: Caller, start: Start) -> None:
+        put(call, "network-interfaces", "a", rx_rate_limiter={"ops": BUCKET})
         start()
-        update = {"iface_id": "a", "tx_rate_limiter": {"bandwidth": bucket}}
-        call.accepted("PATCH", "/network-interfaces/a", update)
-        listed = shown(call, "network-interfaces")
-        assert isinstance(listed, list)
-        assert isinstance(listed[0], dict)
-        assert listed[0]["rx_rate_limiter"] == {"bandwidth": None, "ops": bucket}
-        assert listed[0]["tx_rate_limiter"] == {"bandwidth": bucket, "ops": None}
-        unknown = call("PATCH", "/network-interfaces/z", {"iface_id": "z"})
-        assert unknown.fault.endswith("Device not found")
+        change = {"iface_id": "a", "tx_rate_limiter": {"bandwidth": BUCKET}}
+        call.accepted("PATCH", "/network-interfaces/a", change)
+        (interface,) = devices(call, "network-interfaces")
+        assert interface["rx_rate_limiter"] == {"bandwidth": None, "ops": BUCKET}
+        assert interface["tx_rate_limiter"] == {"bandwidth": BUCKET, "ops": None}
+
+    def test_a_replaced_one_moves_to_the_end_and_is_gone_when_it_is_refused(
+        self, call: Caller
+    ) -> None:
+        for name in ("a", "b", "a"):
+            put(call, "network-interfaces", name)
+        assert names(call, "network-interfaces") == ["b", "a"]
+        body = {"iface_id": "a", "host_dev_name": "tap_b"}
+        assert "resource busy" in call("PUT", "/network-interfaces/a", body).fault
+        assert names(call, "network-interfaces") == ["b"]
+
+    def test_an_unnamed_one_gets_a_name(self, call: Caller) -> None:
+        put(call, "network-interfaces", "c", host_dev_name="")
+        assert devices(call, "network-interfaces")[0]["host_dev_name"].startswith("tap")
 
 
 class TestPmem:
-    def test_a_device_shows_its_defaults(self, call: Caller, disk: str) -> None:
-        call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk})
-        assert shows(
-            shown(call, "pmem"),
-            [
-                {
-                    "id": "p",
-                    "path_on_host": disk,
-                    "root_device": False,
-                    "read_only": False,
-                    "rate_limiter": None,
-                }
-            ],
-        )
-
-    def test_a_second_root_device_is_refused(self, call: Caller, disk: str) -> None:
-        call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk, "root_device": True})
-        body = {"id": "q", "path_on_host": disk, "root_device": True}
-        assert call("PUT", "/pmem/q", body).fault == (
-            "Pmem config error: A root pmem device already exist"
-        )
-
-    def test_a_missing_file_is_found_out_at_the_start(
-        self, call: Caller, folder: Path, kernel: str
-    ) -> None:
-        call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": str(folder / "nothing")})
-        call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
-        assert call("PUT", "/actions", {"action_type": "InstanceStart"}).fault == (
-            "Start microvm error: Cannot create pmem device: "
-            "Error accessing backing file: No such file or directory (os error 2)"
-        )
-
-    def test_a_patch_without_limits_is_accepted_for_any_id(
-        self, call: Caller, start: Callable[[], None]
-    ) -> None:
-        start()
-        call.accepted("PATCH", "/pmem/none", {"id": "none"})
-        limits = {"ops": {"size": 1, "refill_time": 1}}
-        reply = call("PATCH", "/pmem/none", {"id": "none", "rate_limiter": limits})
-        assert "Device not found" in reply.fault
+    def test_a_device_shows_its_defaults(self, call: Caller) -> None:
+        put(call, "pmem", "p")
+        device = {
+            "id": "p",
+            "path_on_host": __file__,
+            "root_device": False,
+            "read_only": True,
+            "rate_limiter": None,
+        }
+        assert shows(devices(call, "pmem"), [device])
 
     def test_limits_of_a_running_guest_are_taken_but_not_shown(
-        self, call: Caller, disk: str, start: Callable[[], None]
+        self, call: Caller, start: Start
     ) -> None:
-        bucket = {"size": 1, "one_time_burst": None, "refill_time": 3}
-        call.accepted("PUT", "/pmem/p", {"id": "p", "path_on_host": disk})
-        call.accepted("PUT", "/pmem/q", {"id": "q", "path_on_host": disk})
+        put(call, "pmem", "p")
         start()
-        call.accepted("PATCH", "/pmem/q", {"id": "q", "rate_limiter": {"ops": bucket}})
-        listed = shown(call, "pmem")
-        assert isinstance(listed, list)
-        limiters = [device["rate_limiter"] for device in listed if isinstance(device, dict)]
-        assert limiters == [None, None]
+        call.accepted("PATCH", "/pmem/p", {"id": "p", "rate_limiter": {"ops": BUCKET}})
+        assert devices(call, "pmem")[0]["rate_limiter"] is None
+        call.accepted("PATCH", "/pmem/unknown", {"id": "unknown"})
 
 
-class TestReplacedInterface:
-    """PUT of a known interface takes the old one away first."""
-
-    @pytest.fixture(autouse=True)
-    def _two(self, call: Caller) -> None:
-        for name in ("a", "b"):
-            body = {"iface_id": name, "host_dev_name": f"tap_{name}"}
-            call.accepted("PUT", f"/network-interfaces/{name}", body)
-
-    def ids(self, call: Caller) -> list[object]:
-        listed = shown(call, "network-interfaces")
-        assert isinstance(listed, list)
-        return [one["iface_id"] for one in listed if isinstance(one, dict)]
-
-    def test_an_accepted_one_moves_to_the_end(self, call: Caller) -> None:
-        body = {"iface_id": "a", "host_dev_name": "tap_a"}
-        call.accepted("PUT", "/network-interfaces/a", body)
-        assert self.ids(call) == ["b", "a"]
-
-    def test_a_refused_one_is_gone(self, call: Caller) -> None:
-        body = {"iface_id": "a", "host_dev_name": "tap_b"}
-        assert "Device or resource busy" in call("PUT", "/network-interfaces/a", body).fault
-        assert self.ids(call) == ["b"]
-
-    @pytest.mark.parametrize("name", ["sixteen_letters_", "lo", "a/b"])
-    def test_a_name_that_is_no_tap_device_is_refused(self, call: Caller, name: str) -> None:
-        body = {"iface_id": "c", "host_dev_name": name}
-        assert "Open tap device failed: " in call("PUT", "/network-interfaces/c", body).fault
-
-    def test_an_unnamed_one_gets_a_name(self, call: Caller) -> None:
-        call.accepted("PUT", "/network-interfaces/c", {"iface_id": "c", "host_dev_name": ""})
-        listed = shown(call, "network-interfaces")
-        assert isinstance(listed, list)
-        assert isinstance(listed[-1], dict)
-        assert str(listed[-1]["host_dev_name"]).startswith("tap")
-
-
-def test_there_is_one_root_device_over_drives_and_pmem(call: Caller, disk: str) -> None:
-    root = {"id": "p", "path_on_host": disk, "root_device": True}
-    drive = {"drive_id": "d", "is_root_device": True}
-    call.accepted("PUT", "/pmem/p", root)
-    assert "root device defined as a pmem device" in call("PUT", "/drives/d", drive).fault
-    call.accepted("PUT", "/pmem/p", root | {"root_device": False})
-    call.accepted("PUT", "/drives/d", drive | {"path_on_host": disk})
-    assert "root device defined as a block device" in call("PUT", "/pmem/p", root).fault
+@pytest.mark.parametrize("kind", ["drives", "pmem", "network-interfaces"])
+def test_with_pci_devices_come_and_go(make_monitor: MakeMonitor, kernel: str, kind: str) -> None:
+    call = Caller(make_monitor(enable_pci=True).socket_path)
+    more = {"path_on_host": "/dev/null"} if kind == "drives" else {}
+    put(call, kind, "first", **more)
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+    put(call, kind, "more", **more)
+    assert sorted(names(call, kind)) == ["first", "more"]
+    call.accepted("DELETE", f"/{kind}/first")
+    assert names(call, kind) == ["more"]

@@ -49,35 +49,6 @@ def test_a_balloon_shows_its_defaults(call: Caller) -> None:
     assert shows(call.get("/vm/config")["balloon"], expected)
 
 
-def test_a_balloon_no_larger_than_the_memory(call: Caller) -> None:
-    assert call("PUT", "/balloon", {"amount_mib": 129, "deflate_on_oom": False}).fault == (
-        "Balloon config error: Amount of pages requested is too large."
-    )
-
-
-def test_no_balloon_reads_differently_before_and_after_the_start(
-    call: Caller, start: Start
-) -> None:
-    assert call("GET", "/balloon").fault == "Balloon config error: No balloon device found."
-    start()
-    assert call("GET", "/balloon").fault == f"Internal VMM error: {NOT_FOUND}"
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "fault"),
-    [
-        ("PATCH", "/balloon", {"amount_mib": 1}, f"Balloon update error: {NOT_FOUND}"),
-        ("GET", "/balloon/statistics", None, f"Internal VMM error: {NOT_FOUND}"),
-        ("PATCH", "/balloon/hinting/stop", None, f"Balloon update error: {NOT_FOUND}"),
-    ],
-)
-def test_a_guest_without_a_balloon_refuses_what_needs_one(
-    call: Caller, start: Start, method: str, path: str, body: object, fault: str
-) -> None:
-    start()
-    assert call(method, path, body).fault == fault
-
-
 @pytest.mark.usefixtures("balloon")
 def test_statistics_have_sizes_and_what_the_guest_reports(
     call: Caller, monitor: SimulatedMonitor
@@ -91,31 +62,12 @@ def test_statistics_have_sizes_and_what_the_guest_reports(
 
 
 @pytest.mark.usefixtures("balloon")
-def test_a_balloon_does_not_grow_over_the_memory(call: Caller) -> None:
-    assert call("PATCH", "/balloon", {"amount_mib": 129}).fault == (
-        "Balloon update error: Balloon: Requested memory should be less than 129MiB"
-    )
-    assert call.get("/balloon")["amount_mib"] == 10
-
-
-@pytest.mark.usefixtures("balloon")
 def test_the_polling_interval_changes_but_is_not_switched_off(call: Caller) -> None:
     call.accepted("PATCH", "/balloon/statistics", {"stats_polling_interval_s": 9})
     assert call.get("/balloon")["stats_polling_interval_s"] == 9
     assert call("PATCH", "/balloon/statistics", {"stats_polling_interval_s": 0}).fault == (
         "Balloon update error: Balloon: Statistics cannot be enabled/disabled after activation."
     )
-
-
-def test_what_was_not_switched_on_is_refused(call: Caller, start: Start) -> None:
-    call.accepted("PUT", "/balloon", {"amount_mib": 1, "deflate_on_oom": False})
-    start()
-    assert call("GET", "/balloon/statistics").fault == (
-        "Internal VMM error: Balloon: Received stats query when stats are disabled."
-    )
-    hinting = "Balloon update error: Balloon: Attempting to use hinting when not enabled"
-    assert call("PATCH", "/balloon/hinting/start").fault == hinting
-    assert call("GET", "/balloon/hinting/status").fault == hinting
 
 
 @pytest.mark.usefixtures("balloon")
@@ -147,41 +99,6 @@ class TestMemoryHotplug:
             "plugged_size_mib": 512,
             "requested_size_mib": 512,
         }
-
-    @pytest.mark.parametrize(
-        ("change", "fault"),
-        [
-            ({"block_size_mib": 1}, "Block size must not be lower than 2 MiB"),
-            ({"block_size_mib": 6}, "Block size must be a power of 2"),
-            ({"slot_size_mib": 64}, "Slot size must not be lower than 128 MiB"),
-            ({"slot_size_mib": 130, "block_size_mib": 4}, "multiple of block size (4 MiB)"),
-            ({"total_size_mib": 64}, "Total size must not be lower than slot size (128 MiB)"),
-            ({"total_size_mib": 1000}, "Total size must be a multiple of slot size (128 MiB)"),
-        ],
-    )
-    def test_sizes_that_do_not_fit_are_refused(
-        self, call: Caller, change: dict[str, object], fault: str
-    ) -> None:
-        reply = call("PUT", "/hotplug/memory", {"total_size_mib": 1024} | change)
-        assert reply.fault.startswith("Memory hotplug config error: ")
-        assert reply.fault.endswith(fault)
-
-    @pytest.mark.parametrize("size", [3, 1026])
-    def test_a_request_is_whole_blocks_up_to_the_total(
-        self, call: Caller, start: Start, size: int
-    ) -> None:
-        call.accepted("PUT", "/hotplug/memory", {"total_size_mib": 1024})
-        start()
-        assert "must be a multiple of block size and less than the total size" in (
-            call("PATCH", "/hotplug/memory", {"requested_size_mib": size}).fault
-        )
-
-    def test_without_the_device_nothing_can_be_plugged(self, call: Caller, start: Start) -> None:
-        start()
-        assert call("GET", "/hotplug/memory").fault == f"Internal VMM error: {NOT_FOUND}"
-        assert call("PATCH", "/hotplug/memory", {"requested_size_mib": 0}).fault == (
-            f"Memory hotplug update error: {NOT_FOUND}"
-        )
 
 
 class TestBeforeTheDriversAreUp:
