@@ -2,7 +2,8 @@
 
 A rule is a function whose parameters are names of fields of the operation's body, besides
 `machine` and `call`. Where a description lacks one of these fields, the rule does not exist; a
-parameter with a default may be lacking.
+parameter with a default may be lacking. A field that is null counts as lacking for a parameter
+whose annotation has no `None`.
 """
 
 from __future__ import annotations
@@ -71,11 +72,12 @@ def _declare(rules: Rules, endpoints: tuple[str, ...]) -> Callable[[Function], F
 def _rule(function: Callable[..., Any]) -> Rule:
     takes = inspect.signature(function).parameters
     needs = {name for name in takes if takes[name].default is inspect.Parameter.empty}
+    nullable = {name for name in takes if "None" in str(takes[name].annotation)}
 
     def run(machine: Machine, call: Call) -> Any:
-        given = {"machine": machine, "call": call, **call.body}
-        if not needs <= given.keys():
-            return OTHERWISE
-        return function(**{name: given[name] for name in takes if name in given})
+        known = {"machine": machine, "call": call, **call.body}
+        absent = {name for name in known if known[name] is None} - nullable
+        given = {name: known[name] for name in takes if name in known and name not in absent}
+        return function(**given) if needs <= given.keys() else OTHERWISE
 
     return run

@@ -85,13 +85,6 @@ def note_kernel(machine: Machine) -> None:
     machine.has_kernel = True
 
 
-@action("GET /machine-config")
-def get_machine_config(machine: Machine) -> Json:
-    """`cpu_template` shows only when a static one is set."""
-    shown: Json = machine.shown("/machine-config")
-    return shown
-
-
 @early_check("PATCH /machine-config")
 def refuse_empty(call: Call) -> None:
     """A PATCH that sets nothing is none."""

@@ -100,9 +100,10 @@ def _restore(machine: Machine, path: str, body: Members) -> None:
 def _override(resources: dict[str, Any], body: Members) -> None:
     interfaces: dict[str, Members] = resources.get("/network-interfaces") or {}
     for override in body.get("network_overrides") or []:
-        if override.get("iface_id") not in interfaces:
+        name = override.get("iface_id")
+        if name is not None and name not in interfaces:
             raise Fault(f"{NO_STATE}Unknown Network Device.")
-        interfaces[override["iface_id"]] |= override
+        interfaces.get(name, {}).update(override)
     vsock = resources.get("/vsock")
     if body.get("vsock_override") is not None:
         if vsock is None:

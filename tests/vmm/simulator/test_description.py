@@ -99,6 +99,13 @@ def test_any_field_may_go(folder: Path, schema: str, name: str | None) -> None:
         assert {status for _, status in answered} <= {200, 204, 400}, field
 
 
+@pytest.mark.parametrize("schema", CURRENT.schemas)
+def test_any_schema_may_have_another_name(folder: Path, schema: str) -> None:
+    renamed = json.dumps(table()).replace(f'"{schema}"', '"Renamed"')
+    answered = walk(Description(json.loads(renamed)), folder)
+    assert {status for _, status in answered} <= {200, 204, 400}
+
+
 def test_a_guest_starts_though_a_field_it_needs_is_renamed(
     folder: Path, make_monitor: MakeMonitor
 ) -> None:
