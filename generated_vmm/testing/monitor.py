@@ -123,7 +123,7 @@ class SimulatedMonitor:
             self.socket_path.unlink(missing_ok=True)
 
     def finish_boot(self) -> None:
-        """The guest's drivers are up from now on; those of a paused guest when it is resumed.
+        """A started guest's drivers are up from now on; those of a paused one when it is resumed.
 
         For a guest whose `boot_seconds` is None.
         """
