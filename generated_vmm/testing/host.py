@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 
-from generated_vmm.testing.machine import Fault
+from generated_vmm.testing.machine import Fault, Machine
 
 
 @contextlib.contextmanager
@@ -31,6 +31,15 @@ def reason_of(error: OSError | ValueError) -> str:
 def open_once(path: str, flags: int = os.O_RDONLY) -> None:
     """Open the file and close it. Raises `OSError`, `ValueError`."""
     os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+
+
+def require_file(
+    machine: Machine, path: str | None, refusal: str, *, writable: bool = False
+) -> None:
+    """Refuse a path that cannot be opened, unless none is given or files are not checked."""
+    if machine.options.check_files and path is not None:
+        with refusing(refusal):
+            open_once(path, os.O_RDWR if writable else os.O_RDONLY)
 
 
 def connect_once(path: str) -> None:

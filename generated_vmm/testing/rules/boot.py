@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from generated_vmm.testing.description import Json
-from generated_vmm.testing.host import open_once, refusing, size_of
+from generated_vmm.testing.host import open_once, refusing, require_file, size_of
 from generated_vmm.testing.machine import (
     AFTER_START,
     BEFORE_START,
@@ -21,6 +21,7 @@ from generated_vmm.testing.machine import (
 from generated_vmm.testing.resources import changed
 from generated_vmm.testing.rule import Call, action, check, early_check
 
+NO_SOURCE: Final = "Boot source error: "
 MAX_VCPUS: Final = 32
 MAX_COMMAND_LINE: Final = 2048
 MAX_MEMORY_MIB: Final = 1 << 27
@@ -53,30 +54,22 @@ def get_full_config(machine: Machine) -> Json:
 @check("PUT /boot-source")
 def require_kernel(machine: Machine, kernel_image_path: str) -> None:
     """The file is opened at once."""
-    if machine.options.check_files:
-        with refusing("Boot source error: The kernel file cannot be opened: {}"):
-            open_once(kernel_image_path)
+    require_file(machine, kernel_image_path, f"{NO_SOURCE}The kernel file cannot be opened: {{}}")
 
 
 @check("PUT /boot-source")
 def require_initrd(machine: Machine, initrd_path: str | None) -> None:
     """So is this one."""
-    if machine.options.check_files and initrd_path is not None:
-        with refusing(
-            "Boot source error: The initrd file cannot be opened due to invalid path or "
-            "invalid permissions. {}"
-        ):
-            open_once(initrd_path)
+    reason = "due to invalid path or invalid permissions. {}"
+    require_file(machine, initrd_path, f"{NO_SOURCE}The initrd file cannot be opened {reason}")
 
 
 @check("PUT /boot-source")
 def require_short_command_line(boot_args: str | None) -> None:
     """Without what the monitor adds to it."""
     if len((boot_args or "").encode()) >= MAX_COMMAND_LINE:
-        raise Fault(
-            "Boot source error: The kernel command line is invalid: "
-            "Invalid cmdline capacity provided."
-        )
+        reason = "Invalid cmdline capacity provided."
+        raise Fault(f"{NO_SOURCE}The kernel command line is invalid: {reason}")
 
 
 @check("PUT /boot-source")

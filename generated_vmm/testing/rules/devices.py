@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from generated_vmm.testing.host import connect_once, open_once, refusing
+from generated_vmm.testing.host import connect_once, refusing, require_file
 from generated_vmm.testing.machine import Fault, Machine, Members
 from generated_vmm.testing.resources import NOT_FOUND, stored
 from generated_vmm.testing.rule import Call, action, check
@@ -109,11 +108,8 @@ def require_same_backend(
 
 def require_backing_file(machine: Machine, drive: Members, refusal: str) -> None:
     """Refuse a drive whose file cannot be opened; `{}` stands for the reason."""
-    if machine.options.check_files and drive.get("path_on_host") is not None:
-        with refusing(refusal):
-            open_once(
-                drive["path_on_host"], os.O_RDONLY if drive.get("is_read_only") else os.O_RDWR
-            )
+    path, writable = drive.get("path_on_host"), not drive.get("is_read_only")
+    require_file(machine, path, refusal, writable=writable)
 
 
 @check(f"PUT {PMEM}")
