@@ -30,7 +30,7 @@ MAX_HOTPLUG_BYTES: Final = 512 << 30
 
 @action("GET /")
 def describe(machine: Machine) -> Json:
-    """Which process this is and what its guest does."""
+    """Show the process and the state of its guest."""
     return {
         "id": machine.options.instance_id,
         "state": machine.phase.value,
@@ -41,32 +41,32 @@ def describe(machine: Machine) -> Json:
 
 @action("GET /version")
 def get_version(machine: Machine) -> Json:
-    """The monitor's version."""
+    """Show the monitor's version."""
     return {"firecracker_version": machine.options.version}
 
 
 @action("GET /vm/config")
 def get_full_config(machine: Machine) -> Json:
-    """Everything that has been configured; null for what is not there."""
+    """Show everything that has been configured; what is not there is null."""
     return machine.config()
 
 
 @check("PUT /boot-source")
 def require_kernel(machine: Machine, kernel_image_path: str) -> None:
-    """The file is opened at once."""
+    """Refuse a kernel that cannot be opened."""
     require_file(machine, kernel_image_path, f"{NO_SOURCE}The kernel file cannot be opened: {{}}")
 
 
 @check("PUT /boot-source")
 def require_initrd(machine: Machine, initrd_path: str | None) -> None:
-    """So is this one."""
+    """Refuse an initrd that cannot be opened."""
     reason = "due to invalid path or invalid permissions. {}"
     require_file(machine, initrd_path, f"{NO_SOURCE}The initrd file cannot be opened {reason}")
 
 
 @check("PUT /boot-source")
 def require_short_command_line(boot_args: str | None) -> None:
-    """Without what the monitor adds to it."""
+    """Refuse a command line that is too long; the monitor also counts what it adds itself."""
     if len((boot_args or "").encode()) >= MAX_COMMAND_LINE:
         reason = "Invalid cmdline capacity provided."
         raise Fault(f"{NO_SOURCE}The kernel command line is invalid: {reason}")
@@ -74,33 +74,33 @@ def require_short_command_line(boot_args: str | None) -> None:
 
 @check("PUT /boot-source")
 def note_kernel(machine: Machine) -> None:
-    """There is something to boot."""
+    """Remember that a kernel was set."""
     machine.has_kernel = True
 
 
 @early_check("PATCH /machine-config")
 def refuse_empty(call: Call) -> None:
-    """A PATCH that sets nothing is none."""
+    """Refuse a PATCH that sets nothing."""
     if all(value is None for value in call.body.values()):
         raise Fault("Empty PATCH request.")
 
 
 @check("PATCH /machine-config")
 def complete(machine: Machine, call: Call) -> None:
-    """What is absent or null stays."""
+    """Take what the PATCH does not set from the current configuration."""
     call.body = changed(machine, call, machine.resources.get(call.resource, {}))
 
 
 @check("PUT /machine-config", "PATCH /machine-config")
 def choose_template(machine: Machine, call: Call, cpu_template: str | None) -> None:
-    """An absent CPU template leaves the one there is; `None` takes it away."""
+    """An absent CPU template leaves the current one; `None` removes it."""
     template = cpu_template or machine.value("/machine-config", "cpu_template")
     call.body["cpu_template"] = None if template == "None" else template
 
 
 @check("PUT /machine-config", "PATCH /machine-config")
 def require_vcpus(vcpu_count: int, smt: bool = False) -> None:
-    """A count that there can be."""
+    """Refuse a number of vCPUs that the monitor cannot have."""
     if not 1 <= vcpu_count <= MAX_VCPUS or (smt and vcpu_count > 1 and vcpu_count % 2):
         raise Fault(
             "Machine config error: The number of vCPUs must be greater than 0, less than "
@@ -110,7 +110,7 @@ def require_vcpus(vcpu_count: int, smt: bool = False) -> None:
 
 @check("PUT /machine-config", "PATCH /machine-config")
 def require_memory(machine: Machine, mem_size_mib: int, huge_pages: str = "None") -> None:
-    """Some memory, in whole pages, for the balloon to take."""
+    """Refuse no memory, memory in part of a page, and less than the balloon has."""
     if not mem_size_mib or (huge_pages == "2M" and mem_size_mib % 2):
         raise Fault(
             "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
@@ -125,19 +125,19 @@ def require_memory(machine: Machine, mem_size_mib: int, huge_pages: str = "None"
 
 @action("PATCH /machine-config")
 def patch_machine_config(machine: Machine, call: Call) -> None:
-    """The checks have completed it."""
+    """Store the configuration, which the checks have completed."""
     machine.resources[call.resource] = call.body
 
 
 @action("PUT /cpu-config")
 def drop_static_template(machine: Machine) -> None:
-    """A custom template takes the place of a static one; /vm/config does not show it."""
+    """A custom template replaces a static one; /vm/config does not show it."""
     machine.resources.get("/machine-config", {}).pop("cpu_template", None)
 
 
 @action("PATCH /vm")
 def change_state(machine: Machine, state: str) -> None:
-    """Pausing a paused guest or resuming a running one changes nothing."""
+    """Pause or resume the guest; the same state twice changes nothing."""
     machine.phase = Phase.PAUSED if state == "Paused" else Phase.RUNNING
 
 
@@ -155,7 +155,7 @@ def act(machine: Machine, action_type: str) -> None:
 
 
 def start(machine: Machine) -> None:
-    """Boot the guest. Raises `Fault` with what cannot be started; it can be mended and retried."""
+    """Boot the guest. Raises `Fault` with an obstacle; the start may be tried again."""
     for reason in _obstacles(machine):
         raise Fault(f"Start microvm error: {reason}")
     machine.start()

@@ -37,7 +37,7 @@ LOWEST_MTU: Final = 68
 
 @check(f"PUT {DRIVE}", f"PUT {PMEM}")
 def require_one_root(machine: Machine, call: Call) -> None:
-    """One root device over drives and pmem; a running guest gets none."""
+    """Refuse a second root device among drives and pmem, and any while the guest runs."""
     if not call.body.get(ROOTS[call.resource]):
         return
     # What a running guest has booted from cannot be added any more, whether or not it is here.
@@ -48,7 +48,7 @@ def require_one_root(machine: Machine, call: Call) -> None:
 
 @check(f"DELETE {DRIVE}", f"DELETE {PMEM}")
 def leave_root(machine: Machine, call: Call) -> None:
-    """The root device stays."""
+    """Refuse to unplug the root device."""
     if _root(machine) == (call.resource, call.id):
         raise Fault("Cannot unplug root device")
 
@@ -66,7 +66,7 @@ def _root(machine: Machine) -> tuple[str, str] | None:
 def require_drive(
     machine: Machine, call: Call, socket: str | None, path_on_host: str | None
 ) -> None:
-    """A drive is a file of the host or a vhost-user socket, never both."""
+    """Require a file of the host or a vhost-user socket, never both."""
     for_files = ("path_on_host", "is_read_only", "rate_limiter", "io_engine")
     given = [name for name in for_files if call.body.get(name) is not None]
     if given if socket is not None else path_on_host is None:
@@ -84,7 +84,7 @@ def require_drive(
 
 @check(f"PUT {DRIVE}")
 def put_root_first(machine: Machine, call: Call, is_root_device: bool) -> None:
-    """Other drives stand in the order in which they came."""
+    """Put the root device before the drives that came earlier."""
     drives = machine.devices(call.resource)
     if is_root_device:
         others = {name: drives[name] for name in drives if name != call.id}
@@ -96,7 +96,7 @@ def put_root_first(machine: Machine, call: Call, is_root_device: bool) -> None:
 def require_same_backend(
     machine: Machine, call: Call, path_on_host: str | None, rate_limiter: Members | None
 ) -> None:
-    """Another file and other limits are for files; a refresh is for vhost-user drives."""
+    """Allow another file and other limits for files, and a refresh for vhost-user drives."""
     drive = stored(machine, call, f"{NO_PATCH}{NOT_FOUND}{VERIFY}")
     asks_for_refresh = path_on_host is None and rate_limiter is None
     if asks_for_refresh != (drive.get("socket") is not None):
@@ -114,7 +114,7 @@ def require_backing_file(machine: Machine, drive: Members, refusal: str) -> None
 
 @check(f"PUT {PMEM}")
 def require_plugged_file(machine: Machine, call: Call) -> None:
-    """The file is opened at the start, or when the device is plugged in."""
+    """Refuse to plug in a file that cannot be used; before the start it is not opened."""
     if machine.started and machine.options.check_files:
         refusal = "Pmem config error: Unable to create the virtio-pmem device: {}"
         require_pmem_file(call.body, refusal)
@@ -122,13 +122,13 @@ def require_plugged_file(machine: Machine, call: Call) -> None:
 
 @action(f"PUT {PMEM}")
 def put_pmem(machine: Machine, call: Call) -> None:
-    """Limits are shown as they were given."""
+    """Store the device with its limits as they were given."""
     machine.devices(call.resource)[call.id] = call.body
 
 
 @action(f"PATCH {PMEM}")
 def patch_pmem(machine: Machine, call: Call, rate_limiter: Members | None) -> None:
-    """The limits it sets show nowhere; without any it is accepted for any id."""
+    """Accept limits, which show nowhere; a PATCH without limits is accepted for any id."""
     if rate_limiter is not None:
         refusal = "Pmem config error: Unable to patch the pmem device: "
         stored(machine, call, f"{refusal}{NOT_FOUND}{VERIFY}")
@@ -136,20 +136,20 @@ def patch_pmem(machine: Machine, call: Call, rate_limiter: Members | None) -> No
 
 @check(f"PUT {INTERFACE}")
 def require_own_mac(machine: Machine, call: Call, guest_mac: str | None) -> None:
-    """No two interfaces have one MAC address."""
+    """Refuse the MAC address of another interface."""
     if guest_mac in _others(machine, call, "guest_mac"):
         raise Fault(f"Network config error: The MAC address is already in use: {guest_mac}")
 
 
 @check(f"PUT {INTERFACE}")
 def forget_former(machine: Machine, call: Call) -> None:
-    """A known id goes first, and is gone even when the new one is refused."""
+    """Remove the interface with this id, even if the new one is refused."""
     machine.devices(call.resource).pop(call.id, None)
 
 
 @check(f"PUT {INTERFACE}", f"DELETE {INTERFACE}")
 def leave_metadata_service(machine: Machine, call: Call) -> None:
-    """With its last interface the service is gone."""
+    """Take the interface out of the metadata service, which ends with its last interface."""
     left = machine.value("/mmds/config", "network_interfaces", [])
     if call.id in left:
         left.remove(call.id)
@@ -159,7 +159,7 @@ def leave_metadata_service(machine: Machine, call: Call) -> None:
 
 @check(f"PUT {INTERFACE}")
 def take_tap(machine: Machine, call: Call, host_dev_name: str) -> None:
-    """For an empty name the host gives one."""
+    """Open the tap device; the host names one for an empty name."""
     taken = [*machine.held_taps, *_others(machine, call, "host_dev_name")]
     name = require_tap(machine, taken, host_dev_name, NO_INTERFACE)
     free = (f"tap{number}" for number in range(len(taken) + 1))
@@ -168,14 +168,14 @@ def take_tap(machine: Machine, call: Call, host_dev_name: str) -> None:
 
 @check(f"PUT {INTERFACE}")
 def require_mtu(mtu: int | None) -> None:
-    """The description has this bound, and the monitor words of its own for it."""
+    """Refuse a low MTU in the words of the device, as the monitor does."""
     if mtu is not None and mtu < LOWEST_MTU:
         raise Fault(f"{NO_INTERFACE}MTU {mtu} is out of range [{LOWEST_MTU}, 65535]")
 
 
 @check(f"PATCH {INTERFACE}")
 def require_interface(machine: Machine, call: Call) -> None:
-    """Buckets that are absent stay."""
+    """Refuse an unknown interface."""
     stored(machine, call, f"Network config error: Unable to update the net device: {NOT_FOUND}")
 
 

@@ -20,14 +20,14 @@ NO_HOTPLUG: Final = "Memory hotplug update error: "
 
 @check("PUT /balloon")
 def require_amount(machine: Machine, amount_mib: int) -> None:
-    """The balloon may be as large as the memory."""
+    """Refuse a balloon that is larger than the memory."""
     if amount_mib > machine.value("/machine-config", "mem_size_mib", amount_mib):
         raise Fault("Balloon config error: Amount of pages requested is too large.")
 
 
 @check("GET /balloon", "GET /balloon/statistics", "GET /hotplug/memory")
 def require_device_to_show(machine: Machine, call: Call) -> None:
-    """Before the start the monitor has other words."""
+    """Refuse to show a device that is not there."""
     refusal = f"Internal VMM error: {NOT_FOUND}"
     if not machine.started:
         refusal = "Balloon config error: No balloon device found."
@@ -42,41 +42,41 @@ def require_device_to_show(machine: Machine, call: Call) -> None:
     "PATCH /balloon/hinting/stop",
 )
 def require_balloon(machine: Machine, call: Call) -> None:
-    """What changes the balloon needs one."""
+    """Refuse to change a balloon that is not there."""
     stored(machine, call, f"{NO_BALLOON}{NOT_FOUND}")
 
 
 @check("PATCH /balloon/hinting/start", "GET /balloon/hinting/status", "PATCH /balloon/hinting/stop")
 def require_hinting(machine: Machine) -> None:
-    """Hinting is switched on with the balloon or never."""
+    """Refuse hinting that was not enabled with the balloon."""
     if not machine.value("/balloon", "free_page_hinting", False):
         raise Fault(f"{NO_BALLOON}Balloon: Attempting to use hinting when not enabled")
 
 
 @check("PATCH /balloon", "PATCH /balloon/hinting/start", "PATCH /balloon/hinting/stop")
 def require_balloon_driver(machine: Machine) -> None:
-    """The guest's driver has to be up."""
+    """Refuse what needs the guest's driver before it is up."""
     if not machine.drivers_up:
         raise Fault(f"{NO_BALLOON}Balloon: Device not activated yet.")
 
 
 @check("PATCH /balloon")
 def require_less_than_memory(machine: Machine, amount_mib: int) -> None:
-    """Memory that can be plugged in counts."""
+    """Refuse a balloon larger than the memory with what can be plugged in."""
     if amount_mib > (machine.memory_mib or amount_mib):
         raise Fault(f"{NO_BALLOON}Balloon: Requested memory should be less than {amount_mib}MiB")
 
 
 @check("GET /balloon/statistics")
 def require_statistics(machine: Machine) -> None:
-    """They are switched on by an interval."""
+    """Refuse statistics that no interval has enabled."""
     if not machine.value("/balloon", "stats_polling_interval_s", 0):
         raise Fault("Internal VMM error: Balloon: Received stats query when stats are disabled.")
 
 
 @action("GET /balloon/statistics")
 def get_statistics(machine: Machine) -> Json:
-    """Sizes, and what the guest's driver reports."""
+    """Show sizes and what the guest's driver reports."""
     target, actual = machine.value("/balloon", "amount_mib", 0), machine.balloon_actual_mib
     sizes: dict[str, Json] = {
         "target_pages": target * PAGES_PER_MIB,
@@ -89,7 +89,7 @@ def get_statistics(machine: Machine) -> Json:
 
 @check("PATCH /balloon/statistics")
 def leave_statistics_on_or_off(machine: Machine, stats_polling_interval_s: int) -> None:
-    """Another interval, but neither on nor off."""
+    """Allow another interval, but neither enabling nor disabling."""
     known = machine.value("/balloon", "stats_polling_interval_s", 0)
     if bool(known) != bool(stats_polling_interval_s):
         raise Fault(f"{NO_BALLOON}Balloon: Statistics cannot be enabled/disabled after activation.")
@@ -97,7 +97,7 @@ def leave_statistics_on_or_off(machine: Machine, stats_polling_interval_s: int) 
 
 @action("PATCH /balloon/hinting/start")
 def start_hinting(machine: Machine, acknowledge_on_stop: bool = True) -> None:
-    """A new run with a number of its own, which the guest ends at once.
+    """Begin a run with a number of its own, which the guest ends at once.
 
     The monitor says that it has seen the end when it may (`acknowledge_on_stop`).
     """
@@ -121,7 +121,7 @@ def stop_hinting(machine: Machine) -> None:
 
 @check("PUT /hotplug/memory")
 def require_sizes(total_size_mib: int, block_size_mib: int, slot_size_mib: int) -> None:
-    """How much there may be, and in which pieces."""
+    """Refuse sizes that are no multiples of each other."""
     total, block, slot = total_size_mib, block_size_mib, slot_size_mib
     rules = (
         (block < 2, "Block size must not be lower than 2 MiB"),
@@ -138,14 +138,14 @@ def require_sizes(total_size_mib: int, block_size_mib: int, slot_size_mib: int) 
 
 @action("GET /hotplug/memory")
 def get_memory_hotplug(machine: Machine, call: Call) -> Json:
-    """The simulated guest plugs at once what is requested."""
+    """Show the device and what the guest has plugged."""
     sizes = dict.fromkeys(("plugged_size_mib", "requested_size_mib"), machine.plugged_mib)
     return stored(machine, call, NOT_FOUND) | sizes
 
 
 @action("PATCH /hotplug/memory")
 def plug_memory(machine: Machine, call: Call, requested_size_mib: int) -> None:
-    """Whole blocks, no more than the total, once the guest's driver is up."""
+    """Plug whole blocks up to the total, once the guest's driver is up."""
     device = stored(machine, call, f"{NO_HOTPLUG}{NOT_FOUND}")
     refusal = f"{NO_HOTPLUG}Failed to create memory hotplug device: "
     if not machine.drivers_up:

@@ -22,7 +22,7 @@ NOT_BOUND: Final = "Error binding to the host-side Unix socket: {}"
 
 @action("PUT /logger")
 def put_logger(machine: Machine, call: Call) -> None:
-    """May be repeated; an absent level is Info, other absent settings stay."""
+    """Set the log up, also again; an absent level is Info, other absent settings stay."""
     outlets, body = machine.outlets, call.body
     outlets.level = (body.get("level") or "info").replace("warning", "warn")
     for attribute, name in (
@@ -39,14 +39,14 @@ def put_logger(machine: Machine, call: Call) -> None:
 
 @action("PUT /metrics")
 def put_metrics(machine: Machine, metrics_path: str) -> None:
-    """Once per process."""
+    """Set the metrics up, once in a process."""
     with refusing("Metrics error: Cannot initialize the metrics system due to bad user input: {}"):
         machine.outlets.open_metrics(metrics_path if machine.options.check_files else os.devnull)
 
 
 @check("PUT /vsock")
 def forget_former_vsock(machine: Machine, call: Call) -> None:
-    """A device there was before goes first, with its socket's file."""
+    """Remove the former device with its socket's file, even if the new one is refused."""
     former, machine.vsock_backend = machine.vsock_backend, None
     machine.resources.pop(call.resource, None)
     if former is not None:
@@ -69,7 +69,7 @@ def bind_vsock(machine: Machine, path: str, refusal: str) -> None:
 
 @check("PUT /mmds/config")
 def choose_address(call: Call, ipv4_address: str | None) -> None:
-    """A link-local address; the first and last 256 are reserved (RFC 3927, section 2.1)."""
+    """Require a link-local address that is not reserved (RFC 3927, section 2.1)."""
     address = ipaddress.IPv4Address(ipv4_address or MMDS_ADDRESS)
     if not address.is_link_local or address.packed[2] in (0, 255):
         raise Fault(f"{NO_MMDS}The MMDS IPv4 address is not link local.")
@@ -78,7 +78,7 @@ def choose_address(call: Call, ipv4_address: str | None) -> None:
 
 @check("PUT /mmds/config")
 def require_interfaces(machine: Machine, network_interfaces: list[str]) -> None:
-    """Some, and all there already."""
+    """Require some interfaces, all of them known."""
     if not network_interfaces:
         raise Fault(
             f"{NO_MMDS}The list of network interface IDs that allow forwarding MMDS requests is "
@@ -93,14 +93,14 @@ def require_interfaces(machine: Machine, network_interfaces: list[str]) -> None:
 
 @check("GET /mmds", "PUT /mmds", "PATCH /mmds")
 def require_service(machine: Machine) -> None:
-    """A running guest without MMDS on any interface has no data store."""
+    """Refuse to use the data store of a running guest without MMDS on any interface."""
     if machine.started and machine.resources.get("/mmds/config") is None:
         raise Fault(NO_DATA)
 
 
 @action("GET /mmds")
 def get_mmds(machine: Machine) -> Json:
-    """`{}` when nothing has been stored."""
+    """Show the data; `{}` when nothing has been stored."""
     content: Json = machine.resources.get("/mmds", {})
     return content
 
@@ -113,14 +113,14 @@ def put_mmds(machine: Machine, call: Call) -> None:
 
 @action("PATCH /mmds")
 def patch_mmds(machine: Machine, call: Call) -> None:
-    """JSON Merge Patch (RFC 7396) onto what was PUT before."""
+    """Merge into what was PUT before (JSON Merge Patch, RFC 7396)."""
     if "/mmds" not in machine.resources:
         raise Fault(NO_DATA)
     store_metadata(machine, merge_patch(machine.resources["/mmds"], call.content))
 
 
 def store_metadata(machine: Machine, content: Json) -> None:
-    """Keep the data. Raises `Fault` when there is too much of it."""
+    """Store the data. Raises `Fault` when it is too large."""
     if len(json_bytes(content)) > machine.options.mmds_size_limit:
         raise Fault("MMDS limit exceeded error: The MMDS patch request doesn't fit.", status=413)
     machine.resources["/mmds"] = content

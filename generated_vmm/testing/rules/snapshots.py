@@ -31,7 +31,7 @@ NO_DEVICES: Final = (
 
 @check("PUT /snapshot/create")
 def require_paused(machine: Machine) -> None:
-    """A running guest is not saved."""
+    """Refuse to save a running guest."""
     if machine.phase is not Phase.PAUSED:
         raise Fault(
             "Create snapshot error: Cannot save the microVM state: "
@@ -41,7 +41,7 @@ def require_paused(machine: Machine) -> None:
 
 @action("PUT /snapshot/create")
 def create_snapshot(machine: Machine, call: Call) -> None:
-    """The memory file is as large as the memory with what can be plugged in."""
+    """Write the state, and a memory file as large as the memory with what can be plugged in."""
     shown = {path for path, _ in machine.options.description.shown.values()}
     saved = {path: machine.resources[path] for path in shown & machine.resources.keys()}
     state = MAGIC + json_bytes({"drivers_up": machine.drivers_up, "resources": saved})
@@ -70,7 +70,7 @@ def require_one_memory(mem_backend: Members | None, mem_file_path: str | None) -
 
 @action("PUT /snapshot/load")
 def load_snapshot(machine: Machine, call: Call, snapshot_path: str) -> None:
-    """Only on a fresh process, which ends when it cannot be done."""
+    """Restore the guest on a fresh process; the process ends if that fails."""
     if machine.is_configured:
         raise Fault(
             "Load snapshot error: Loading a microVM snapshot not allowed after configuring "
@@ -130,7 +130,7 @@ def _require_memory(machine: Machine, body: Members) -> None:
 
 
 def _require_devices(machine: Machine) -> None:
-    """Refuse when a file, tap device or vsock path cannot be had that the devices use."""
+    """Refuse if a file, tap device or vsock path of a device cannot be used."""
     for drive in machine.devices("/drives").values():
         refusal = f"{NO_DEVICES}Block: {BACKING_FILE}{drive.get('path_on_host')}"
         require_backing_file(machine, drive, refusal)
