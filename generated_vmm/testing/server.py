@@ -169,16 +169,17 @@ class ApiServer:
         """Read, answer, write; while there is something to write, nothing is read."""
         loop = asyncio.get_running_loop()
         parser = RequestParser(payload_limit=self._payload_limit)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the client went away, or does not read the last answer
             closing = False
             while not closing and (chunk := await loop.sock_recv(peer, parser.room)):
                 content, closing = self._answers_to(parser, chunk)
+                closing |= self._stopping.is_set()
                 await asyncio.wait_for(
                     loop.sock_sendall(peer, content),
                     LAST_ANSWER_SECONDS if self._stopping.is_set() else None,
                 )
-                if self._stopping.is_set():
-                    self._wake()
+        if self._stopping.is_set():
+            self._wake()
 
     def _answers_to(self, parser: RequestParser, chunk: bytes) -> tuple[bytes, bool]:
         """What is written to the client, and whether the connection ends with it."""

@@ -12,6 +12,7 @@ import time
 from collections import UserDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import NoReturn
 
 import pytest
@@ -77,6 +78,26 @@ def test_it_may_be_stopped_twice_and_started_afresh(monitor: SimulatedMonitor) -
     monitor.start()
     assert call.get("/vm/config")["entropy"] is None
     assert len(monitor.calls) == 1
+
+
+def test_the_process_ends_though_the_client_has_left_before_the_answer(
+    monitor: SimulatedMonitor, kernel: str
+) -> None:
+    monitor.stop()
+    monitor.listen()
+    serving = Thread(target=monitor.serve)
+    serving.start()
+    call = Caller(monitor.socket_path)
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+    monitor.faults.delay_next(0.2)
+    body = b'{"action_type":"SendCtrlAltDel"}'
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(
+            b"PUT /actions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+    serving.join(10)
+    assert (serving.is_alive(), monitor.exit_code) == (False, 0)
 
 
 def test_what_fails_within_the_simulation_is_answered_recorded_and_survived(
