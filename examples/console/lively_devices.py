@@ -43,8 +43,8 @@ def _transfer(monitor: SimulatedMonitor) -> None:
 
 def _devices(monitor: SimulatedMonitor) -> Iterator[tuple[str, str]]:
     machine = monitor.machine
-    yield from (("block", one["drive_id"]) for one in machine.devices("drives"))
-    yield from (("net", one["iface_id"]) for one in machine.devices("network-interfaces"))
+    yield from (("block", name) for name in tuple(machine.devices("/drives")))
+    yield from (("net", name) for name in tuple(machine.devices("/network-interfaces")))
 
 
 def _compute(seconds: float) -> None:

@@ -5,37 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-VALUES: Final = {
-    "--api-sock": "Path to the unix socket of the API.",
-    "--config-file": "JSON file with a whole microVM, which is started at once.",
-    "--describe-snapshot": "Print the version of a snapshot's state file.",
-    "--http-api-max-payload-size": "Bytes of a request body, 51200 by default.",
-    "--id": "Name of the microVM: 1 to 64 letters, digits and hyphens.",
-    "--level": "Level of the log.",
-    "--log-path": "File or pipe for the log, instead of the standard output.",
-    "--metadata": "JSON file with data for MMDS.",
-    "--metrics-path": "File or pipe for the metrics.",
-    "--mmds-size-limit": "Bytes of MMDS data; the payload size by default.",
-    "--module": "Only log what comes from here.",
-    "--parent-cpu-time-us": "Accepted and without effect.",
-    "--seccomp-filter": "A file that must exist; without effect.",
-    "--socket": "As --api-sock; a signal removes the socket and exits with 0.",
-    "--start-time-cpu-us": "Accepted and without effect.",
-    "--start-time-us": "Accepted and without effect.",
-}
-FLAGS: Final = {
+VALUES: Final = (
+    "--api-sock", "--config-file", "--http-api-max-payload-size", "--id",
+    "--level", "--log-path", "--metadata", "--metrics-path", "--mmds-size-limit", "--module",
+    "--parent-cpu-time-us", "--seccomp-filter", "--socket", "--start-time-cpu-us",
+    "--start-time-us",
+)  # fmt: skip
+FLAGS: Final = (
+    "--any-path", "--boot-timer", "--enable-pci", "--help", "--no-api", "--no-seccomp",
+    "--show-level", "--show-log-origin", "--version",
+)  # fmt: skip
+EXPLAINED: Final = {
     "--any-path": "Do not check host files.",
-    "--boot-timer": "Accepted and without effect.",
-    "--enable-pci": "Let devices come and go while the guest runs.",
-    "--help": "Print this.",
-    "--no-api": "Serve no API; needs --config-file.",
-    "--no-seccomp": "Accepted and without effect.",
-    "--show-level": "Put the level into the log's lines.",
-    "--show-log-origin": "Put the source into the log's lines.",
-    "--snapshot-version": "Print the version of the snapshots it writes.",
-    "--version": "Print the monitor's version.",
+    "--boot-timer": "Without effect, as are --parent-cpu-time-us, --seccomp-filter, "
+    "--start-time-cpu-us and --start-time-us.",
+    "--socket": "As --api-sock; a signal removes the socket and exits with 0.",
 }
-ALONE: Final = ("--help", "--version")
 
 
 class WrongArguments(Exception):
@@ -47,11 +32,15 @@ class Arguments:
 
     def __init__(self, given: Iterable[str]) -> None:
         words = list(given)
-        alone = [word for word in words if word in ALONE]
+        alone = [word for word in words if word in ("--help", "--version")]
         self._given: dict[str, str] = {}
         self._read(alone[:1] or words)
-        if not alone:
-            self._require_fitting()
+        if self.has("--no-api") and not self.has("--config-file"):
+            raise WrongArguments("Argument 'config-file' required, but not found.")
+        if self.has("--no-seccomp") and self.has("--seccomp-filter"):
+            raise WrongArguments(
+                "Argument 'seccomp-filter' cannot be used together with argument 'no-seccomp'."
+            )
 
     def has(self, flag: str) -> bool:
         """Whether the argument was given."""
@@ -65,7 +54,7 @@ class Arguments:
         left = iter(words)
         for word in left:
             name = word.removeprefix("--")
-            if word not in VALUES and word not in FLAGS:
+            if word not in (*VALUES, *FLAGS):
                 unexpected = "which wasn't expected, or isn't valid in this context."
                 raise WrongArguments(f"Found argument '{name}' {unexpected}")
             if word in self._given:
@@ -77,17 +66,9 @@ class Arguments:
                 )
             self._given[word] = value
 
-    def _require_fitting(self) -> None:
-        if self.has("--no-api") and not self.has("--config-file"):
-            raise WrongArguments("Argument 'config-file' required, but not found.")
-        if self.has("--no-seccomp") and self.has("--seccomp-filter"):
-            raise WrongArguments(
-                "Argument 'seccomp-filter' cannot be used together with argument 'no-seccomp'."
-            )
-
 
 def usage() -> str:
     """The arguments, one line each."""
-    shown = {f"{name} <{name[2:]}>": words for name, words in VALUES.items()} | FLAGS
-    lines = [f"  {name:<60}{words}" for name, words in sorted(shown.items())]
+    shown = {name: name for name in FLAGS} | {name: f"{name} <{name[2:]}>" for name in VALUES}
+    lines = [f"  {shown[name]:<60}{EXPLAINED.get(name, '')}".rstrip() for name in sorted(shown)]
     return "\n".join(["optional arguments:", *lines, ""])

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+LONGEST_COMMAND: Final = 32
+FIRST_HOST_PORT: Final = 1 << 30
 
 Serve = Callable[[socket.socket], None]
 
@@ -15,17 +23,19 @@ def echo(connection: socket.socket) -> None:
 
 
 class SimulatedGuest:
-    """The guest's side: vsock ports it listens on, statistics its balloon driver reports.
+    """The guest's side: when its drivers are up, its vsock ports, what its balloon reports.
 
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
 
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
-        self.balloon_statistics: Mapping[str, int] = {}
-        """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
+        self.boot_seconds: float | None = 0.1
+        """From the start of the guest until its drivers are up; None for `finish_boot` alone."""
         self.boot_messages: Sequence[str] = ()
         """Lines that the guest prints on its serial console when it has booted."""
+        self.balloon_statistics: Mapping[str, int] = {}
+        """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
 
     def listen(self, port: int, serve: Serve = echo) -> None:
         """Accept vsock connections on `port`; `serve` gets each in a thread of its own."""
@@ -38,3 +48,69 @@ class SimulatedGuest:
     def service(self, port: int) -> Serve | None:
         """Who serves `port`; None when nobody listens there."""
         return self._services.get(port)
+
+
+class VsockBackend:
+    """The host's side of the vsock device: bound at once; connections wait for the driver.
+
+    `CONNECT <port>` is answered `OK <host port>`, or by closing when nobody listens there.
+    """
+
+    def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
+        """Bind the socket. Raises `OSError`, also when the path exists already."""
+        self._path = path
+        self._find_service = find_service
+        self._host_ports = itertools.count(FIRST_HOST_PORT)
+        self._connections: set[socket.socket] = set()
+        self._thread: threading.Thread | None = None
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._listener.bind(path)
+        except OSError:
+            self._listener.close()
+            raise
+        self._listener.listen(128)
+
+    def activate(self) -> None:
+        """Serve what connects, and what has connected."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._accept, daemon=True)
+            self._thread.start()
+
+    def close(self, *, remove_file: bool) -> None:
+        """Break all connections and accept no more. Raises `OSError` when there is no file."""
+        for end in (self._listener, *self._connections):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        if self._thread is not None:
+            self._thread.join()
+        self._listener.close()
+        if remove_file:
+            os.unlink(self._path)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.add(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):  # the host side went away
+            service = self._requested_service(connection)
+            if service is not None:
+                connection.sendall(b"OK %d\n" % next(self._host_ports))
+                service(connection)
+        self._connections.discard(connection)
+
+    def _requested_service(self, connection: socket.socket) -> Serve | None:
+        command = b""
+        while not command.endswith(b"\n") and len(command) < LONGEST_COMMAND:
+            byte = connection.recv(1)
+            if not byte:
+                return None
+            command += byte
+        verb, _, port = command.partition(b" ")
+        if verb.lower() != b"connect" or not port.strip().isdigit():
+            return None
+        return self._find_service(int(port))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from generated_vmm.testing.bodies.shapes import fill
-from generated_vmm.testing.description import CONFIG, VERSION, Json
-from generated_vmm.testing.guest import SimulatedGuest
+from generated_vmm.testing.bodies import BodyReader
+from generated_vmm.testing.description import CURRENT, Description, Json
+from generated_vmm.testing.guest import SimulatedGuest, VsockBackend
 from generated_vmm.testing.outlets import Outlets
-from generated_vmm.testing.wire.vsock import VsockBackend
 
+MIB: Final = 1 << 20
+BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
+AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 PAYLOAD_LIMIT: Final = 51200
 """Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""
 
 Members: TypeAlias = dict[str, Any]
-"""A body, or what is kept of one, checked against the description."""
+"""A body, or what is stored of one, checked against the description."""
 
 
 class Fault(Exception):
@@ -39,35 +42,23 @@ class Phase(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorOptions:
-    """What a monitor process gets on its command line, and what the simulation takes as given.
-
-    `check_files`: host paths in request bodies must exist, as for a real monitor; without it every
-    path is accepted. `host_devices`: names of the tap devices of the host; None accepts every name.
-    """
+    """What a monitor process gets on its command line, and what the simulation takes as given."""
 
     instance_id: str = "anonymous-instance"
-    version: str = VERSION
+    version: str = CURRENT.version
     payload_limit: int = PAYLOAD_LIMIT
     mmds_size_limit: int = PAYLOAD_LIMIT
     enable_pci: bool = False
     check_files: bool = True
     host_devices: Collection[str] | None = None
-
-
-def fresh_config() -> Members:
-    """The members of GET /vm/config before anything has been configured."""
-    config: Members = {key: [] if "items" in spec else None for key, spec in CONFIG.items()}
-    config["boot-source"] = fill("BootSource", {"kernel_image_path": ""})
-    smallest: Json = {"vcpu_count": 1, "mem_size_mib": 128}
-    config["machine-config"] = fill("MachineConfiguration", smallest)
-    return config
+    description: Description = CURRENT
 
 
 @dataclass
 class Machine:
     """The state behind one monitor process. `exit_code` is set when the process ends.
 
-    `config` has the members of GET /vm/config; `stored` what was PUT to paths without a rule.
+    `resources` has what was PUT, by path without id: members, or members by id.
     """
 
     options: MonitorOptions
@@ -75,21 +66,30 @@ class Machine:
     outlets: Outlets
     phase: Phase = Phase.NOT_STARTED
     exit_code: int | None = None
-    ended: bool = False
-    config: Members = field(default_factory=fresh_config)
-    stored: Members = field(default_factory=dict)
-    boot_path_configured: bool = False
+    resources: dict[str, Any] = field(default_factory=dict)
+    is_configured: bool = False
     has_kernel: bool = False
-    reboot_pending: bool = False
-    serial_path: str | None = None
+    drivers_up: bool = False
     held_taps: set[str] = field(default_factory=set)
-    mmds_stored: bool = False
-    mmds_content: Json = None
     balloon_actual_mib: int = 0
     hinting_command: int = 0
     hinting_runs: int = 0
-    requested_size_mib: int = 0
+    plugged_mib: int = 0
     vsock_backend: VsockBackend | None = None
+    _reset_pending: bool = False
+    _boot_pending: bool = False
+    _boot_timer: threading.Timer | None = None
+    _has_ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.bodies = BodyReader(self.options.description)
+        self._configure("/boot-source", kernel_image_path="")
+        self._configure("/machine-config", vcpu_count=1, mem_size_mib=128)
+
+    def _configure(self, path: str, **known: Json) -> None:
+        operation = self.options.description.resources.get(path)
+        if operation is not None and self.options.description.fields(operation.body):
+            self.resources[path] = self.bodies.blank(operation.body or "", **known)
 
     @property
     def started(self) -> bool:
@@ -99,30 +99,90 @@ class Machine:
     @property
     def memory_mib(self) -> int:
         """MiB the guest has or can get by hotplug."""
-        hotplug = self.config.get("memory-hotplug") or {}
-        size: int = self.config["machine-config"]["mem_size_mib"]
-        return size + int(hotplug.get("total_size_mib", 0))
+        size: int = self.value("/machine-config", "mem_size_mib", 0)
+        return size + int(self.value("/hotplug/memory", "total_size_mib", 0))
 
-    def devices(self, kind: str) -> list[Members]:
-        """The devices of one kind, to read and to change; none in a version without that kind."""
-        found: list[Members] | None = self.config.get(kind)
-        return [] if found is None else found
+    def value(self, path: str, name: str, default: Any = None) -> Any:
+        """One member of a resource; the default when it is absent or null."""
+        found = (self.resources.get(path) or {}).get(name)
+        return default if found is None else found
 
-    def run_guest(self, phase: Phase) -> None:
-        """The guest exists from now on, and its vsock answers."""
+    def devices(self, path: str) -> dict[str, Members]:
+        """The devices below a path such as `/drives` by id, to read and to change."""
+        devices: dict[str, Members] = self.resources.setdefault(path, {})
+        return devices
+
+    def config(self) -> dict[str, Json]:
+        """What GET /vm/config shows; null for what is not there."""
+        shown: dict[str, Json] = {}
+        for member, (path, is_list) in self.options.description.shown.items():
+            found = self.shown(path)
+            shown[member] = list((found or {}).values()) if is_list else found
+        return shown
+
+    def shown(self, path: str) -> Any:
+        """A resource without what the monitor never shows, or only when it is set."""
+        found = self.resources.get(path)
+        if not isinstance(found, dict):
+            return found
+        hidden = {"vsock_id"} | ({"cpu_template"} if found.get("cpu_template") is None else set())
+        return {name: found[name] for name in found if name not in hidden}
+
+    def start(self) -> None:
+        """The guest boots; its drivers are up after the guest's `boot_seconds`."""
+        self.flush_metrics()
+        self.phase = Phase.RUNNING
+        for line in ("guest is up", self.value("/boot-source", "boot_args", "")):
+            self.print_line(line)
+        self._boot()
+
+    def restore(self, phase: Phase, *, drivers_up: bool) -> None:
+        """The guest goes on from a snapshot."""
         self.phase = phase
+        if drivers_up:
+            self._activate()
+        else:
+            self._boot()
+
+    def _boot(self) -> None:
+        seconds = self.guest.boot_seconds
+        if seconds is not None and seconds <= 0:
+            self.finish_boot()
+        elif seconds is not None:
+            self._boot_timer = threading.Timer(seconds, self.finish_boot)
+            self._boot_timer.daemon = True
+            self._boot_timer.start()
+
+    def finish_boot(self) -> None:
+        """The guest's drivers are up from now on; those of a paused guest when it is resumed."""
+        self._boot_pending = self.phase is Phase.PAUSED
+        if self.phase is Phase.RUNNING and not self.drivers_up:
+            for line in ("guest serves", *self.guest.boot_messages):
+                self.print_line(line)
+            self._activate()
+
+    def _activate(self) -> None:
+        self.drivers_up = True
         if self.vsock_backend is not None:
             self.vsock_backend.activate()
         self.settle()
 
     def settle(self) -> None:
         """A guest that runs does at once what is asked of it."""
-        if self.phase is Phase.RUNNING:
-            self.balloon_actual_mib = (self.config.get("balloon") or {}).get("amount_mib", 0)
-            if self.reboot_pending:
-                self.print_line("guest resets")
-                self.outlets.metrics.count("i8042", "reset_count")
-                self.exit_code = 0
+        if self.phase is not Phase.RUNNING:
+            return
+        if self._boot_pending:
+            self.finish_boot()
+        if self.drivers_up:
+            self.balloon_actual_mib = self.value("/balloon", "amount_mib", 0)
+        if self._reset_pending:
+            self.print_line("guest resets")
+            self.outlets.metrics.count("i8042", "reset_count")
+            self.exit_code = 0
+
+    def reset(self) -> None:
+        """Press Ctrl+Alt+Del: the guest resets, which ends the process."""
+        self._reset_pending = True
 
     def print_line(self, text: str) -> None:
         """The guest prints a line on its serial console."""
@@ -137,14 +197,17 @@ class Machine:
 
     def flush_metrics(self) -> None:
         """Write a line of metrics, in which each drive and network interface has its group."""
-        drives = [f"block_{device['drive_id']}" for device in self.devices("drives")]
-        interfaces = [f"net_{device['iface_id']}" for device in self.devices("network-interfaces")]
-        self.outlets.flush_metrics([*drives, *interfaces])
+        drives = [f"block_{name}" for name in self.devices("/drives")]
+        self.outlets.flush_metrics(
+            [*drives, *(f"net_{name}" for name in self.devices("/network-interfaces"))]
+        )
 
     def end(self, *, remove_files: bool) -> None:
         """Break what the guest had open; a real process leaves the socket of its vsock behind."""
-        if self.exit_code is not None and not self.ended:
-            self.ended = True
+        if self._boot_timer is not None:
+            self._boot_timer.cancel()
+        if self.exit_code is not None and not self._has_ended:
+            self._has_ended = True
             self.outlets.log("Vmm is stopping.")
             self.flush_metrics()
         if self.vsock_backend is not None:

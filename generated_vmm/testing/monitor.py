@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
-from generated_vmm.testing.api.operations import answer
-from generated_vmm.testing.description import VERSION, Json
+from generated_vmm.testing.description import CURRENT, Description, Json
 from generated_vmm.testing.guest import SimulatedGuest
+from generated_vmm.testing.http import Answer, Request
 from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
+from generated_vmm.testing.operations import answer
 from generated_vmm.testing.outlets import Outlets
-from generated_vmm.testing.wire.faults import Faults
-from generated_vmm.testing.wire.http_layer import Answer, Request
-from generated_vmm.testing.wire.server import ApiServer
+from generated_vmm.testing.server import ApiServer, Faults
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ReceivedCall:
-    """One request the monitor carried out or refused, and the status it answered."""
+    """One request the monitor carried out or refused, and the status it answered.
+
+    `error` is what the simulation itself failed with, which makes the status 500.
+    """
 
     method: str
     path: str
     body: bytes | None
     status: int
+    error: Exception | None = None
 
     def json(self) -> Json:
         """The body as JSON. Raises `ValueError` when there is none or it is not JSON."""
@@ -43,7 +48,8 @@ class SimulatedMonitor:
     of its own. Like the real monitor it refuses a path that exists already, keeps its state until
     it ends, and after the guest's end leaves a socket nobody listens on. `check_files=False`
     accepts any host path; otherwise paths must exist. `host_devices` are the names of the tap
-    devices there are (None: any name will do).
+    devices there are (None: any name will do). `description` is the API of another release, from
+    its `api.json`.
     """
 
     def __init__(
@@ -54,9 +60,10 @@ class SimulatedMonitor:
         enable_pci: bool = False,
         host_devices: Collection[str] | None = None,
         instance_id: str = "anonymous-instance",
-        version: str = VERSION,
+        version: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         mmds_size_limit: int | None = None,
+        description: Description = CURRENT,
         outlets: Outlets | None = None,
     ) -> None:
         self.socket_path = Path(socket_path)
@@ -64,12 +71,13 @@ class SimulatedMonitor:
         self.guest = SimulatedGuest()
         self._options = MonitorOptions(
             instance_id=instance_id,
-            version=version,
+            version=description.version if version is None else version,
             payload_limit=payload_limit,
             mmds_size_limit=payload_limit if mmds_size_limit is None else mmds_size_limit,
             enable_pci=enable_pci,
             check_files=check_files,
             host_devices=host_devices,
+            description=description,
         )
         self._outlets = outlets
         self.machine = self._fresh_machine()
@@ -113,6 +121,13 @@ class SimulatedMonitor:
         self._end(remove_files=not keep_socket)
         if not keep_socket:
             self.socket_path.unlink(missing_ok=True)
+
+    def finish_boot(self) -> None:
+        """A started guest's drivers are up from now on; those of a paused one when it is resumed.
+
+        For a guest whose `boot_seconds` is None.
+        """
+        self.machine.finish_boot()
 
     def exit(self, code: int = 0) -> None:
         """End the simulated process, as a guest that halts or crashes does.
@@ -168,23 +183,13 @@ class SimulatedMonitor:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         self.stop()
 
     def _end(self, *, remove_files: bool) -> None:
@@ -197,7 +202,14 @@ class SimulatedMonitor:
         return Machine(self._options, self.guest, outlets)
 
     def _respond(self, request: Request) -> Answer:
-        given = self.faults.take_refusal() or answer(self.machine, request)
-        self._calls.append(ReceivedCall(request.method, request.path, request.body, given.status))
+        error: Exception | None = None
+        try:
+            given = self.faults.take_refusal() or answer(self.machine, request)
+        except Exception as failed:  # the server goes on
+            logger.exception("The simulated monitor failed at %s %s", request.method, request.path)
+            error, reason = failed, f"{type(failed).__name__}: {failed}"
+            given = Answer.refusing(f"The simulated monitor failed: {reason}", 500)
+        call = ReceivedCall(request.method, request.path, request.body, given.status, error)
+        self._calls.append(call)
         self.machine.outlets.record(request, given)
         return given

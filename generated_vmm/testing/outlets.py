@@ -5,15 +5,79 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from generated_vmm.testing.metrics import Metrics
-from generated_vmm.testing.wire.http_layer import Answer, Request
+from generated_vmm.testing.http import Answer, Request
 
 BAD_REQUEST: Final = 400
 LEVELS: Final = ("off", "error", "warn", "info", "debug", "trace")
+
+# The groups and counters of 1.16.1, a group each line; `_agg` stands for three figures. What is
+# counted under another name shows as well.
+GROUPS: Final[dict[str, str]] = dict(
+    line.split(": ", 1)
+    for line in Path(__file__).with_name("metrics.txt").read_text("ascii").splitlines()
+)
+# What a request is counted as, by the first segment of its path.
+COUNTED: Final = {
+    "": "instance_info", "cpu-config": "cpu_cfg", "drives": "drive", "hotplug": "hotplug_memory",
+    "machine-config": "machine_cfg", "network-interfaces": "network", "version": "vmm_version",
+}  # fmt: skip
+
+
+class Metrics:
+    """Counters since the last line. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._counters: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+
+    def count(self, group: str, name: str, by: int = 1) -> None:
+        """Add to a counter."""
+        with self._lock:
+            self._counters[group, name] += by
+
+    def count_request(self, method: str, path: str, *, refused: bool) -> None:
+        """Count what was asked and whether it was refused."""
+        first = path.strip("/").partition("/")[0]
+        name = COUNTED.get(first, first.replace("-", "_"))
+        group = f"{method.lower()}_api_requests"
+        if group in GROUPS:
+            self.count(group, f"{name}_count")
+            if refused and method != "GET":
+                self.count(group, f"{name}_fails")
+
+    def line(self, devices: Iterable[str] = ()) -> str:
+        """What has been counted since the last call, as JSON; `devices` have groups of their own.
+
+        What a device has counted is in the group of its kind too.
+        """
+        with self._lock:
+            counted, self._counters = self._counters, Counter()
+        groups = {group: _zeros(group) for group in (*GROUPS, *devices)}
+        for (group, name), number in counted.items():
+            for each in {group, _kind(group)}:
+                counters = groups.setdefault(each, _zeros(each))
+                counters[name] = counters.get(name, 0) + number
+        moment = {"utc_timestamp_ms": time.time_ns() // 10**6}
+        return json.dumps(moment | groups, separators=(",", ":"))
+
+
+def _kind(group: str) -> str:
+    """The group to which that of one device belongs, such as `block` for `block_rootfs`."""
+    kind = group.partition("_")[0]
+    return kind if group not in GROUPS and kind in GROUPS else group
+
+
+def _zeros(group: str) -> dict[str, Any]:
+    names = GROUPS.get(_kind(group), "").split()
+    aggregate = {"min_us": 0, "max_us": 0, "sum_us": 0}
+    return {name: dict(aggregate) if name.endswith("_agg") else 0 for name in names}
 
 
 class Outlets:
@@ -35,11 +99,6 @@ class Outlets:
         self.show_origin = False
         self.module = ""
 
-    @property
-    def has_metrics(self) -> bool:
-        """Whether the metrics have been given a file; that cannot be undone."""
-        return self._metrics is not None
-
     def open_log(self, path: str) -> None:
         """Write the log to this file or pipe from now on. Raises `OSError`, `ValueError`."""
         self._log = self._open(path, self._log)
@@ -47,12 +106,12 @@ class Outlets:
     def open_metrics(self, path: str) -> None:
         """Write the metrics to this file or pipe. Raises `OSError`, `ValueError`.
 
-        Raises `RuntimeError` when they have one already.
+        Also raises `OSError` when they have one already.
         """
         opened = self._open(path)
-        if self.has_metrics:
+        if self._metrics is not None:
             self._close(opened)
-            raise RuntimeError("Reinitialization of metrics not allowed.")
+            raise OSError("Reinitialization of metrics not allowed.")
         self._metrics = opened
 
     def open_serial(self, path: str) -> None:
@@ -64,12 +123,11 @@ class Outlets:
         if self._log is None or LEVELS.index(level) > LEVELS.index(self.level):
             return
         module = "api_server" if thread == "fc_api" else "firecracker"
-        if self.module and not f"{module}::".startswith(self.module):
+        if not f"{module}::".startswith(self.module):
             return
         nanoseconds = time.time_ns()
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9))
-        origin = [level.upper()] if self.show_level else []
-        origin += [f"{module}.rs:1"] if self.show_origin else []
+        origin = [level.upper()] * self.show_level + [f"{module}.rs:1"] * self.show_origin
         source = ":".join([self._instance_id, thread, *origin])
         line = f"{moment}.{nanoseconds % 10**9:09d} [{source}] {message}\n"
         if not _write(self._log, line.encode()):
@@ -84,11 +142,8 @@ class Outlets:
             return
         said = (request.body or b"").decode(errors="replace")
         shown = f" with body {json.dumps(said)}" if said and request.path != "/mmds" else ""
-        method = request.method.capitalize()
-        self.log(
-            f'The API server received a {method} request on "{request.path}"{shown}.',
-            thread="fc_api",
-        )
+        asked = f'{request.method.capitalize()} request on "{request.path}"{shown}'
+        self.log(f"The API server received a {asked}.", thread="fc_api")
         text = f"The request was executed successfully. Status code: {answer.status}."
         if refused:
             text = f"Received Error. Status code: {answer.status}. Message: {answer.fault}"

@@ -89,6 +89,7 @@ def hosting_console(
 def _own_monitor(folder: Path) -> SimulatedMonitor:
     monitor = SimulatedMonitor(folder / "demo.socket", instance_id="demo", enable_pci=True)
     monitor.guest.balloon_statistics = LivelyMemory(monitor)
+    monitor.guest.boot_seconds = 0
     return monitor
 
 

@@ -35,6 +35,7 @@ def test_the_wheel_has_both_packages_and_nothing_else(wheel: zipfile.ZipFile) ->
         "generated_vmm/py.typed",
         "generated_vmm/_generated/operations.py",
         "generated_vmm/testing/__main__.py",
+        "generated_vmm/testing/metrics.txt",
     ],
 )
 def test_the_wheel_has(wheel: zipfile.ZipFile, name: str) -> None:

@@ -1,34 +1,36 @@
-"""Boot source, machine configuration, start, pause, resume: the rules a microVM boots by."""
+"""What describes a microVM and starts it: boot source, machine configuration, actions, state."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from typing import Final
 
 from generated_vmm.testing.description import Json
-from generated_vmm.testing.machine import Fault, Machine, Members, Phase
-from generated_vmm.testing.rule import Call, rule
-from generated_vmm.testing.rules.host_files import (
-    is_directory,
-    open_fault,
-    require_file,
-    size_of,
-    system_reason,
+from generated_vmm.testing.host import open_once, refusing, require_file, size_of
+from generated_vmm.testing.machine import (
+    AFTER_START,
+    BEFORE_START,
+    MIB,
+    Fault,
+    Machine,
+    Members,
+    Phase,
 )
+from generated_vmm.testing.resources import changed
+from generated_vmm.testing.rule import Call, action, check, early_check
 
+NO_SOURCE: Final = "Boot source error: "
 MAX_VCPUS: Final = 32
 MAX_COMMAND_LINE: Final = 2048
-MIB: Final = 1 << 20
 MAX_MEMORY_MIB: Final = 1 << 27
 MAX_HOTPLUG_BYTES: Final = 512 << 30
-BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
-AFTER_START: Final = "The requested operation is not supported after starting the microVM."
-NO_INITRD: Final = "Start microvm error: Error with initrd initialization: "
 
 
-@rule("GET /")
-def describe(machine: Machine, call: Call) -> Json:
-    """Which process this is and what its guest does."""
+@action("GET /")
+def describe(machine: Machine) -> Json:
+    """Show the process and the state of its guest."""
     return {
         "id": machine.options.instance_id,
         "state": machine.phase.value,
@@ -37,191 +39,188 @@ def describe(machine: Machine, call: Call) -> Json:
     }
 
 
-@rule("GET /version")
-def get_version(machine: Machine, call: Call) -> Json:
-    """The monitor's version."""
+@action("GET /version")
+def get_version(machine: Machine) -> Json:
+    """Show the monitor's version."""
     return {"firecracker_version": machine.options.version}
 
 
-@rule("GET /vm/config")
-def get_full_config(machine: Machine, call: Call) -> Json:
-    """Everything that has been configured; null for what is not there."""
-    return machine.config | {"machine-config": get_machine_config(machine, call)}
+@action("GET /vm/config")
+def get_full_config(machine: Machine) -> Json:
+    """Show everything that has been configured; what is not there is null."""
+    return machine.config()
 
 
-@rule("PUT /boot-source")
-def put_boot_source(machine: Machine, call: Call) -> None:
-    """Both files are opened at once; a refused boot source leaves the one there was."""
-    kernel, initrd = call.body["kernel_image_path"], call.body["initrd_path"]
-    no_kernel = "Boot source error: The kernel file cannot be opened: {}"
-    require_file(machine.options, kernel, no_kernel)
-    if initrd is not None:
-        no_initrd = (
-            "Boot source error: The initrd file cannot be opened due to invalid path or "
-            "invalid permissions. {}"
-        )
-        require_file(machine.options, initrd, no_initrd)
-    if len((call.body["boot_args"] or "").encode()) >= MAX_COMMAND_LINE:
-        raise Fault(
-            "Boot source error: The kernel command line is invalid: "
-            "Invalid cmdline capacity provided."
-        )
-    machine.config["boot-source"] = call.body
+@check("PUT /boot-source")
+def require_kernel(machine: Machine, kernel_image_path: str) -> None:
+    """Refuse a kernel that cannot be opened."""
+    require_file(machine, kernel_image_path, f"{NO_SOURCE}The kernel file cannot be opened: {{}}")
+
+
+@check("PUT /boot-source")
+def require_initrd(machine: Machine, initrd_path: str | None) -> None:
+    """Refuse an initrd that cannot be opened."""
+    reason = "due to invalid path or invalid permissions. {}"
+    require_file(machine, initrd_path, f"{NO_SOURCE}The initrd file cannot be opened {reason}")
+
+
+@check("PUT /boot-source")
+def require_short_command_line(boot_args: str | None) -> None:
+    """Refuse a command line that is too long; the monitor also counts what it adds itself."""
+    if len((boot_args or "").encode()) >= MAX_COMMAND_LINE:
+        reason = "Invalid cmdline capacity provided."
+        raise Fault(f"{NO_SOURCE}The kernel command line is invalid: {reason}")
+
+
+@check("PUT /boot-source")
+def note_kernel(machine: Machine) -> None:
+    """Remember that a kernel was set."""
     machine.has_kernel = True
 
 
-@rule("GET /machine-config")
-def get_machine_config(machine: Machine, call: Call) -> Json:
-    """`cpu_template` shows only when a static one is set."""
-    shown: Members = dict(machine.config["machine-config"])
-    if shown.get("cpu_template") is None:
-        shown.pop("cpu_template", None)
-    return shown
-
-
-@rule("PUT /machine-config")
-def put_machine_config(machine: Machine, call: Call) -> None:
-    """An absent CPU template leaves the one there is."""
-    kept = machine.config["machine-config"].get("cpu_template")
-    template = call.body.get("cpu_template") or kept
-    _set_machine_config(machine, call.body | {"cpu_template": template})
-
-
-@rule("PATCH /machine-config")
-def patch_machine_config(machine: Machine, call: Call) -> None:
-    """What is absent or null stays."""
-    given = {name: value for name, value in call.body.items() if value is not None}
-    _set_machine_config(machine, machine.config["machine-config"] | given)
-
-
-def refuse_empty(body: Members) -> None:
-    """A PATCH that sets nothing is none."""
-    if all(value is None for value in body.values()):
+@early_check("PATCH /machine-config")
+def refuse_empty(call: Call) -> None:
+    """Refuse a PATCH that sets nothing."""
+    if all(value is None for value in call.body.values()):
         raise Fault("Empty PATCH request.")
 
 
-@rule("PUT /cpu-config")
-def put_cpu_config(machine: Machine, call: Call) -> None:
-    """A custom template takes the place of a static one; /vm/config does not show it."""
-    machine.config["machine-config"]["cpu_template"] = None
+@check("PATCH /machine-config")
+def complete(machine: Machine, call: Call) -> None:
+    """Take what the PATCH does not set from the current configuration."""
+    call.body = changed(machine, call, machine.resources.get(call.resource, {}))
 
 
-def _set_machine_config(machine: Machine, config: Members) -> None:
-    count, memory = config["vcpu_count"], config["mem_size_mib"]
-    if not 1 <= count <= MAX_VCPUS or (config["smt"] and count > 1 and count % 2):
+@check("PUT /machine-config", "PATCH /machine-config")
+def choose_template(machine: Machine, call: Call, cpu_template: str | None) -> None:
+    """An absent CPU template leaves the current one; `None` removes it."""
+    template = cpu_template or machine.value("/machine-config", "cpu_template")
+    call.body["cpu_template"] = None if template == "None" else template
+
+
+@check("PUT /machine-config", "PATCH /machine-config")
+def require_vcpus(vcpu_count: int, smt: bool = False) -> None:
+    """Refuse a number of vCPUs that the monitor cannot have."""
+    if not 1 <= vcpu_count <= MAX_VCPUS or (smt and vcpu_count > 1 and vcpu_count % 2):
         raise Fault(
             "Machine config error: The number of vCPUs must be greater than 0, less than "
             f"{MAX_VCPUS} and must be 1 or an even number if SMT is enabled."
         )
-    if not memory or (config.get("huge_pages") == "2M" and memory % 2):
+
+
+@check("PUT /machine-config", "PATCH /machine-config")
+def require_memory(machine: Machine, mem_size_mib: int, huge_pages: str = "None") -> None:
+    """Refuse no memory, memory in part of a page, and less than the balloon has."""
+    if not mem_size_mib or (huge_pages == "2M" and mem_size_mib % 2):
         raise Fault(
             "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
             "the configured page size."
         )
-    if memory < (machine.config.get("balloon") or {}).get("amount_mib", 0):
+    if mem_size_mib < machine.value("/balloon", "amount_mib", 0):
         raise Fault(
             "Machine config error: The memory size (MiB) is smaller than the previously set "
             "balloon device target size."
         )
-    if config.get("cpu_template") == "None":
-        config = config | {"cpu_template": None}
-    machine.config["machine-config"] = config
 
 
-@rule("PUT /actions")
-def act(machine: Machine, call: Call) -> None:
+@action("PATCH /machine-config")
+def patch_machine_config(machine: Machine, call: Call) -> None:
+    """Store the configuration, which the checks have completed."""
+    machine.resources[call.resource] = call.body
+
+
+@action("PUT /cpu-config")
+def drop_static_template(machine: Machine) -> None:
+    """A custom template replaces a static one; /vm/config does not show it."""
+    machine.resources.get("/machine-config", {}).pop("cpu_template", None)
+
+
+@action("PATCH /vm")
+def change_state(machine: Machine, state: str) -> None:
+    """Pause or resume the guest; the same state twice changes nothing."""
+    machine.phase = Phase.PAUSED if state == "Paused" else Phase.RUNNING
+
+
+@action("PUT /actions")
+def act(machine: Machine, action_type: str) -> None:
     """Start before the guest runs; flush metrics and press Ctrl+Alt+Del after."""
-    action = call.body["action_type"]
-    if (action == "InstanceStart") == machine.started:
+    if (action_type == "InstanceStart") == machine.started:
         raise Fault(AFTER_START if machine.started else BEFORE_START)
-    if action == "InstanceStart":
+    if action_type == "InstanceStart":
         start(machine)
-    elif action == "FlushMetrics":
+    elif action_type == "FlushMetrics":
         machine.flush_metrics()
-    elif action == "SendCtrlAltDel":
-        machine.reboot_pending = True
-        machine.settle()
+    elif action_type == "SendCtrlAltDel":
+        machine.reset()
 
 
 def start(machine: Machine) -> None:
-    """Boot the guest. Raises `Fault` with what cannot be started; it can be mended and retried."""
+    """Boot the guest. Raises `Fault` with an obstacle; the start may be tried again."""
+    for reason in _obstacles(machine):
+        raise Fault(f"Start microvm error: {reason}")
+    machine.start()
+
+
+def _obstacles(machine: Machine) -> Iterator[str]:
+    """Why the guest cannot start, in the order in which the monitor looks."""
     if not machine.has_kernel:
-        raise Fault("Start microvm error: Cannot start microvm without kernel configuration.")
-    _require_memory(machine)
-    if machine.options.check_files:
-        _open_serial(machine)
-        _require_initrd(machine)
-        _require_pmem(machine)
-    machine.flush_metrics()
-    arguments = machine.config["boot-source"]["boot_args"] or ""
-    for line in ("guest is up", arguments, "guest serves", *machine.guest.boot_messages):
-        machine.print_line(line)
-    machine.run_guest(Phase.RUNNING)
-
-
-def _require_memory(machine: Machine) -> None:
-    """Memory to be plugged in needs addresses, which the monitor counts in 64 bits."""
-    if machine.config["machine-config"]["mem_size_mib"] > MAX_MEMORY_MIB:
-        raise Fault(
-            "Start microvm error: Invalid Memory Configuration: Cannot create mmap region: "
+        yield "Cannot start microvm without kernel configuration."
+    if machine.value("/machine-config", "mem_size_mib", 0) > MAX_MEMORY_MIB:
+        yield (
+            "Invalid Memory Configuration: Cannot create mmap region: "
             "Cannot allocate memory (os error 12)"
         )
-    hotplug = machine.config.get("memory-hotplug")
-    size = 1 if hotplug is None else hotplug["total_size_mib"] * MIB % (1 << 64)
-    reason = "" if 0 < size <= MAX_HOTPLUG_BYTES else "The requested resource is not available."
-    if size == 0:
-        reason = "The specified size: 0 is not valid."
-    if reason:
-        raise Fault(f"Start microvm error: Failed to allocate guest resource: {reason}")
+    total = machine.value("/hotplug/memory", "total_size_mib")
+    if total is not None:
+        # Memory to be plugged in needs addresses, which the monitor counts in 64 bits.
+        size = total * MIB % (1 << 64)
+        if size == 0:
+            yield "Failed to allocate guest resource: The specified size: 0 is not valid."
+        if size > MAX_HOTPLUG_BYTES:
+            yield "Failed to allocate guest resource: The requested resource is not available."
+    if machine.options.check_files:
+        yield from _obstacles_on_host(machine)
 
 
-def _open_serial(machine: Machine) -> None:
+def _obstacles_on_host(machine: Machine) -> Iterator[str]:
+    serial = machine.value("/serial", "serial_out_path")
+    if serial is not None:
+        with refusing(
+            "Start microvm error: Failed to create device manager: Error with EventFd: {}"
+        ):
+            machine.outlets.open_serial(serial)
+    initrd = machine.value("/boot-source", "initrd_path")
+    if initrd is not None:
+        yield from _obstacles_of_initrd(initrd, machine)
     try:
-        if machine.serial_path is not None:
-            machine.outlets.open_serial(machine.serial_path)
-    except (OSError, ValueError) as error:
-        reason = system_reason(error)
-        raise Fault(
-            f"Start microvm error: Failed to create device manager: Error with EventFd: {reason}"
-        ) from None
+        for device in machine.devices("/pmem").values():
+            require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
+    except Fault:
+        # By then the interfaces are at work, and their tap devices are not let go.
+        interfaces = machine.devices("/network-interfaces").values()
+        machine.held_taps |= {str(one.get("host_dev_name")) for one in interfaces}
+        raise
 
 
-def _require_initrd(machine: Machine) -> None:
-    path = machine.config["boot-source"].get("initrd_path")
+def _obstacles_of_initrd(path: str, machine: Machine) -> Iterator[str]:
+    refusal = "Error with initrd initialization: "
+    if os.path.isdir(path):
+        reason = "Is a directory (os error 21)."
+        yield f"{refusal}Cannot load initrd due to an invalid image: {reason}"
+    if size_of(path) == 0:
+        yield f"{refusal}Cannot load initrd due to an invalid memory configuration.."
+    if size_of(path) > machine.value("/machine-config", "mem_size_mib", MAX_MEMORY_MIB) * MIB:
+        yield f"{refusal}Failed to compute the initrd address.."
+
+
+def require_pmem_file(device: Members, refusal: str) -> None:
+    """Refuse a pmem device whose file cannot be used; `{}` stands for the reason."""
+    path = device.get("path_on_host")
     if path is None:
         return
-    if is_directory(path):
-        reason = "Is a directory (os error 21)."
-        raise Fault(f"{NO_INITRD}Cannot load initrd due to an invalid image: {reason}")
+    with refusing(refusal.replace("{}", "Error accessing backing file: {}")):
+        open_once(path, os.O_RDONLY if device.get("read_only") else os.O_RDWR)
+        if os.path.isdir(path):
+            raise OSError(errno.ENODEV, "no file")
     if size_of(path) == 0:
-        raise Fault(f"{NO_INITRD}Cannot load initrd due to an invalid memory configuration..")
-    if size_of(path) > machine.config["machine-config"]["mem_size_mib"] * MIB:
-        raise Fault(f"{NO_INITRD}Failed to compute the initrd address..")
-
-
-def _require_pmem(machine: Machine) -> None:
-    for device in machine.devices("pmem"):
-        reason = pmem_fault(device)
-        if reason:
-            # By then the interfaces are at work, and their tap devices are not let go.
-            taps = {one["host_dev_name"] for one in machine.devices("network-interfaces")}
-            machine.held_taps |= taps
-            raise Fault(f"Start microvm error: Cannot create pmem device: {reason}")
-
-
-def pmem_fault(device: Members) -> str:
-    """Why the file behind a pmem device cannot be used; empty when it can."""
-    path = device["path_on_host"]
-    reason = open_fault(path, os.O_RDONLY if device["read_only"] else os.O_RDWR)
-    if not reason and is_directory(path):
-        reason = "No such device (os error 19)"
-    if reason:
-        return f"Error accessing backing file: {reason}"
-    return "Error backing file size is 0" if size_of(path) == 0 else ""
-
-
-@rule("PATCH /vm")
-def patch_vm(machine: Machine, call: Call) -> None:
-    """Pausing a paused guest or resuming a running one changes nothing."""
-    machine.phase = Phase.PAUSED if call.body["state"] == "Paused" else Phase.RUNNING
-    machine.settle()
+        raise Fault(refusal.replace("{}", "Error backing file size is 0"))

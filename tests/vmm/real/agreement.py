@@ -66,7 +66,7 @@ def walk_at_random(programs: Programs, seed: int, calls: int, tally: Tally) -> N
     done = 0
     while done < calls:
         pci = source.random() < PCI_SHARE
-        episode = draw_episode(source, min(EPISODE, calls - done), pci=pci)
+        episode = draw_episode(source, min(EPISODE, calls - done))
         found = list(compare(programs, episode, pci=pci))
         for position, kind, gap in found:
             example = episode[: position + 1]

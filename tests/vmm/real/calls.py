@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from generated_vmm.testing.description import OPERATIONS, SCHEMAS, Operation, Spec
+from generated_vmm.testing.description import CURRENT, Operation, Spec
 
 WRONG: Final[tuple[object, ...]] = (
     None, True, -1, 0, 1.5, 2**32, 2**64, 1e30, "", "no/such", "\u0000", [], {}, [1], {"a": 1},
@@ -71,8 +71,6 @@ SENSIBLE: Final = 0.7
 STARTED: Final = 0.6
 NEVER: Final = frozenset({("PUT", "/snapshot/load")})
 """Ends the process nearly always: there is a script of its own for it."""
-NEEDS_DRIVER: Final = ("PATCH /balloon", "PATCH /hotplug")
-"""What a guest without a driver for PCI devices answers is no question of the monitor."""
 FOR_STARTED: Final = 5
 DEVICES: Final = (
     "PUT /balloon",
@@ -102,9 +100,9 @@ KERNEL: Final = Drawn("PUT", "/boot-source", '{"kernel_image_path":"{kernel}"}')
 START: Final = Drawn("PUT", "/actions", '{"action_type":"InstanceStart"}')
 
 
-def draw_episode(random: random.Random, length: int, *, pci: bool) -> list[Drawn]:
+def draw_episode(random: random.Random, length: int) -> list[Drawn]:
     """The calls one fresh monitor gets: of all kinds, or some devices, a start, what follows."""
-    operations = [one for one in OPERATIONS if _is_asked(one, pci=pci)]
+    operations = [one for one in CURRENT.operations if (one.method, one.path) not in NEVER]
     begin: list[Drawn] = []
     weights = [1] * len(operations)
     if random.random() < STARTED:
@@ -116,14 +114,9 @@ def draw_episode(random: random.Random, length: int, *, pci: bool) -> list[Drawn
 
 def _devices(random: random.Random) -> list[Drawn]:
     """Calls that set up some devices, in an order in which they may work."""
-    known = {one.endpoint: one for one in OPERATIONS}
+    known = {one.endpoint: one for one in CURRENT.operations}
     listed = [known[endpoint] for endpoint in DEVICES if endpoint in known]
     return [draw(random, one) for one in listed if random.random() < 0.7]
-
-
-def _is_asked(operation: Operation, *, pci: bool) -> bool:
-    needs_driver = pci and operation.endpoint.startswith(NEEDS_DRIVER)
-    return (operation.method, operation.path) not in NEVER and not needs_driver
 
 
 def draw(random: random.Random, operation: Operation) -> Drawn:
@@ -138,7 +131,7 @@ def draw(random: random.Random, operation: Operation) -> Drawn:
         return Drawn(operation.method, path, _now_and_then(random, None, "{}"))
     if random.random() < 0.03:
         return Drawn(operation.method, path, random.choice(BROKEN))
-    if "fields" not in SCHEMAS[operation.body]:
+    if "fields" not in CURRENT.schemas[operation.body]:
         return Drawn(operation.method, path, json.dumps(_free_value(random)))
     body = _object(random, operation.body)
     if operation.parameter in body and resource_id:
@@ -153,8 +146,8 @@ def _now_and_then(random: random.Random, usual: Any, other: str) -> Any:
 
 
 def _object(random: random.Random, name: str) -> dict[str, Any]:
-    required = SCHEMAS[name]["required"]
-    members = list(SCHEMAS[name]["fields"].items())
+    required = CURRENT.schemas[name]["required"]
+    members = list(CURRENT.schemas[name]["fields"].items())
     random.shuffle(members)
     chance = random.choice((0.2, 0.5, 0.8))
     return {
@@ -169,7 +162,7 @@ def _value(random: random.Random, key: str, spec: Spec) -> object:
         sensible = random.random() < SENSIBLE
         return random.choice(VALUES[key][:2] if sensible else VALUES[key])
     if "ref" in spec:
-        inner = SCHEMAS[spec["ref"]]
+        inner = CURRENT.schemas[spec["ref"]]
         return _object(random, spec["ref"]) if "fields" in inner else _value(random, key, inner)
     if "enum" in spec:
         return random.choice(spec["enum"])

@@ -109,12 +109,16 @@ def real_monitor(programs: Programs, *, pci: bool) -> Iterator[Asked]:
 
 @contextmanager
 def simulated_monitor(programs: Programs, *, pci: bool) -> Iterator[Asked]:
-    """A fresh simulated monitor; without root's rights the host has no tap devices for us."""
+    """A fresh simulated monitor; without root's rights the host has no tap devices for us.
+
+    The real guest has no drivers for PCI devices, so with PCI the simulated one has none either.
+    """
     with tempfile.TemporaryDirectory(prefix="vmm-") as name:
         devices = None if os.geteuid() == 0 else ()
-        with SimulatedMonitor(
-            Path(name, "s.socket"), enable_pci=pci, host_devices=devices
-        ) as monitor:
+        socket_path = Path(name, "s.socket")
+        monitor = SimulatedMonitor(socket_path, enable_pci=pci, host_devices=devices)
+        monitor.guest.boot_seconds = None if pci else 0
+        with monitor:
             yield Asked(monitor.socket_path, host_names(_inner(name), programs))
 
 

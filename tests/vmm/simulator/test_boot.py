@@ -1,15 +1,14 @@
-"""Boot source, start, pause, resume, end."""
+"""Boot source, machine configuration, start, pause, resume, end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
-from tests.vmm.simulator.caller import Caller
+from tests.vmm.simulator.caller import Caller, shows
 from tests.vmm.simulator.conftest import MakeMonitor
 
 
@@ -59,29 +58,6 @@ def test_a_start_without_a_kernel_is_refused_and_can_be_mended(
     assert call.get("/")["state"] == "Running"
 
 
-def test_a_refused_boot_source_leaves_the_one_there_was(call: Caller, folder: Path) -> None:
-    missing = str(folder / "nothing")
-    reply = call("PUT", "/boot-source", {"kernel_image_path": missing})
-    assert (reply.status, reply.fault) == (
-        400,
-        "Boot source error: The kernel file cannot be opened: "
-        "No such file or directory (os error 2)",
-    )
-    assert call.get("/vm/config")["boot-source"] == {
-        "kernel_image_path": "",
-        "initrd_path": None,
-        "boot_args": None,
-    }
-
-
-def test_a_missing_initrd_is_refused(call: Caller, kernel: str, folder: Path) -> None:
-    body = {"kernel_image_path": kernel, "initrd_path": str(folder / "nothing")}
-    assert call("PUT", "/boot-source", body).fault == (
-        "Boot source error: The initrd file cannot be opened due to invalid path or "
-        "invalid permissions. No such file or directory (os error 2)"
-    )
-
-
 def test_a_guest_told_to_reboot_ends_the_process(
     monitor: SimulatedMonitor, call: Caller, start: Callable[[], None]
 ) -> None:
@@ -121,42 +97,127 @@ def test_every_path_will_do_when_files_are_not_checked(
     call.accepted(*act("InstanceStart"))
 
 
-class TestStart:
-    """What only the start finds out, in the order in which the monitor looks."""
+def test_memory_that_the_host_lacks_can_be_mended(call: Caller, start: Callable[[], None]) -> None:
+    call.accepted("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": 2**64 - 1})
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": "/dev/null"})
+    assert call(*act("InstanceStart")).status == 400
+    call.accepted("PATCH", "/machine-config", {"mem_size_mib": 128})
+    start()
 
-    def fault_of_start(self, call: Caller, kernel: str, **source: object) -> str:
-        call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel, **source})
-        fault = call(*act("InstanceStart")).fault
-        assert call.get("/")["state"] == "Not started"
-        return fault.removeprefix("Start microvm error: ")
 
-    @pytest.mark.parametrize(
-        ("size", "said"),
-        [
-            (0, "Cannot load initrd due to an invalid memory configuration.."),
-            (129 << 20, "Failed to compute the initrd address.."),
-        ],
+BAD_COUNT = (
+    "Machine config error: The number of vCPUs must be greater than 0, less than 32 and must be "
+    "1 or an even number if SMT is enabled."
+)
+BAD_MEMORY = (
+    "Machine config error: The memory size (MiB) is either 0, or not a multiple of the configured "
+    "page size."
+)
+CPUID_LEAF = {"leaf": "0x1", "subleaf": "0b0", "flags": 0, "modifiers": []}
+VALID = {"vcpu_count": 2, "mem_size_mib": 256}
+
+
+def test_the_defaults_of_a_fresh_monitor(call: Caller) -> None:
+    assert shows(
+        call.get("/machine-config"),
+        {
+            "vcpu_count": 1,
+            "mem_size_mib": 128,
+            "smt": False,
+            "track_dirty_pages": False,
+            "huge_pages": "None",
+        },
     )
-    def test_an_initrd_must_fit(
-        self, call: Caller, kernel: str, folder: Path, size: int, said: str
-    ) -> None:
-        with (folder / "initrd").open("wb") as file:
-            file.truncate(size)
-        fault = self.fault_of_start(call, kernel, initrd_path=str(folder / "initrd"))
-        assert fault == f"Error with initrd initialization: {said}"
 
-    def test_a_folder_is_no_initrd(self, call: Caller, kernel: str, folder: Path) -> None:
-        assert "Is a directory" in self.fault_of_start(call, kernel, initrd_path=str(folder))
 
-    def test_more_memory_than_a_process_has_addresses_for(self, call: Caller, kernel: str) -> None:
-        call.accepted("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": 2**64 - 1})
-        assert "Cannot create mmap region" in self.fault_of_start(call, kernel)
-        call.accepted("PATCH", "/machine-config", {"mem_size_mib": 128})
-        call.accepted(*act("InstanceStart"))
+def test_put_sets_everything(call: Caller) -> None:
+    body = VALID | {"smt": True, "track_dirty_pages": True, "huge_pages": "2M"}
+    call.accepted("PUT", "/machine-config", body)
+    assert shows(call.get("/machine-config"), body)
 
-    @pytest.mark.parametrize("size", [2**20, 2**44])
-    def test_more_hotplug_memory_than_there_are_addresses(
-        self, call: Caller, kernel: str, size: int
-    ) -> None:
-        if call("PUT", "/hotplug/memory", {"total_size_mib": size}).status == 204:
-            assert "Failed to allocate guest resource" in self.fault_of_start(call, kernel)
+
+def test_patch_leaves_what_it_does_not_name(call: Caller) -> None:
+    call.accepted("PUT", "/machine-config", VALID | {"smt": True})
+    call.accepted("PATCH", "/machine-config", {"mem_size_mib": 512, "vcpu_count": None})
+    config = call.get("/machine-config")
+    assert (config["vcpu_count"], config["mem_size_mib"], config["smt"]) == (2, 512, True)
+
+
+@pytest.mark.parametrize("body", [{}, {"vcpu_count": None, "smt": None}])
+def test_a_patch_of_nothing_is_refused(call: Caller, body: object) -> None:
+    reply = call("PATCH", "/machine-config", body)
+    assert (reply.status, reply.fault) == (400, "Empty PATCH request.")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"vcpu_count": 0}, BAD_COUNT),
+        ({"vcpu_count": 33}, BAD_COUNT),
+        ({"vcpu_count": 3, "smt": True}, BAD_COUNT),
+        ({"mem_size_mib": 0}, BAD_MEMORY),
+        ({"mem_size_mib": 257, "huge_pages": "2M"}, BAD_MEMORY),
+    ],
+)
+def test_an_impossible_machine_is_refused(
+    call: Caller, change: dict[str, object], fault: str
+) -> None:
+    assert call("PUT", "/machine-config", VALID | change).fault == fault
+
+
+@pytest.mark.parametrize("change", [{"vcpu_count": 32}, {"vcpu_count": 1, "smt": True}])
+def test_the_limits_themselves_are_accepted(call: Caller, change: dict[str, object]) -> None:
+    call.accepted("PUT", "/machine-config", VALID | change)
+
+
+def test_less_memory_than_the_balloon_takes_is_refused(call: Caller) -> None:
+    call.accepted("PUT", "/balloon", {"amount_mib": 100, "deflate_on_oom": False})
+    assert call("PATCH", "/machine-config", {"mem_size_mib": 99}).fault == (
+        "Machine config error: The memory size (MiB) is smaller than the previously set balloon "
+        "device target size."
+    )
+
+
+def test_a_template_stays_until_another_one_or_none_is_named(call: Caller) -> None:
+    call.accepted("PUT", "/machine-config", VALID | {"cpu_template": "T2"})
+    call.accepted("PUT", "/machine-config", VALID)
+    assert call.get("/machine-config")["cpu_template"] == "T2"
+    call.accepted("PATCH", "/machine-config", {"cpu_template": "None"})
+    assert "cpu_template" not in call.get("/machine-config")
+
+
+def test_a_custom_template_takes_the_place_of_a_static_one(call: Caller) -> None:
+    call.accepted("PUT", "/machine-config", VALID | {"cpu_template": "T2"})
+    modifier = {"register": "eax", "bitmap": "0b1x_0"}
+    leaf = CPUID_LEAF | {"modifiers": [modifier]}
+    msr = {"addr": "0x10a", "bitmap": "xx"}
+    call.accepted(
+        "PUT",
+        "/cpu-config",
+        {"kvm_capabilities": ["!121"], "cpuid_modifiers": [leaf], "msr_modifiers": [msr]},
+    )
+    assert "cpu_template" not in call.get("/machine-config")
+    assert call.get("/vm/config")["cpu-config"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"reg_modifiers": []}, "unknown field `reg_modifiers`"),
+        ({"msr_modifiers": [{"addr": "12", "bitmap": "x"}]}, "as a number for CPU template"),
+        ({"msr_modifiers": [{"addr": "0xg", "bitmap": "x"}]}, "Failed to parse string [0xg] as"),
+        ({"msr_modifiers": [{"addr": "0x1", "bitmap": "2"}]}, "as a bitmap"),
+        (
+            {"cpuid_modifiers": [CPUID_LEAF | {"modifiers": [{"register": "e", "bitmap": "1"}]}]},
+            "Invalid CPUID register.",
+        ),
+        ({"cpuid_modifiers": [CPUID_LEAF | {"leaf": "0b"}]}, "as a number for CPU template"),
+        (
+            {"cpuid_modifiers": [CPUID_LEAF | {"subleaf": "0x100000000"}]},
+            "as a number for CPU template",
+        ),
+        ({"kvm_capabilities": ["?"]}, "Failed to parse string [?]"),
+    ],
+)
+def test_a_bad_template_is_refused(call: Caller, body: object, words: str) -> None:
+    assert words in call("PUT", "/cpu-config", body).fault

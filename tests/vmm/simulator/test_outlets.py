@@ -76,15 +76,6 @@ def test_the_guest_says_what_it_was_told_to_after_the_boot(
     assert (folder / "serial").read_text().endswith("guest serves\nready\nlogin:\n")
 
 
-def test_a_serial_file_without_its_folder_stops_the_start(call: Caller, kernel: str) -> None:
-    call.accepted("PUT", "/serial", {"serial_out_path": "/no/such/folder/serial"})
-    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
-    assert call("PUT", "/actions", {"action_type": "InstanceStart"}).fault == (
-        "Start microvm error: Failed to create device manager: "
-        "Error with EventFd: No such file or directory (os error 2)"
-    )
-
-
 def test_the_log_has_what_its_level_lets_through(call: Caller, folder: Path) -> None:
     settings = {"log_path": str(folder / "log"), "level": "Error", "show_level": True}
     call.accepted("PUT", "/logger", settings)

@@ -6,16 +6,49 @@ import json
 import os
 import signal
 import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from generated_vmm import API_VERSION
-from generated_vmm.testing.metrics import Metrics
+from generated_vmm.testing.arguments import Arguments, WrongArguments
+from generated_vmm.testing.outlets import Metrics
+from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller
-from tests.vmm.simulator.started import PATIENCE, Start, config
-from tests.vmm.simulator.started import start as start
+
+PATIENCE = 30
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Starts the program and reads its log until it serves; what still runs is killed."""
+    with ExitStack() as stack:
+
+        def begin(*arguments: str) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "generated_vmm.testing", *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield begin
+
+
+def config(folder: Path, **members: object) -> Path:
+    path = folder / "config.json"
+    whole = {"boot-source": {"kernel_image_path": "/k"}, "drives": [], "balloon": None, **members}
+    path.write_text(json.dumps(whole))
+    return path
 
 
 @pytest.fixture
@@ -52,8 +85,8 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_guest_talks_hears_and_resets(served: subprocess.Popen[bytes], folder: Path) -> None:
     call = boot(folder)
-    seen = read_until(served, b"guest is up\nquiet\nguest serves\n")
-    assert b'received a Put request on "/actions" with body' in seen + read_until(served, b"204.\n")
+    seen = read_until(served, b"guest is up\nquiet\n") + read_until(served, b"guest serves\n")
+    assert b'received a Put request on "/actions" with body' in seen
     assert served.stdin is not None
     served.stdin.write(b"hi")
     served.stdin.flush()
@@ -116,7 +149,8 @@ def test_a_signal_ends_it_and_leaves_the_socket(
 
 
 def test_a_failed_load_ends_it(served: subprocess.Popen[bytes], folder: Path) -> None:
-    load = {"snapshot_path": "/no/state", "mem_file_path": "/no/memory"}
+    backend = {"backend_path": "/no/memory", "backend_type": "File"}
+    load = {"snapshot_path": "/no/state", "mem_backend": backend}
     assert Caller(folder / "m.socket")("PUT", "/snapshot/load", load).status == 400
     assert served.wait(PATIENCE) == 1
 
@@ -167,3 +201,87 @@ def test_without_an_api_the_guest_runs_all_the_same(start: Start, folder: Path) 
     read_until(process, b"guest serves\n")
     process.terminate()
     assert process.wait(PATIENCE) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--id", "a_b"],
+        ["--id", "a" * 65],
+        ["--config-file", "/no/such/file"],
+        ["--metadata", "/no/such/file"],
+        ["--http-api-max-payload-size", "many"],
+    ],
+    ids=" ".join,
+)
+def test_what_makes_the_program_panic_aborts_it(
+    start: Start, folder: Path, arguments: list[str]
+) -> None:
+    process = start("--api-sock", str(folder / "m.socket"), *arguments)
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGABRT
+    assert b"Firecracker panicked" in out
+    assert not (folder / "m.socket").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--level", "Loud"], 152, "Invalid value for logger level"),
+        (["--log-path", "/no/such/folder/log"], 1, "Could not initialize logger"),
+        (["--metrics-path", "/no/such/folder/m"], 1, "Could not initialize metrics"),
+        (["--nope"], 153, "Found argument 'nope' which wasn't expected"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_begin_ends_with_its_status(
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    said: str,
+) -> None:
+    assert main(["--api-sock", str(folder / "m.socket"), *arguments]) == status
+    captured = capfd.readouterr()
+    assert said in captured.out
+    assert captured.out.endswith(f"Firecracker exiting with error. exit_code={status}\n")
+    assert captured.err.startswith("Error: ")
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", '{"drives":[]}', '{"boot-source":{},"drives":[]}'])
+def test_a_file_that_is_no_microvm_ends_it(
+    folder: Path, capfd: pytest.CaptureFixture[str], broken: str
+) -> None:
+    path = folder / "config.json"
+    path.write_text(broken)
+    given = ["--api-sock", str(folder / "m.socket"), "--config-file", str(path)]
+    assert main(given) == 1
+    assert "Failed to build MicroVM from Json: " in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [("--version", f"Firecracker v{API_VERSION}\n"), ("--help", "--api-sock <api-sock>")],
+)
+def test_what_is_only_asked_is_answered(
+    capfd: pytest.CaptureFixture[str], flag: str, said: str
+) -> None:
+    assert main([flag, "surplus"]) == 0
+    assert said in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["surplus"], "Found argument 'surplus'"),
+        (["--id=a"], "Found argument 'id=a'"),
+        (["--id", "a", "--id", "b"], "The argument 'id' was provided more than once."),
+        (["--id"], "The argument 'id' requires a value"),
+        (["--id", "--no-api"], "The argument 'id' requires a value"),
+        (["--no-api"], "Argument 'config-file' required, but not found."),
+        (["--no-seccomp", "--seccomp-filter", "f"], "cannot be used together with"),
+    ],
+)
+def test_arguments_are_taken_strictly(given: list[str], said: str) -> None:
+    with pytest.raises(WrongArguments, match=said):
+        Arguments(given)

@@ -1,0 +1,262 @@
+"""The bytes on the wire, and ten connections with one request at a time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from generated_vmm import API_VERSION
+from generated_vmm.testing import SimulatedMonitor
+from tests.vmm.simulator.caller import Caller, connect, exchange, read_answers
+from tests.vmm.simulator.conftest import MakeMonitor
+
+HEAD = b"Server: Firecracker API\r\nConnection: keep-alive\r\n"
+VERSION = b'{"firecracker_version":"%s"}' % API_VERSION.encode()
+VERSION_ANSWER = (
+    b"HTTP/1.1 200 \r\n" + HEAD + b"Content-Type: application/json\r\nContent-Length: "
+) + b"%d\r\n\r\n%s" % (len(VERSION), VERSION)
+NO_CONTENT = b"HTTP/1.1 204 \r\n" + HEAD + b"\r\n"
+
+
+def refusal(reason: bytes) -> bytes:
+    body = b'{ "error": "%s\nAll previous unanswered requests will be dropped." }' % reason
+    head = b"HTTP/1.1 400 \r\n" + HEAD + b"Content-Type: application/json\r\nContent-Length: "
+    return head + b"%d\r\n\r\n" % len(body) + body
+
+
+def put_entropy(body: bytes = b"{}", *headers: bytes) -> bytes:
+    lines = [b"PUT /entropy HTTP/1.1", b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+def test_a_get_is_answered_byte_for_byte(monitor: SimulatedMonitor) -> None:
+    assert exchange(monitor.socket_path, b"GET /version HTTP/1.1\r\n\r\n") == VERSION_ANSWER
+
+
+def test_no_content_has_no_length(monitor: SimulatedMonitor) -> None:
+    assert exchange(monitor.socket_path, put_entropy()) == NO_CONTENT
+
+
+def test_deprecation_stands_before_the_content_type(monitor: SimulatedMonitor) -> None:
+    body = b'{"network_interfaces":[]}'
+    request = b"PUT /mmds/config HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    answer = exchange(monitor.socket_path, request)
+    assert answer.startswith(
+        b"HTTP/1.1 400 \r\n" + HEAD + b"Deprecation: true\r\nContent-Type: application/json\r\n"
+    )
+
+
+def test_a_refusal_of_the_http_layer_has_a_raw_line_feed(monitor: SimulatedMonitor) -> None:
+    answer = exchange(monitor.socket_path, b"POST / HTTP/1.1\r\n\r\n")
+    assert answer == refusal(b"Invalid HTTP Method: Unsupported HTTP method.")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "reason"),
+    [
+        (b"HEAD / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
+        (b"OPTIONS / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
+        (b"get / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
+        (b"GET /", b"Invalid request."),
+        (b"GET", b"Invalid request."),
+        (b"GET  HTTP/1.1", b"Invalid URI: Empty URI not allowed."),
+        (b"GET / HTTP/2.0", b"Invalid HTTP Version: Unsupported HTTP version."),
+        (b"GET / HTTP/1.1 ", b"Invalid HTTP Version: Unsupported HTTP version."),
+    ],
+)
+def test_a_bad_request_line(monitor: SimulatedMonitor, request_line: bytes, reason: bytes) -> None:
+    assert exchange(monitor.socket_path, request_line + b"\r\n\r\n") == refusal(reason)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"no colon", b"Header is incorrectly formatted. Key: no colon"),
+        (b"Content-Length: x", b"Invalid value. Key:Content-Length; Value: x"),
+        (b"Content-Length: -1", b"Invalid value. Key:Content-Length; Value: -1"),
+        (b"Content-Length: 4294967296", b"Invalid value. Key:Content-Length; Value: 4294967296"),
+    ],
+)
+def test_a_bad_header(monitor: SimulatedMonitor, header: bytes, reason: bytes) -> None:
+    request = b"GET /version HTTP/1.1\r\n" + header + b"\r\n\r\n"
+    expected = refusal(b"Invalid header. Reason: " + reason)
+    assert exchange(monitor.socket_path, request) == expected
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Accept: text/html",
+        b"Accept-Encoding: gzip, identity;q=0.5, *;q=0",
+        b"Connection: close",
+        b"Content-Type: text/nonsense",
+        b"Content-Length: 0",
+        b"content-length:0",
+        b"Expect: the unexpected",
+        b"Host: ",
+    ],
+)
+def test_other_headers_are_ignored(monitor: SimulatedMonitor, header: bytes) -> None:
+    request = b"GET /version HTTP/1.1\r\n" + header + b"\r\n\r\n"
+    assert exchange(monitor.socket_path, request) == VERSION_ANSWER
+
+
+def test_the_connection_stays_open_whatever_the_client_says(monitor: SimulatedMonitor) -> None:
+    request = b"GET /version HTTP/1.0\r\nConnection: close\r\n\r\n"
+    with connect(monitor.socket_path) as connection:
+        for _ in range(3):
+            connection.sendall(request)
+            assert read_answers(connection, 1) == VERSION_ANSWER
+
+
+def test_requests_may_come_in_one_piece_or_byte_by_byte(monitor: SimulatedMonitor) -> None:
+    requests = b"GET /version HTTP/1.1\r\n\r\n" + put_entropy() + b"GET /version HTTP/1.1\r\n\r\n"
+    assert exchange(monitor.socket_path, requests, expect=3) == (
+        VERSION_ANSWER + NO_CONTENT + VERSION_ANSWER
+    )
+    with connect(monitor.socket_path) as connection:
+        for byte in put_entropy():
+            connection.sendall(bytes([byte]))
+        assert read_answers(connection, 1) == NO_CONTENT
+
+
+def test_a_chunked_body_is_none_and_its_chunks_are_the_next_request(
+    monitor: SimulatedMonitor,
+) -> None:
+    request = b"PUT /entropy HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(request)
+        assert b"Empty PUT request." in read_answers(connection, 1)
+        connection.sendall(b"2\r\n{}\r\n0\r\n\r\n")
+        assert read_answers(connection, 1) == refusal(b"Invalid request.")
+
+
+class TestLimits:
+    def test_a_line_must_fit_into_1024_bytes(self, monitor: SimulatedMonitor) -> None:
+        filler = 1022 - len("GET /version/ HTTP/1.1")
+        fits = b"GET /version/" + b"x" * filler + b" HTTP/1.1\r\n\r\n"
+        assert exchange(monitor.socket_path, fits) == VERSION_ANSWER
+        long = b"GET /version/" + b"x" * (filler + 1) + b" HTTP/1.1\r\n\r\n"
+        assert exchange(monitor.socket_path, long).startswith(refusal(b"Invalid request."))
+
+    def test_a_header_must_fit_into_1024_bytes(self, monitor: SimulatedMonitor) -> None:
+        request = b"GET /version HTTP/1.1\r\nLong: " + b"x" * 1018 + b"\r\n\r\n"
+        answer = exchange(monitor.socket_path, request)
+        assert b"Invalid header. Reason: Invalid content length. Header: Long: xxx" in answer
+
+    def test_many_headers_of_any_size_are_fine(self, monitor: SimulatedMonitor) -> None:
+        headers = b"".join(b"Header-%d: %s\r\n" % (n, b"x" * n) for n in range(500))
+        request = b"GET /version HTTP/1.1\r\n" + headers + b"\r\n"
+        assert exchange(monitor.socket_path, request) == VERSION_ANSWER
+
+    def test_a_body_of_51200_bytes_is_read_and_a_larger_one_is_not(
+        self, monitor: SimulatedMonitor
+    ) -> None:
+        assert exchange(monitor.socket_path, put_entropy(b"{}" + b" " * 51198)) == NO_CONTENT
+        head = b"PUT /entropy HTTP/1.1\r\nContent-Length: 51201\r\n\r\n"
+        assert exchange(monitor.socket_path, head) == refusal(
+            b"Request payload with size 51201 is larger than the limit of 51200 allowed by server."
+        )
+
+    def test_the_limit_is_an_option(self, make_monitor: MakeMonitor) -> None:
+        path = make_monitor(payload_limit=50).socket_path
+        assert exchange(path, put_entropy(b"{}" + b" " * 48)) == NO_CONTENT
+        assert exchange(path, b"PUT /entropy HTTP/1.1\r\nContent-Length: 51\r\n\r\n") == refusal(
+            b"Request payload with size 51 is larger than the limit of 50 allowed by server."
+        )
+
+
+class TestAfterARefusal:
+    def test_a_refused_head_alone_leaves_the_connection_in_the_headers(
+        self, monitor: SimulatedMonitor
+    ) -> None:
+        with connect(monitor.socket_path) as connection:
+            connection.sendall(b"PUT /entropy HTTP/1.1\r\nContent-Length: 60000\r\n\r\n")
+            assert b"size 60000 is larger" in read_answers(connection, 1)
+            connection.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+            assert b"Header is incorrectly formatted" in read_answers(connection, 1)
+
+    def test_every_1024_bytes_of_a_refused_body_give_one_more_stale_answer(
+        self, monitor: SimulatedMonitor
+    ) -> None:
+        with connect(monitor.socket_path) as connection:
+            connection.sendall(b"PUT /entropy HTTP/1.1\r\nContent-Length: 60000\r\n\r\n")
+            assert b"size 60000 is larger" in read_answers(connection, 1)
+            connection.sendall(b"x" * 3072)
+            answers = read_answers(connection, 3)
+        assert answers.count(b"Invalid content length. Header: xxx") == 3
+
+    def test_requests_read_together_with_a_bad_one_are_dropped(
+        self, monitor: SimulatedMonitor
+    ) -> None:
+        with connect(monitor.socket_path) as connection:
+            connection.sendall(put_entropy() + b"POST / HTTP/1.1\r\n\r\n")
+            answer = read_answers(connection, 1)
+        assert answer == refusal(b"Invalid HTTP Method: Unsupported HTTP method.")
+        assert monitor.calls == ()
+
+    def test_another_connection_is_not_affected(self, monitor: SimulatedMonitor) -> None:
+        with connect(monitor.socket_path) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\n\r\n")
+            read_answers(connection, 1)
+            answer = exchange(monitor.socket_path, b"GET /version HTTP/1.1\r\n\r\n")
+            assert answer == VERSION_ANSWER
+
+
+GET = b"GET /version HTTP/1.1\r\n\r\n"
+FULL = (
+    b"HTTP/1.1 503 \r\nServer: Firecracker API\r\nConnection: close\r\nContent-Length: 40\r\n\r\n"
+    b'{ "error": "Too many open connections" }'
+)
+
+
+def test_the_eleventh_connection_is_told_so_and_dropped(monitor: SimulatedMonitor) -> None:
+    with ExitStack() as stack:
+        ten = [stack.enter_context(connect(monitor.socket_path)) for _ in range(10)]
+        for connection in ten:
+            connection.sendall(GET)
+            assert b"200" in read_answers(connection, 1)
+        eleventh = stack.enter_context(connect(monitor.socket_path))
+        received = b""
+        while more := eleventh.recv(1000):
+            received += more
+        assert received == FULL
+        ten[3].sendall(GET)
+        assert b"200" in read_answers(ten[3], 1)
+
+
+def test_a_closed_connection_makes_room(monitor: SimulatedMonitor, call: Caller) -> None:
+    for _ in range(25):
+        assert call("GET", "/version").status == 200
+
+
+def test_a_slow_answer_holds_up_everyone(monitor: SimulatedMonitor, call: Caller) -> None:
+    monitor.faults.delay_next(0.2)
+    with connect(monitor.socket_path) as connection:
+        begun = time.monotonic()
+        connection.sendall(GET)
+        while not monitor.calls:
+            time.sleep(0.001)
+        assert call("GET", "/version").status == 200
+        assert time.monotonic() - begun >= 0.2
+
+
+def test_a_client_that_never_reads_holds_up_nobody(monitor: SimulatedMonitor, call: Caller) -> None:
+    with connect(monitor.socket_path) as connection:
+        connection.setblocking(False)
+        try:
+            while True:
+                connection.send(GET * 40)
+        except BlockingIOError:
+            pass
+        assert call("GET", "/version").status == 200
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(
+    monitor: SimulatedMonitor, call: Caller
+) -> None:
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(b"PUT /entropy HTTP/1.1\r\nContent-Le")
+    assert call("GET", "/version").status == 200

@@ -1,0 +1,309 @@
+"""Starting, stopping, ending; misbehaviour on demand; the page about all that."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import UserDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import NoReturn
+
+import pytest
+
+from generated_vmm import API_VERSION
+from generated_vmm.testing import ReceivedCall, SimulatedMonitor
+from generated_vmm.testing.process import main
+from tests.vmm.simulator.caller import Caller, connect, exchange, read_answers
+
+pytest_plugins = ["generated_vmm.testing.plugin"]
+
+
+def test_the_socket_is_there_while_the_monitor_is(folder: Path) -> None:
+    path = folder / "m.socket"
+    with SimulatedMonitor(path) as monitor:
+        assert Caller(path)("GET", "/").status == 200
+        assert monitor.state == "Not started"
+    assert not path.exists()
+
+
+async def test_it_is_an_async_context_manager_too(folder: Path) -> None:
+    async with SimulatedMonitor(folder / "m.socket") as monitor:
+        assert monitor.socket_path.is_socket()
+    assert not monitor.socket_path.exists()
+
+
+def test_a_path_that_exists_is_refused_and_left_alone(folder: Path) -> None:
+    path = folder / "m.socket"
+    path.write_text("precious")
+    with pytest.raises(OSError, match="Check that it is not already used") as caught:
+        SimulatedMonitor(path).start()
+    assert caught.value.errno is not None
+    assert path.read_text() == "precious"
+
+
+def test_it_is_not_started_twice(monitor: SimulatedMonitor) -> None:
+    with pytest.raises(RuntimeError, match="has been started already"):
+        monitor.start()
+
+
+def test_it_serves_only_what_it_listens_on(folder: Path) -> None:
+    with pytest.raises(RuntimeError, match="does not listen"):
+        SimulatedMonitor(folder / "m.socket").serve()
+
+
+def test_clients_may_connect_before_it_serves_and_it_may_stop_without_serving(
+    folder: Path,
+) -> None:
+    monitor = SimulatedMonitor(folder / "m.socket")
+    monitor.listen()
+    with connect(monitor.socket_path) as connection:
+        monitor.stop()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert not monitor.socket_path.exists()
+
+
+def test_it_may_be_stopped_twice_and_started_afresh(monitor: SimulatedMonitor) -> None:
+    call = Caller(monitor.socket_path)
+    call.accepted("PUT", "/entropy", {})
+    monitor.stop()
+    monitor.stop()
+    monitor.start()
+    assert call.get("/vm/config")["entropy"] is None
+    assert len(monitor.calls) == 1
+
+
+def test_the_process_ends_though_the_client_has_left_before_the_answer(
+    monitor: SimulatedMonitor, kernel: str
+) -> None:
+    monitor.stop()
+    monitor.listen()
+    serving = Thread(target=monitor.serve)
+    serving.start()
+    call = Caller(monitor.socket_path)
+    call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+    call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
+    monitor.faults.delay_next(0.2)
+    body = b'{"action_type":"SendCtrlAltDel"}'
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(
+            b"PUT /actions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+    serving.join(10)
+    assert (serving.is_alive(), monitor.exit_code) == (False, 0)
+
+
+def test_what_fails_within_the_simulation_is_answered_recorded_and_survived(
+    monitor: SimulatedMonitor, call: Caller, start: Callable[[], None]
+) -> None:
+    class Broken(UserDict[str, int]):
+        def __iter__(self) -> NoReturn:
+            raise LookupError("no figures")
+
+    balloon = {"amount_mib": 1, "deflate_on_oom": True, "stats_polling_interval_s": 1}
+    call.accepted("PUT", "/balloon", balloon)
+    start()
+    monitor.guest.balloon_statistics = Broken()
+    reply = call("GET", "/balloon/statistics")
+    assert (reply.status, reply.fault) == (
+        500,
+        "The simulated monitor failed: LookupError: no figures",
+    )
+    failed = monitor.calls[-1]
+    assert failed.status == 500
+    assert isinstance(failed.error, LookupError)
+    assert call("GET", "/version").status == 200
+
+
+def test_a_guest_that_ends_leaves_a_socket_nobody_listens_on(monitor: SimulatedMonitor) -> None:
+    monitor.exit(3)
+    assert monitor.exit_code == 3
+    assert monitor.socket_path.is_socket()
+    with pytest.raises(ConnectionRefusedError):
+        Caller(monitor.socket_path)("GET", "/")
+
+
+def test_the_fixture_gives_a_monitor_that_takes_any_path(
+    simulated_monitor: SimulatedMonitor,
+) -> None:
+    Caller(simulated_monitor.socket_path).accepted(
+        "PUT", "/boot-source", {"kernel_image_path": "/no/such/kernel"}
+    )
+
+
+@pytest.fixture
+def program(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """The monitor as a program, ready to be called."""
+    command = [sys.executable, "-m", "generated_vmm.testing", "--any-path", "--id", "mine"]
+    with subprocess.Popen(
+        [*command, "--socket", str(folder / "m.socket")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == (
+            f"Simulated monitor listening on {folder / 'm.socket'}\n"
+        )
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program_and_removes_its_socket(
+    program: subprocess.Popen[str], folder: Path, number: signal.Signals
+) -> None:
+    assert Caller(folder / "m.socket").get("/")["id"] == "mine"
+    os.kill(program.pid, number)
+    _, complaints = program.communicate(timeout=10)
+    assert (program.returncode, complaints) == (0, "")
+    assert not (folder / "m.socket").exists()
+
+
+def test_the_program_ends_with_its_guest(program: subprocess.Popen[str], folder: Path) -> None:
+    call = Caller(folder / "m.socket")
+    backend = {"backend_path": "/no/memory", "backend_type": "File"}
+    load = {"snapshot_path": "/no/state", "mem_backend": backend}
+    assert call("PUT", "/snapshot/load", load).status == 400
+    assert program.wait(timeout=10) == 1
+    assert (folder / "m.socket").is_socket()
+
+
+def test_a_taken_path_is_told_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "m.socket"
+    path.touch()
+    assert main(["--socket", str(path)]) == 1
+    complaint = capsys.readouterr().err
+    assert f"Failed to open the API socket at: {path}." in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_a_path_that_is_too_long_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--socket", "a" * 200]) == 1
+    assert capsys.readouterr().err.endswith("(AF_UNIX path too long)\n")
+
+
+GET = b"GET /version HTTP/1.1\r\n\r\n"
+
+
+def receive_all(monitor: SimulatedMonitor, request: bytes = GET) -> bytes:
+    received = b""
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(request)
+        while more := connection.recv(1000):
+            received += more
+    return received
+
+
+def test_a_delayed_answer_comes_late_but_whole(monitor: SimulatedMonitor, call: Caller) -> None:
+    monitor.faults.delay_next(0.1)
+    begun = time.monotonic()
+    assert call("GET", "/version").status == 200
+    assert time.monotonic() - begun >= 0.1
+
+
+def test_a_cut_answer_ends_where_it_was_told_to(monitor: SimulatedMonitor) -> None:
+    monitor.faults.cut_next(after=15)
+    assert receive_all(monitor) == b"HTTP/1.1 200 \r\n"
+
+
+def test_garbage_takes_the_place_of_an_answer(monitor: SimulatedMonitor) -> None:
+    monitor.faults.garbage_next(b"HTTP/1.1 nonsense\r\n\r\n")
+    assert exchange(monitor.socket_path, GET) == b"HTTP/1.1 nonsense\r\n\r\n"
+
+
+def test_a_dropped_answer_was_carried_out(monitor: SimulatedMonitor, call: Caller) -> None:
+    monitor.faults.drop_next()
+    body = b"PUT /entropy HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
+    assert receive_all(monitor, body) == b""
+    assert call.get("/vm/config")["entropy"] == {"rate_limiter": None}
+
+
+def test_a_scripted_refusal_leaves_the_machine_alone(
+    monitor: SimulatedMonitor, call: Caller
+) -> None:
+    monitor.faults.refuse_next("no", status=413)
+    reply = call("PUT", "/entropy", {})
+    assert (reply.status, reply.fault) == (413, "no")
+    assert call.get("/vm/config")["entropy"] is None
+
+
+def test_a_connection_can_be_closed_at_once(monitor: SimulatedMonitor, call: Caller) -> None:
+    monitor.faults.close_next_connection()
+    with connect(monitor.socket_path) as connection:
+        assert connection.recv(1) == b""
+    assert call("GET", "/version").status == 200
+
+
+def test_disturbances_queue_up_and_can_be_cleared(monitor: SimulatedMonitor, call: Caller) -> None:
+    monitor.faults.refuse_next("first")
+    monitor.faults.refuse_next("second")
+    assert [call("GET", "/").fault, call("GET", "/").fault] == ["first", "second"]
+    monitor.faults.refuse_next("never")
+    monitor.faults.drop_next()
+    monitor.faults.close_next_connection()
+    monitor.faults.clear()
+    assert call("GET", "/").status == 200
+
+
+def test_stopping_does_not_wait_for_a_delay(monitor: SimulatedMonitor) -> None:
+    monitor.faults.delay_next(60)
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(GET)
+        while not monitor.calls:
+            time.sleep(0.001)
+        begun = time.monotonic()
+        monitor.stop()
+        assert time.monotonic() - begun < 5
+
+
+def test_calls_tell_what_was_asked_and_answered(monitor: SimulatedMonitor, call: Caller) -> None:
+    call("GET", "/version")
+    call("PUT", "/entropy", {"rate_limiter": None})
+    call("PATCH", "/vm", {"state": "Paused"})
+    exchange(monitor.socket_path, b"POST / HTTP/1.1\r\n\r\n")
+    assert monitor.calls == (
+        ReceivedCall("GET", "/version", None, 200),
+        ReceivedCall("PUT", "/entropy", b'{"rate_limiter": null}', 204),
+        ReceivedCall("PATCH", "/vm", b'{"state": "Paused"}', 400),
+    )
+    assert monitor.calls[2].json() == {"state": "Paused"}
+    with pytest.raises(ValueError, match="Expecting value"):
+        monitor.calls[0].json()
+
+
+def test_a_disturbed_connection_goes_on(monitor: SimulatedMonitor) -> None:
+    monitor.faults.garbage_next(b"HTTP/1.1 204 \r\n\r\n")
+    with connect(monitor.socket_path) as connection:
+        connection.sendall(GET)
+        read_answers(connection, 1)
+        connection.sendall(GET)
+        assert API_VERSION.encode() in read_answers(connection, 1)
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "vmm" / "simulator.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+pytest_plugins = ["generated_vmm.testing.plugin"]
+
+
+def test_the_page_runs_as_it_stands(simulated_monitor: SimulatedMonitor) -> None:
+    names: dict[str, object] = {}
+    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    assert blocks
+    try:
+        for block in blocks:
+            exec(compile(block, str(PAGE), "exec"), names)
+        test = names["test_it_starts"]
+        assert callable(test)
+        test(simulated_monitor)
+        assert simulated_monitor.state == "Running"
+    finally:
+        shutil.rmtree(str(names.get("folder")), ignore_errors=True)

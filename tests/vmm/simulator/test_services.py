@@ -1,0 +1,263 @@
+"""The metadata service and the vsock device."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generated_vmm.testing import SimulatedMonitor
+from generated_vmm.testing.description import Json
+from generated_vmm.testing.rules.services import merge_patch
+from tests.vmm.simulator.caller import Caller, connect, shows
+from tests.vmm.simulator.conftest import MakeMonitor
+
+NOT_INITIALIZED = "MMDS error: The MMDS data store is not initialized."
+TOO_LARGE = "MMDS limit exceeded error: The MMDS patch request doesn't fit."
+
+
+@pytest.fixture
+def interface(call: Caller) -> None:
+    call.accepted("PUT", "/network-interfaces/eth0", {"iface_id": "eth0", "host_dev_name": "tap0"})
+
+
+def test_nothing_stored_reads_as_an_empty_object(call: Caller) -> None:
+    assert call.get("/mmds") == {}
+
+
+@pytest.mark.parametrize("content", [{"b": {"c": [1, None]}, "a": "é"}, [1, 2], "text", 5, True])
+def test_any_json_is_stored_as_it_is(call: Caller, content: object) -> None:
+    call.accepted("PUT", "/mmds", json.dumps(content))
+    assert call("GET", "/mmds").json == content
+
+
+def test_a_patch_needs_a_put_before_it(call: Caller) -> None:
+    reply = call("PATCH", "/mmds", {"a": 1})
+    assert (reply.status, reply.fault) == (400, NOT_INITIALIZED)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_a_patch_is_merged_as_rfc_7396_appendix_a_says(
+    target: Json, patch: Json, result: Json
+) -> None:
+    assert merge_patch(target, patch) == result
+
+
+def test_a_patch_over_the_wire_removes_by_null(call: Caller) -> None:
+    call.accepted("PUT", "/mmds", {"keep": 1, "drop": 2})
+    call.accepted("PATCH", "/mmds", {"drop": None})
+    assert call.get("/mmds") == {"keep": 1}
+
+
+def test_a_patch_of_the_configuration_patches_the_data(call: Caller) -> None:
+    call.accepted("PUT", "/mmds", {"a": 1})
+    call.accepted("PATCH", "/mmds/config", {"b": 2})
+    assert call.get("/mmds") == {"a": 1, "b": 2}
+
+
+def test_data_over_the_limit_is_refused_with_413(make_monitor: MakeMonitor) -> None:
+    call = Caller(make_monitor(mmds_size_limit=20).socket_path)
+    call.accepted("PUT", "/mmds", {"a": "x" * 12})
+    reply = call("PUT", "/mmds", {"a": "x" * 13})
+    assert (reply.status, reply.fault) == (413, TOO_LARGE)
+    assert call("PATCH", "/mmds", {"b": 1}).status == 413
+    assert call.get("/mmds") == {"a": "x" * 12}
+
+
+@pytest.mark.usefixtures("interface")
+def test_the_configuration_shows_the_address_in_effect(call: Caller) -> None:
+    call.accepted("PUT", "/mmds/config", {"version": "V2", "network_interfaces": ["eth0"]})
+    assert call.get("/vm/config")["mmds-config"] == {
+        "version": "V2",
+        "network_interfaces": ["eth0"],
+        "ipv4_address": "169.254.169.254",
+        "imds_compat": False,
+    }
+
+
+@pytest.mark.usefixtures("interface")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"network_interfaces": []}, "forwarding MMDS requests is empty."),
+        ({"network_interfaces": ["eth0", "eth1"]}, "does not correspond to any existing"),
+        ({"ipv4_address": "10.0.0.1"}, "The MMDS IPv4 address is not link local."),
+        ({"ipv4_address": "169.254.0.1"}, "The MMDS IPv4 address is not link local."),
+        ({"ipv4_address": "169.254.255.1"}, "The MMDS IPv4 address is not link local."),
+    ],
+)
+def test_a_bad_configuration_is_refused(
+    call: Caller, change: dict[str, object], words: str
+) -> None:
+    valid = {"version": "V2", "network_interfaces": ["eth0"], "ipv4_address": "169.254.1.1"}
+    call.accepted("PUT", "/mmds/config", valid)
+    fault = call("PUT", "/mmds/config", valid | change).fault
+    assert fault.startswith("MMMDS config error: ")
+    assert words in fault
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", None), ("PUT", {}), ("PATCH", {})])
+def test_a_running_guest_without_the_service_has_no_data(
+    call: Caller, start: Callable[[], None], method: str, body: object
+) -> None:
+    call.accepted("PUT", "/mmds", {})
+    start()
+    assert call(method, "/mmds", body).fault == NOT_INITIALIZED
+
+
+@pytest.mark.usefixtures("interface")
+def test_the_service_goes_with_its_last_interface(call: Caller) -> None:
+    other = {"iface_id": "eth1", "host_dev_name": "tap1"}
+    call.accepted("PUT", "/network-interfaces/eth1", other)
+    both = {"network_interfaces": ["eth0", "eth1"], "version": "V2"}
+    call.accepted("PUT", "/mmds/config", both)
+    call.accepted("PUT", "/network-interfaces/eth1", other)
+    assert shows(call.get("/vm/config")["mmds-config"], {"network_interfaces": ["eth0"]})
+    eth0 = {"iface_id": "eth0", "host_dev_name": "tap0"}
+    call.accepted("PUT", "/network-interfaces/eth0", eth0)
+    assert call.get("/vm/config")["mmds-config"] is None
+
+
+@pytest.mark.usefixtures("interface")
+def test_a_running_guest_with_the_service_keeps_its_data(
+    call: Caller, start: Callable[[], None]
+) -> None:
+    call.accepted("PUT", "/mmds", {"a": 1})
+    call.accepted("PUT", "/mmds/config", {"network_interfaces": ["eth0"]})
+    start()
+    call.accepted("PATCH", "/mmds", {"b": 2})
+    assert call.get("/mmds") == {"a": 1, "b": 2}
+
+
+@pytest.fixture
+def path(call: Caller, folder: Path) -> Path:
+    path = folder / "vsock.socket"
+    call.accepted("PUT", "/vsock", {"guest_cid": 3, "uds_path": str(path)})
+    return path
+
+
+def handshake(connection: socket.socket, port: int) -> bytes:
+    connection.sendall(b"CONNECT %d\n" % port)
+    return connection.recv(100)
+
+
+def test_the_socket_is_there_at_once(call: Caller, path: Path) -> None:
+    assert path.is_socket()
+    assert call.get("/vm/config")["vsock"] == {"guest_cid": 3, "uds_path": str(path)}
+
+
+def test_the_deprecated_id_is_not_shown(call: Caller, folder: Path) -> None:
+    body = {"guest_cid": 3, "uds_path": str(folder / "vsock.socket")}
+    call.accepted("PUT", "/vsock", body | {"vsock_id": "old"})
+    assert call.get("/vm/config")["vsock"] == body
+
+
+def test_a_path_that_is_taken_is_refused(call: Caller, disk: str) -> None:
+    assert call("PUT", "/vsock", {"guest_cid": 3, "uds_path": disk}).fault == (
+        "Vsock config error: Cannot create backend for vsock device: "
+        "Error binding to the host-side Unix socket: Address already in use (os error 98)"
+    )
+
+
+def test_a_second_put_moves_the_device(call: Caller, path: Path, folder: Path) -> None:
+    other = folder / "other.socket"
+    call.accepted("PUT", "/vsock", {"guest_cid": 4, "uds_path": str(other)})
+    assert (path.exists(), other.is_socket()) == (False, True)
+
+
+def test_a_port_the_guest_listens_on_answers_and_echoes(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        assert handshake(connection, 52) == b"OK 1073741824\n"
+        connection.sendall(b"hello")
+        assert connection.recv(5) == b"hello"
+
+
+def test_a_port_nobody_listens_on_is_closed(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    monitor.guest.close(52)
+    start()
+    with connect(path) as connection:
+        assert handshake(connection, 52) == b""
+
+
+@pytest.mark.parametrize("command", [b"CONNECT x\n", b"HELLO 52\n", b"C" * 32])
+def test_no_handshake_is_closed(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None], command: bytes
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        connection.sendall(command)
+        assert connection.recv(100) == b""
+
+
+def test_a_connection_waits_until_the_guest_runs(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52, lambda connection: connection.sendall(b"up\n"))
+    with connect(path) as connection:
+        connection.sendall(b"CONNECT 52\n")
+        start()
+        received = b""
+        while not received.endswith(b"up\n"):
+            received += connection.recv(100)
+    assert received == b"OK 1073741824\nup\n"
+
+
+def test_stopping_the_monitor_breaks_connections_and_removes_the_socket(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        handshake(connection, 52)
+        monitor.stop()
+        assert connection.recv(1) == b""
+    assert not path.exists()
+
+
+def test_the_end_of_the_process_breaks_connections_and_leaves_the_socket(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        handshake(connection, 52)
+        monitor.exit()
+        assert connection.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        connect(path)
+    assert path.is_socket()
+
+
+def test_a_host_that_leaves_during_the_handshake_harms_nobody(
+    monitor: SimulatedMonitor, path: Path, start: Callable[[], None]
+) -> None:
+    monitor.guest.listen(52)
+    start()
+    with connect(path) as connection:
+        connection.sendall(b"CONNECT 5")
+    with connect(path) as connection:
+        assert handshake(connection, 52).startswith(b"OK ")
