@@ -12,9 +12,8 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import Identity, OIDCSession
 
-_UNMASKED_LENGTH = 43  # a SHA-256 in base64url
-
 CSRF_HEADER = "X-CSRF-Token"
+CSRF_FIELD = "csrf_token"
 
 
 class CSRFTokens:
@@ -38,13 +37,15 @@ class CSRFTokens:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
         signature = _signature_in(token or "")
         if not self._signer.verify_signature(session.id.encode(), signature.encode()):
-            raise SessionError(Code.SESSION_CSRF, "no CSRF token of this session")
+            explanation = (
+                f"the request has no CSRF token of this session, neither in the header "
+                f"{CSRF_HEADER} nor in the form field {CSRF_FIELD}"
+            )
+            raise SessionError(Code.SESSION_CSRF, explanation)
 
 
 def _signature_in(token: str) -> str:
-    """The signature under the mask; that of a page of version 0.1.0 has none."""
-    if len(token) == _UNMASKED_LENGTH:
-        return token if token.isascii() else ""
+    """The signature under the mask; "" for anything else."""
     try:
         masked = base64url.decode(token)
     except ValueError:

@@ -7,21 +7,22 @@ from typing import Any, Generic, TypeAlias
 
 from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.csrf import CSRF_HEADER
+from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import context_of
+from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
 from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
@@ -44,17 +45,20 @@ class RequireAuth(SecurityBase, Generic[Identity]):
         """The session; raises SessionError."""
         context: RequestContext[Identity, Any] = context_of(connection, self._instance)
         try:
-            return await self._permitted(context)
+            return await self._permitted(context, connection)
         except OIDCError as error:
             context.own(error)
             raise
 
-    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
+    async def _permitted(
+        self, context: RequestContext[Identity, Any], connection: HTTPConnection
+    ) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.cross_site)."""
         locals = context.known or await context.locals()
         if locals.unavailable is not None:
             raise locals.unavailable
         if locals.session is None:
+            require_own_middleware(connection)
             raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
         return locals.session
 
@@ -66,22 +70,41 @@ class Require(RequireAuth[Identity]):
         super().__init__(instance, cookie_name)
         self._predicate = predicate
 
-    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
+    async def _permitted(
+        self, context: RequestContext[Identity, Any], connection: HTTPConnection
+    ) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.forbidden)."""
-        session = await super()._permitted(context)
+        session = await super()._permitted(context, connection)
         if not await settled(self._predicate(session.identity)):
             raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
         return session
 
 
 class RequireCSRF(RequireAuth[Identity]):
-    """The session of the request, if its `X-CSRF-Token` header has the session's token."""
+    """The session of the request, if it brings the session's CSRF token.
 
-    async def _permitted(self, context: RequestContext[Identity, Any]) -> OIDCSession[Identity]:
+    The token is in the header `X-CSRF-Token` or, for HTML forms, in the field `csrf_token`.
+    """
+
+    async def _permitted(
+        self, context: RequestContext[Identity, Any], connection: HTTPConnection
+    ) -> OIDCSession[Identity]:
         """The session; raises SessionError (session.required, session.csrf)."""
-        session = await super()._permitted(context)
-        context.runtime.csrf.require(session, context.connection.headers.get(CSRF_HEADER))
+        session = await super()._permitted(context, connection)
+        token = connection.headers.get(CSRF_HEADER)
+        if token is None:
+            token = await _csrf_field(connection)
+        context.runtime.csrf.require(session, token)
         return session
+
+
+async def _csrf_field(connection: HTTPConnection) -> str | None:
+    """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
+    media_type = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not isinstance(connection, Request) or media_type not in _FORMS:
+        return None
+    values = (await connection.form()).getlist(CSRF_FIELD)
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
 
 
 class Locals(Generic[Identity, RequestData]):

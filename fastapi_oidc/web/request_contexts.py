@@ -106,6 +106,11 @@ class RequestContexts:
         """The instance that serves this request, if it is the only one."""
 
     @property
+    def app(self) -> object:
+        """The application whose middleware this is."""
+        return self._entrance.app
+
+    @property
     def names(self) -> list[str]:
         """The instances that serve this request."""
         return [*self._table.by_name, *(self._outer.names if self._outer else ())]
@@ -204,6 +209,20 @@ def context_of(connection: HTTPConnection, name: str | None = None) -> RequestCo
             "  app.include_router(oidc.router, prefix='/auth')",
         )
     return contexts.required(name or names[0])
+
+
+def require_own_middleware(connection: HTTPConnection) -> None:
+    """Raise ConfigurationError for a mounted application without OIDCMiddleware of its own.
+
+    It answers its errors itself, so that nothing can lead its visitors to the login.
+    """
+    contexts: RequestContexts = connection.scope[SCOPE_KEY]
+    if connection.scope["app"] is not contexts.app:
+        raise ConfigurationError(
+            Code.CONFIGURATION_MIDDLEWARE_MISSING,
+            "this endpoint is in a mounted application, which handles its errors itself: add "
+            "OIDCMiddleware to the mounted application too, with the same oidc",
+        )
 
 
 def _instance(name: str | None) -> str:

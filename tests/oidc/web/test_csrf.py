@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+from typing import Annotated, Any
 
 import pytest
-from itsdangerous import Signer
+from fastapi import Depends, FastAPI, Form, Request
 
-from fastapi_oidc import Code, SessionError
+from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.web.csrf import CSRFTokens
 from tests.oidc.session.examples import a_session
+from tests.oidc.world import make_world
 
 OLD, NEW = b"o" * 32, b"n" * 32
 TOKENS = CSRFTokens([NEW, OLD])
@@ -43,13 +44,6 @@ def test_a_rotated_key_still_verifies() -> None:
     assert not accepted(CSRFTokens([b"x" * 32]).token(SESSION))
 
 
-def test_a_token_without_mask_is_accepted_when_it_is_the_sessions() -> None:
-    """Of a page that version 0.1.0 made."""
-    signer = Signer(NEW, "fastapi_oidc.csrf", digest_method=sha256)
-    assert accepted(signer.get_signature("one").decode())
-    assert not accepted(signer.get_signature("two").decode())
-
-
 @pytest.mark.parametrize(
     "token",
     [
@@ -71,3 +65,42 @@ def test_a_token_without_mask_is_accepted_when_it_is_the_sessions() -> None:
 )
 def test_anything_else_is_refused(token: str | None) -> None:
     assert not accepted(token)
+
+
+@pytest.mark.parametrize("kind", ["header", "urlencoded form", "multipart form"])
+@pytest.mark.parametrize("is_right", [True, False])
+async def test_a_token_is_accepted_from_the_header_and_from_a_form(
+    kind: str, is_right: bool
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/token")
+        async def token(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
+            return oidc.csrf_token(session)
+
+        @app.post("/rename", dependencies=[Depends(oidc.require_csrf)])
+        async def rename(name: Annotated[str, Form()]) -> str:
+            return name
+
+        @app.post("/raw", dependencies=[Depends(oidc.require_csrf)])
+        async def raw(request: Request) -> str:
+            return str((await request.form())["name"])
+
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    token = (await browser.get("/token")).json() if is_right else "another"
+    for path in ("/rename", "/raw"):
+        if kind == "header":
+            response = await browser.post(
+                path, data={"name": "new"}, headers={"x-csrf-token": token}
+            )
+        elif kind == "urlencoded form":
+            response = await browser.post(path, data={"name": "new", "csrf_token": token})
+        else:
+            parts = {"name": (None, "new"), "csrf_token": (None, token)}
+            response = await browser.post(path, files=parts)
+        expected = (200, "new") if is_right else (403, "session.csrf")
+        content = response.json()
+        assert (response.status_code, content if is_right else content["code"]) == expected
+    if not is_right:
+        explanations = [event.explanation for event in world.events if event.code == "session.csrf"]
+        assert all("X-CSRF-Token" in each and "csrf_token" in each for each in explanations)

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
-from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
 from tests.oidc.web.asking import begin, who
 from tests.oidc.world import make_world
 
@@ -69,3 +69,18 @@ async def test_two_instances_of_one_name_are_refused() -> None:
 async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
     with pytest.raises(ConfigurationError, match="add_middleware"):
         await begin(OIDCMiddleware(FastAPI(), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
+
+
+async def test_a_guard_in_a_mounted_application_without_middleware_says_what_to_add() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        inner = FastAPI()
+
+        @inner.get("/guarded", dependencies=[Depends(oidc.require_auth)])
+        async def guarded() -> None: ...
+
+        app.mount("/inner", inner)
+
+    async with make_world(mount=mount).browser() as browser:
+        with pytest.raises(ConfigurationError, match="add OIDCMiddleware to the mounted") as caught:
+            await browser.get("/inner/guarded")
+    assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING
