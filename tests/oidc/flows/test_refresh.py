@@ -1,0 +1,249 @@
+"""A session is refreshed once for all requests of a process, shortly before its token expires."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+
+from fastapi_oidc import OIDC, IdentityContext, PersistContext, StandardIdentity
+from fastapi_oidc.flows import refresh
+from fastapi_oidc.testing import Lifetimes
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    SHORTLY_BEFORE_EXPIRY,
+    connected,
+    copy_of,
+    generation,
+    refreshes,
+    with_connection,
+)
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import World, make_world
+
+
+async def test_fresh_session_is_not_refreshed(world: World) -> None:
+    browser = await world.signed_in()
+    answer = await browser.get("/me")
+    assert answer.json()["generation"] == 0
+    assert "set-cookie" not in answer.headers
+    assert refreshes(world) == 0
+
+
+async def test_session_is_refreshed_shortly_before_its_access_token_expires(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
+    assert refreshes(world) == 1
+    assert world.event_names()[-1] == "session.refreshed"
+
+
+async def test_every_refresh_presents_the_newest_refresh_token(world: World) -> None:
+    browser = await world.signed_in()
+    for expected in (1, 2, 3):
+        world.time.advance(AFTER_EXPIRY)
+        assert await generation(browser) == expected
+
+
+async def test_short_access_token_is_used_for_half_of_its_life() -> None:
+    world = make_world(lifetimes=Lifetimes(access_token=20))
+    browser = await world.signed_in()
+    world.time.advance(9)
+    assert await generation(browser) == 0
+    world.time.advance(1)
+    assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
+
+
+async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None:
+    world = make_world(settings={"default_access_token_lifetime": 600})
+    world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
+    browser = await world.signed_in()
+    world.time.advance(500)
+    assert await generation(browser) == 0
+    world.time.advance(100)
+    assert await generation(browser) == 1
+
+
+async def test_expires_in_of_0_means_the_default_lifetime() -> None:
+    world = make_world()
+    world.op.edits.put("token_response", lambda said: said | {"expires_in": 0})
+    browser = await world.signed_in()
+    assert [await generation(browser) for _ in range(3)] == [0, 0, 0]
+
+
+async def test_session_without_refresh_token_lives_to_its_own_end() -> None:
+    world = make_world(client={"issue_refresh_tokens": False})
+    browser = await world.signed_in()
+    world.time.advance(8 * 3600 - 1)
+    assert await generation(browser) == 0
+    world.time.advance(1)
+    assert await generation(browser) is None
+
+
+async def test_refresh_does_not_move_the_end_of_the_session() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(8 * 3600 - 1)
+    assert await generation(browser) == 1
+    world.time.advance(1)
+    answer = await browser.get("/me")
+    assert answer.status_code == 401
+    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
+    assert world.events[-1].code == "session.expired"
+
+
+async def test_shorter_session_lifetime_holds_for_older_sessions() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    shorter = world.oidc.settings.model_copy(update={"session_lifetime": 100})
+    later = another_process(world, settings=shorter)
+    assert await generation(copy_of(browser, later)) == 0
+    world.time.advance(100)
+    assert await generation(copy_of(browser, later)) is None
+
+
+async def test_all_requests_share_one_refresh(world: World) -> None:
+    browser, held = await world.signed_in(), Held()
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    requests = [begun(browser.get("/me")) for _ in range(50)]
+    await held.gate.until_reached()
+    held.gate.opened.set()
+    answers = await asyncio.gather(*requests)
+    assert {answer.json()["generation"] for answer in answers} == {1}
+    assert refreshes(world) == 1
+
+
+async def test_old_cookie_gets_the_newest_session(world: World) -> None:
+    browser = await world.signed_in()
+    old = copy_of(browser, world)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    world.time.advance(30)
+    assert [await generation(old) for _ in range(2)] == [1, 1]
+    assert refreshes(world) == 1
+
+
+async def test_refresh_goes_on_when_its_request_is_cancelled(world: World) -> None:
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    request.cancel()
+    await asyncio.wait([request])
+    held.gate.opened.set()
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
+async def test_open_connection_never_presents_a_used_refresh_token(
+    mode: str, seconds: int
+) -> None:
+    """It still has the cookie that it was opened with, however long ago."""
+    world = make_world(mount=with_connection, session_store="memory" if mode == "store" else None)
+    browser = await world.signed_in()
+    connection = await connected(world, browser)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    world.time.advance(seconds)
+    calls = world.op.record.calls["token"]
+    newest = await world.oidc.refresh(connection)
+    assert newest.generation in (1, 2)
+    assert newest.generation == await generation(browser)
+    assert world.op.record.calls["token"] == calls + newest.generation - 1
+    assert await world.oidc.is_still_signed_in(connection)
+
+
+async def test_refresh_on_demand_asks_the_provider_whatever_the_time(world: World) -> None:
+    mounted: dict[str, Any] = {}
+
+    @world.app.get("/refresh")
+    async def refresh_now(request: Request) -> object:
+        mounted["session"] = session = await world.oidc.refresh(request)
+        return {"generation": session.generation}
+
+    browser = await world.signed_in()
+    for expected in (1, 2):
+        assert (await browser.get("/refresh")).json() == {"generation": expected}
+        assert await generation(browser) == expected
+    anonymous = await world.browser().get("/refresh")
+    assert (anonymous.status_code, anonymous.json()["code"]) == (401, "session.required")
+
+
+async def test_refresh_on_demand_needs_a_refresh_token() -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/refresh")
+        async def refresh_now(request: Request) -> None:
+            await oidc.refresh(request)
+
+    world = make_world(client={"issue_refresh_tokens": False}, mount=mount)
+    browser = await world.signed_in()
+    answer = await browser.get("/refresh")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert await generation(browser) == 0
+
+
+async def test_callbacks_run_again_and_may_change_the_session() -> None:
+    reasons: list[str] = []
+
+    async def resolve_identity(context: IdentityContext) -> StandardIdentity:
+        context.id_token_claims["sub"] = "mallory"  # type: ignore[index]  # a copy, of no effect
+        return StandardIdentity(sub="alice", name=f"visit {len(reasons) + 1}")
+
+    def before_session_persist(context: PersistContext[StandardIdentity]) -> Any:
+        reasons.append(context.reason)
+        return context.session.model_copy(update={"session_state": f"state {len(reasons)}"})
+
+    world = make_world(
+        resolve_identity=resolve_identity, before_session_persist=before_session_persist
+    )
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    answer = (await browser.get("/me")).json()
+    assert (answer["sub"], answer["identity"]["name"]) == ("alice", "visit 2")
+    assert (await browser.get("/auth/session")).json()["session_state"] == "state 2"
+    assert reasons == ["login", "refresh"]
+
+
+async def test_limited_number_of_refreshes_runs_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit, sessions = 3, 9
+    monkeypatch.setattr(world.oidc.runtime.coordinator._limit, "limit", limit)
+    browsers = [await world.signed_in() for _ in range(sessions)]
+    held = Held()
+    world.op.faults.put("token", held, times=sessions)
+    world.time.advance(AFTER_EXPIRY)
+    requests = [begun(browser.get("/me")) for browser in browsers]
+    await held.gate.until_reached()
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert world.op.record.calls["token"] - sessions == limit
+    held.gate.opened.set()
+    answers = await asyncio.gather(*requests)
+    assert {answer.json()["generation"] for answer in answers} == {1}
+    assert refreshes(world) == sessions
+
+
+async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make_world(settings={"provider_timeout": 0.1, "callback_timeout": 0.1})
+    monkeypatch.setattr(world.oidc.runtime.coordinator._limit, "limit", 1)
+    first, second = await world.signed_in(), await world.signed_in("bob")
+    monkeypatch.setattr(refresh, "START_SECONDS", 0.1)
+    held = Held()
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    requests = [begun(first.get("/me")), begun(second.get("/me"))]
+    await held.gate.until_reached()
+    answers = await asyncio.gather(*requests)
+    assert [answer.status_code for answer in answers] == [503, 503]
+    held.gate.opened.set()
+    world.time.advance(2)
+    assert [await generation(browser) for browser in (first, second)] == [1, 1]
+    assert refreshes(world) == 2
