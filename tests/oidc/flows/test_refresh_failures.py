@@ -1,0 +1,185 @@
+"""A refresh that fails postpones, or ends the session where the provider says so for good."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import Code, PersistContext
+from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    RETRY,
+    SHORTLY_BEFORE_EXPIRY,
+    copy_of,
+    generation,
+    refreshes,
+)
+from tests.oidc.interleaving import another_process
+from tests.oidc.world import World, make_world
+
+
+async def test_invalid_grant_ends_the_session(world: World) -> None:
+    browser = await world.signed_in()
+    copy = copy_of(browser, world)
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
+    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
+    assert world.events[-1].code == "token.invalid_grant"
+    assert [await generation(each) for each in (browser, copy)] == [None, None]
+    assert world.op.record.calls["token"] == 2, "the login and the refresh"
+
+
+async def test_refused_session_is_over_for_copies_of_its_cookie_elsewhere() -> None:
+    """Processes that share revocations alone."""
+    world = make_world()
+    revocations = world.oidc.runtime.party.backend._revocations
+    other = another_process(world, back_channel_logout_store=revocations)
+    browser = await world.signed_in()
+    copy = copy_of(browser, other)
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    calls = world.op.record.calls["token"]
+    answer = await copy.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
+    assert world.op.record.calls["token"] == calls
+
+
+async def test_end_is_announced_once_for_many_requests(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", OAuthError("invalid_grant"), times=9)
+    tabs = [copy_of(browser, world) for _ in range(5)]
+    assert await asyncio.gather(*map(generation, tabs)) == [None] * 5
+    assert await generation(tabs[0]) is None
+    assert world.event_names().count("session.ended") == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ServerError(),
+        ServerError(429),
+        AnswerLost(),
+        OAuthError("temporarily_unavailable"),
+        OAuthError("invalid_client"),
+        OAuthError("unauthorized_client"),
+    ],
+)
+async def test_other_failures_keep_the_session(world: World, fault: Any) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("token", fault, times=2)
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert await generation(browser) == 0
+    calls = world.op.record.calls["token"]
+    assert await generation(browser) == 0
+    assert world.op.record.calls["token"] == calls, "the provider is not asked during the pause"
+
+    world.time.advance(25)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert int(answer.headers["retry-after"]) > 0
+    assert "set-cookie" not in answer.headers
+    assert (await browser.get("/")).json() == {"is_authenticated": False}, "a public page"
+
+    if not isinstance(fault, AnswerLost):  # which uses the token up
+        world.time.advance(15)
+        assert await generation(browser) == 1
+
+
+async def test_pauses_double_up_to_a_minute() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", ServerError(), times=99)
+    attempts = []
+    for _ in range(330):
+        calls = world.op.record.calls["token"]
+        await browser.get("/")
+        if world.op.record.calls["token"] > calls:
+            attempts.append(world.time.now)
+        world.time.advance(1)
+    pauses = [after - before for before, after in pairwise(attempts)]
+    assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
+
+
+async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(7200)
+    world.op.faults.put("token", ServerError())
+    assert await generation(browser) is None
+    world.time.advance(-3600)
+    assert await generation(browser) == 1
+
+
+async def test_session_that_has_outgrown_its_cookie_keeps_identity_and_claims() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.op.edits.put("userinfo", lambda said: said | {"name": secrets.token_hex(3000)})
+    world.time.advance(AFTER_EXPIRY)
+    answer = (await browser.get("/me")).json()
+    assert (answer["generation"], answer["identity"]["name"]) == (1, "Alice")
+    assert "session.identity_kept" in world.event_names()
+
+
+async def test_tokens_that_fit_no_cookie_end_the_session() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    too_long = secrets.token_hex(5000)
+    world.op.edits.put("token_response", lambda said: said | {"refresh_token": too_long})
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "expired")
+
+
+async def test_token_that_the_application_left_out_stays_out_when_its_callback_fails() -> None:
+    tokens = []
+
+    def without_access_token(context: PersistContext[Any]) -> Any:
+        if context.reason == "refresh":
+            raise RuntimeError("a bug")
+        left = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": left})
+
+    world = make_world(
+        before_session_persist=without_access_token,
+        load_request_data=lambda context: tokens.append(context.session.tokens),
+    )
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert [each.access_token for each in tokens] == [""] * len(tokens)
+    assert tokens[-1].refresh_token != tokens[0].refresh_token
+
+
+async def test_request_says_why_its_refresh_was_postponed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", OAuthError("invalid_client", description="unknown client"))
+    with caplog.at_level("WARNING", logger="fastapi_oidc"):
+        assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
+    attempted, waited = caplog.messages
+    assert attempted.startswith("session.refresh_postponed sub='alice'")
+    assert waited.startswith("request.refused code='session.refresh_postponed'")
+    assert "the provider answered invalid_client (unknown client)" in waited
+
+
+async def test_session_goes_on_after_its_provider_was_down(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("token", ServerError())
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    world.time.advance(RETRY)
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+    assert Code.SESSION_EXPIRED not in [event.code for event in world.events]
