@@ -66,10 +66,10 @@ async def others_have_ended() -> None:
         assert not under_way
 
 
-async def _suspended(call: Awaitable[Result]) -> Result:
-    """The result of `call`, with a suspension before it and one afterwards."""
+async def _suspended(method: Callable[..., Awaitable[Result]], *given: Any, **named: Any) -> Result:
+    """The result of the method, with a suspension before the call and one afterwards."""
     await asyncio.sleep(0)
-    result = await call
+    result = await method(*given, **named)
     await asyncio.sleep(0)
     return result
 
@@ -81,13 +81,13 @@ class SuspendingRecords(RefreshRecords):
         self._records = records
 
     async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
-        return await _suspended(self._records.take(id, take, lifetime=lifetime))
+        return await _suspended(self._records.take, id, take, lifetime=lifetime)
 
     async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
-        return await _suspended(self._records.advance(id, change, lifetime=lifetime))
+        return await _suspended(self._records.advance, id, change, lifetime=lifetime)
 
     async def look(self, id: str) -> RefreshRecord:
-        return await _suspended(self._records.look(id))
+        return await _suspended(self._records.look, id)
 
 
 class SuspendingRevocations(RevocationStore):
@@ -97,13 +97,13 @@ class SuspendingRevocations(RevocationStore):
         self._revocations = revocations
 
     async def revoke(self, record: RevocationRecord, /) -> None:
-        await _suspended(self._revocations.revoke(record))
+        await _suspended(self._revocations.revoke, record)
 
     async def ended_by(self, session: OIDCSession[Any], /) -> EndReason | None:
-        return await _suspended(self._revocations.ended_by(session))
+        return await _suspended(self._revocations.ended_by, session)
 
     async def stamps(self, session: OIDCSession[Any], /) -> tuple[str, ...]:
-        return await _suspended(self._revocations.stamps(session))
+        return await _suspended(self._revocations.stamps, session)
 
 
 class SuspendingSessions(SessionStore[Any]):
@@ -124,21 +124,21 @@ class SuspendingSessions(SessionStore[Any]):
         return self._store.records and SuspendingRecords(self._store.records)
 
     async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        return await _suspended(self._store.get(id))
+        return await _suspended(self._store.get, id)
 
     async def find(
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Any] | None, EndReason | None]:
-        return await _suspended(self._store.find(id, digests))
+        return await _suspended(self._store.find, id, digests)
 
     async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        await _suspended(self._store.set(id, session))
+        await _suspended(self._store.set, id, session)
 
     async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
-        return await _suspended(self._store.replace(id, session))
+        return await _suspended(self._store.replace, id, session)
 
     async def delete(self, id: str, /) -> None:
-        await _suspended(self._store.delete(id))
+        await _suspended(self._store.delete, id)
 
 
 def suspending(app: ASGIApp) -> ASGIApp:
