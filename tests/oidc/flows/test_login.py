@@ -1,0 +1,283 @@
+"""A login from its first request to the session: what is sent, and what every rule refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from fastapi_oidc import OIDC, Code, LoginOptions, OIDCError
+from fastapi_oidc.testing import AuthorizationRequested, DevUser, ServerError, sign_in
+from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, user
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
+
+SHARED_ISSUER = "https://op.test/common/v2.0"
+OURS, THEIRS = "11111111-aaaa-4444-8888-000000000000", "22222222-bbbb-4444-8888-000000000000"
+
+
+async def sent(world: World, options: LoginOptions | None = None) -> dict[str, str]:
+    """The authorization request of a login with `options`."""
+
+    @world.app.get("/begin")
+    async def begin(request: Request) -> Response:
+        return await world.oidc.login(request, options)
+
+    answer = await world.browser().get("/begin", follow_redirects=False)
+    return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+
+async def test_login_signs_in_and_returns(world: World) -> None:
+    browser = world.browser()
+    answer = await sign_in(browser, LOGIN_URL, user="alice")
+    assert answer.url == f"{BASE_URL}/me"
+    assert answer.json()["identity"]["email"] == "alice@example.com"
+    assert world.event_names() == ["login.started", "login.succeeded"]
+
+
+async def test_request_has_pkce_state_and_nonce() -> None:
+    parameters = await sent(make_world())
+    challenge, state, nonce = (parameters.pop(n) for n in ("code_challenge", "state", "nonce"))
+    assert parameters == {
+        "response_type": "code",
+        "client_id": "app",
+        "redirect_uri": f"{BASE_URL}/auth/callback",
+        "scope": "openid profile email offline_access",
+        "code_challenge_method": "S256",
+    }
+    assert [len(each) for each in (challenge, state, nonce)] == [43, 43, 43]
+    assert len({challenge, state, nonce}) == 3
+
+
+async def test_request_has_what_settings_and_options_add() -> None:
+    extra = {"ui_locales": "de", "acr_values": "1"}
+    world = make_world(settings={"extra_params": extra, "max_age": 600, "scope": ["email"]})
+    options = LoginOptions(
+        prompt="login", login_hint="alice", max_age=0, extra_params={"acr_values": "2"}
+    )
+    parameters = await sent(world, options)
+    expected = {"prompt": "login", "login_hint": "alice", "max_age": "0", "scope": "openid email"}
+    assert parameters.items() >= (expected | {"ui_locales": "de", "acr_values": "2"}).items()
+    assert (await sent(make_world(settings={"max_age": 600})))["max_age"] == "600"
+
+
+@pytest.mark.parametrize("name", ["state", "redirect_uri", "client_id"])
+async def test_extra_params_cannot_replace_what_protects_a_login(name: str) -> None:
+    with pytest.raises(OIDCError) as caught:
+        await make_protected(name)
+    assert caught.value.code is Code.CONFIGURATION_PROTECTED_PARAMETER
+
+
+async def make_protected(name: str) -> None:
+    errors: list[OIDCError] = []
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/begin")
+        async def begin(request: Request) -> Response:
+            try:
+                return await oidc.login(request, LoginOptions(extra_params={name: "x"}))
+            except OIDCError as error:
+                errors.append(error)
+                return Response()
+
+    await make_world(mount=mount).browser().get("/begin")
+    raise errors[0]
+
+
+async def test_return_path_elsewhere_becomes_the_default_one() -> None:
+    world = make_world(settings={"default_return_path": "/me"})
+    browser = world.browser()
+    answer = await sign_in(browser, "/auth/login?return_to=//evil.test", user="alice")
+    assert answer.url == f"{BASE_URL}/me"
+
+
+async def test_request_is_pushed_where_the_provider_or_the_settings_want_it() -> None:
+    def required(said: dict[str, Any]) -> dict[str, Any]:
+        return said | {"require_pushed_authorization_requests": True}
+
+    by_provider = make_world(client={"require_pushed_authorization_requests": True})
+    by_provider.op.edits.put("metadata", required)
+    for world in (by_provider, make_world(settings={"use_par": True})):
+        begun = await world.browser().get("/auth/login", follow_redirects=False)
+        query = parse_qs(urlsplit(begun.headers["location"]).query)
+        assert query.keys() == {"client_id", "request_uri"}
+        assert await user(await world.signed_in()) == "alice"
+        assert world.op.record.of(AuthorizationRequested)[0].pushed
+
+
+async def test_form_post_signs_in() -> None:
+    world = make_world(settings={"response_mode": "form_post"})
+    browser = world.browser()
+    begun = await browser.get("/auth/login", follow_redirects=False)
+    assert "SameSite=None; Secure" in begun.headers["set-cookie"]
+    answer = await sign_in(browser, LOGIN_URL + "&login_hint=alice", user="alice")
+    assert answer.url == f"{BASE_URL}/me"
+
+
+async def test_logins_in_two_tabs_are_independent() -> None:
+    world = make_world()
+    browser = world.browser()
+    urls = [
+        await callback_url(browser, f"/auth/login?return_to={path}&login_hint=alice")
+        for path in ("/me", "/")
+    ]
+    for url, path in zip(reversed(urls), ("/", "/me"), strict=True):
+        answer = await browser.get(url, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (302, path)
+
+
+async def test_ninth_pending_login_replaces_the_oldest() -> None:
+    world = make_world()
+    browser = world.browser()
+    urls = []
+    for _ in range(9):
+        world.time.advance(1)
+        urls.append(await callback_url(browser, LOGIN_URL + "&login_hint=alice"))
+    assert len([name for name in browser.cookies if "_login_" in name]) == 8
+    oldest = await browser.get(urls[0], follow_redirects=False)
+    assert oldest.json()["code"] == "authorization.transaction_missing"
+    newest = await browser.get(urls[8], follow_redirects=False)
+    assert newest.headers["location"] == "/me"
+
+
+async def test_pending_login_lasts_ten_minutes() -> None:
+    world = make_world()
+    browser = world.browser()
+    url = await callback_url(browser)
+    world.time.advance(600)
+    answer = await browser.get(url, follow_redirects=False)
+    assert answer.json()["code"] == "authorization.transaction_missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "code"),
+    [
+        ("state", [], Code.AUTHORIZATION_STATE_MISSING),
+        ("state", ["x" * 43], Code.AUTHORIZATION_TRANSACTION_MISSING),
+        ("state", ["x", "y"], Code.AUTHORIZATION_PARAMETER_REPEATED),
+        ("code", ["x", "y"], Code.AUTHORIZATION_PARAMETER_REPEATED),
+        ("code", [], Code.AUTHORIZATION_CODE_MISSING),
+        ("code", ["another"], Code.TOKEN_INVALID_GRANT),
+        ("iss", ["https://evil.test"], Code.AUTHORIZATION_ISSUER_MISMATCH),
+        ("iss", [], Code.AUTHORIZATION_ISSUER_MISSING),
+        ("error", ["access_denied"], Code.AUTHORIZATION_MALFORMED),
+    ],
+)
+async def test_response_with_a_wrong_parameter_is_refused(
+    name: str, values: list[str], code: Code
+) -> None:
+    """The provider promises `iss` in its responses (RFC 9207 2.4)."""
+    world = make_world()
+    browser = world.browser()
+    query = parse_qs(urlsplit(await callback_url(browser)).query) | {name: values}
+    answer = await browser.get("/auth/callback", params=query, follow_redirects=False)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert await user(browser) is None
+    assert world.events[-1].code is code
+    is_used_up = not [name for name in browser.cookies if "_login_" in name]
+    assert is_used_up is (name != "state")
+
+
+async def test_error_response_is_refused_and_uses_the_transaction_up() -> None:
+    world = make_world()
+    browser = world.browser()
+    query = parse_qs(urlsplit(await callback_url(browser)).query) | {"error": ["access_denied"]}
+    del query["code"]
+    answer = await browser.get("/auth/callback", params=query)
+    assert (answer.status_code, answer.json()["code"]) == (400, "authorization.refused")
+    assert not [name for name in browser.cookies if "_login_" in name]
+
+
+async def test_another_browser_cannot_complete_a_login() -> None:
+    """Login CSRF (RFC 6749 10.12): an attacker's response does nothing in a victim's browser."""
+    world = make_world()
+    attacker, victim = world.browser(), world.browser()
+    answer = await victim.get(await callback_url(attacker), follow_redirects=False)
+    assert answer.json()["code"] == "authorization.transaction_missing"
+    assert "session" not in str(answer.headers.get_list("set-cookie"))
+
+
+@pytest.mark.parametrize(
+    ("message", "members", "code"),
+    [
+        ("id_token", {"iss": "https://op.test/"}, Code.ID_TOKEN_ISSUER),
+        ("id_token", {"aud": "another"}, Code.ID_TOKEN_AUDIENCE),
+        ("id_token", {"nonce": "another"}, Code.ID_TOKEN_NONCE),
+        ("id_token", {"exp": 1}, Code.ID_TOKEN_EXPIRED),
+        ("id_token", {"iat": None}, Code.ID_TOKEN_ISSUED_AT),
+        ("id_token", {"sub": ""}, Code.ID_TOKEN_SUBJECT),
+        ("id_token", {"at_hash": "x"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
+        ("id_token", {"auth_time": 1}, Code.ID_TOKEN_AUTH_TIME),
+        ("userinfo", {"sub": "bob"}, Code.USERINFO_SUBJECT),
+        ("token_response", {"token_type": "DPoP"}, Code.TOKEN_TYPE),
+        ("token_response", {"id_token": None}, Code.TOKEN_ID_TOKEN_MISSING),
+    ],
+)
+async def test_provider_that_breaks_a_rule_signs_nobody_in(
+    message: Any, members: dict[str, Any], code: Code
+) -> None:
+    world = make_world(settings={"max_age": 600})
+    world.op.edits.put(message, lambda said: said | members)
+    browser = world.browser()
+    answer = await sign_in(browser, LOGIN_URL, user="alice")
+    assert answer.json()["code"] == code
+    assert await user(browser) is None
+
+
+async def test_provider_that_is_down_is_asked_again_later() -> None:
+    world = make_world()
+    world.op.faults.put("metadata", ServerError())
+    browser = world.browser()
+    assert (await browser.get("/")).status_code == 200
+    assert (await browser.get("/auth/login")).status_code in (502, 503)
+    world.time.advance(10)
+    assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200
+
+
+async def test_userinfo_is_fetched_only_where_it_is_wanted() -> None:
+    world = make_world(settings={"fetch_userinfo": False})
+    await world.signed_in()
+    assert world.op.record.calls["userinfo"] == 0
+
+
+def of_tenants(*allowed: str) -> World:
+    users = [DevUser("alice", tenant=OURS), DevUser("bob", tenant=THEIRS)]
+    return make_world(
+        provider={"issuer": SHARED_ISSUER, "users": users},
+        settings={"allowed_tenants": allowed},
+    )
+
+
+@pytest.mark.parametrize("allowed", [OURS, "*"])
+async def test_user_of_an_allowed_tenant_signs_in_and_is_refreshed(allowed: str) -> None:
+    """At an endpoint of Microsoft Entra that many tenants share."""
+    world = of_tenants(allowed)
+    browser = await world.signed_in("alice")
+    world.time.advance(AFTER_EXPIRY)
+    assert await user(browser) == "alice"
+    assert "session.refreshed" in world.event_names()
+
+
+async def test_user_of_another_tenant_is_refused() -> None:
+    world = of_tenants(OURS)
+    answer: httpx.Response = await sign_in(world.browser(), LOGIN_URL, user="bob")
+    assert answer.json()["code"] == "id_token.issuer"
+    [event] = [event for event in world.events if event.name == "login.refused"]
+    assert THEIRS in event.explanation
+
+
+async def test_refresh_that_changes_the_tenant_ends_the_session() -> None:
+    world = of_tenants("*")
+    browser = await world.signed_in("alice")
+    moved = {"iss": SHARED_ISSUER.replace("common", THEIRS), "tid": THEIRS}
+    world.op.edits.put("id_token", lambda said: said | moved)
+    world.time.advance(AFTER_EXPIRY)
+    assert await user(browser) is None
+
+
+async def test_shared_endpoint_without_allowed_tenants_is_refused() -> None:
+    answer = await of_tenants().browser().get("/auth/login")
+    assert (answer.status_code, answer.json()["code"]) == (502, Code.PROVIDER_ISSUER_MISMATCH)
