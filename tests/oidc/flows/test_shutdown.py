@@ -1,0 +1,141 @@
+"""An application that ends waits for what was sent, and sends nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    callback_url,
+    generation,
+    others_have_run,
+    refreshes,
+    two_processes,
+)
+from tests.oidc.interleaving import Held, begun
+from tests.oidc.world import World, make_world
+
+
+async def test_shutdown_waits_for_a_refresh_that_was_sent(world: World) -> None:
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    request.cancel()
+    closing = asyncio.create_task(world.oidc.aclose())
+    await others_have_run()
+    assert not closing.done()
+    held.gate.opened.set()
+    await closing
+    assert await generation(browser) == 1, "the application was started again"
+    assert refreshes(world) == 1
+
+
+async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
+    browser, held = world.browser(), Held(first=True)
+    world.op.faults.put("token", held)
+    url = await callback_url(browser)
+    request = begun(browser.get(url))
+    await held.gate.until_reached()
+    request.cancel()
+    closing = asyncio.create_task(world.oidc.aclose())
+    await others_have_run()
+    assert not closing.done()
+    held.gate.opened.set()
+    await closing
+    assert (await browser.get(url)).json()["sub"] == "alice"
+    assert world.op.record.calls["token"] == 1
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["in time", "too late"])
+async def test_refresh_that_has_not_begun_is_not_sent(
+    world: World, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it waits for its turn, and also when the shutdown is over by then."""
+    coordinator = world.oidc.runtime.coordinator
+    monkeypatch.setattr(coordinator._limit, "limit", 1)
+    first, second = await world.signed_in(), await world.signed_in("bob")
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    requests = [begun(browser.get("/me")) for browser in (first, second)]
+    await held.gate.until_reached()
+    await others_have_run(500)
+    if is_over:
+
+        async def no_time(_seconds: float) -> None:
+            """As when the time for it is over."""
+
+        monkeypatch.setattr(coordinator._tasks, "wait", no_time)
+    closing = asyncio.create_task(coordinator.aclose())
+    await others_have_run()
+    assert closing.done() is is_over
+    held.gate.opened.set()
+    await closing
+    answers = await asyncio.gather(*requests)
+    assert sorted(answer.status_code for answer in answers) == [200, 503]
+    [refused] = [answer for answer in answers if answer.status_code == 503]
+    assert "retry-after" in refused.headers
+    assert refreshes(world) == 1
+    world.time.advance(2)
+    assert [await generation(browser) for browser in (first, second)] == [1, 1]
+
+
+async def test_refresh_that_waits_for_another_process_is_not_sent(mode: str) -> None:
+    here, there = two_processes(mode)
+    browser, held = await here.signed_in(), Held()
+    here.op.faults.put("token", held)
+    here.time.advance(AFTER_EXPIRY)
+    sent = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    other = there.browser()
+    other.cookies.update(dict(browser.cookies))
+    waiting = begun(other.get("/me"))
+    await others_have_run(500)
+    await there.oidc.aclose()
+    assert (await waiting).status_code == 503
+    held.gate.opened.set()
+    assert (await sent).json()["generation"] == 1
+    assert refreshes(here) == 1
+
+
+class Closing:
+    """Notes that it was closed, or fails at it."""
+
+    def __init__(self, closed: list[str], name: str, *, fails: bool = False) -> None:
+        super().__init__()
+        self._closed, self._name, self._fails = closed, name, fails
+
+    async def aclose(self) -> None:
+        self._closed.append(self._name)
+        if self._fails:
+            raise RuntimeError(self._name)
+
+
+class Sessions(Closing, MemorySessionStore[Any]): ...
+
+
+class Lock(Closing, MemoryRefreshLock): ...
+
+
+class Revocations(Closing, MemoryRevocationStore): ...
+
+
+@pytest.mark.parametrize("failing", ["provider", "sessions"])
+async def test_everything_is_closed_when_something_cannot_be(failing: str) -> None:
+    closed: list[str] = []
+    world = make_world(
+        session_store=Sessions(closed, "sessions", fails=failing == "sessions"),
+        back_channel_logout_store=Revocations(closed, "revocations"),
+        refresh_lock=Lock(closed, "lock"),
+    )
+    provider = Closing(closed, "provider", fails=failing == "provider")
+    world.oidc.runtime.party.provider.aclose = provider.aclose  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match=failing):
+        await world.oidc.aclose()
+    assert sorted(closed) == ["lock", "provider", "revocations", "sessions"]
