@@ -232,7 +232,7 @@ async def test_the_connections_to_the_provider_close_before_the_application_says
             closed.append(True)
 
     world = make_world(transport=Watched(make_world().op.app))
-    await world.oidc.site.party.provider.metadata()
+    await world.oidc.runtime.party.provider.metadata()
     received = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
 
     async def receive() -> Message:

@@ -149,7 +149,7 @@ async def test_a_sign_out_without_the_provider_ends_on_a_page_that_says_so() -> 
     async def unreachable() -> None:
         raise ProviderError(Code.PROVIDER_UNREACHABLE)
 
-    world.oidc.site.party.provider.metadata = unreachable  # type: ignore[method-assign,assignment]
+    world.oidc.runtime.party.provider.metadata = unreachable  # type: ignore[method-assign,assignment]
     answer = await browser.post("/auth/logout", data={"return_to": "/bye"}, headers=NAVIGATION)
     seen = Seen(answer.text)
     assert (answer.status_code, seen.text["h1"]) == (200, "You are signed out here")
