@@ -56,7 +56,9 @@ def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:
     return copy
 
 
-async def callback_url(browser: httpx.AsyncClient, url: str = LOGIN_URL, user: str = "alice") -> str:
+async def callback_url(
+    browser: httpx.AsyncClient, url: str = LOGIN_URL, user: str = "alice"
+) -> str:
     """Sign in at the provider, and stop before the browser comes back with the code."""
     answer = await browser.get(url, follow_redirects=False)
     while not answer.headers["location"].startswith(f"{BASE_URL}/auth/callback"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,10 +11,9 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from fastapi_oidc import OIDC, Code, LogoutOptions
-from fastapi_oidc.testing import AnswerLost, Delay, ServerError, SignedOut, TokenRevoked
-from tests.oidc.flows.fallible_stores import fallible
+from fastapi_oidc.testing import ServerError, SignedOut, TokenRevoked
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes, user
-from tests.oidc.world import BASE_URL, Time, World, make_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 BACK = f"{BASE_URL}/auth/logged-out"
 
@@ -107,95 +105,11 @@ async def test_local_sign_out_keeps_the_refresh_token_where_settings_say_so() ->
     assert world.op.record.of(TokenRevoked) == []
 
 
-async def test_local_sign_out_goes_on_without_the_provider() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.op.faults.put("revocation", ServerError(), times=9)
-    assert (await signed_out(browser, **LOCAL)).headers["location"] == "/me"
-    assert "logout.revocation_failed" in world.event_names()
-
-
-async def test_sign_out_goes_on_without_the_provider() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    for endpoint in ("metadata", "revocation", "jwks", "end_session"):
-        world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
-    answer = await signed_out(browser)
-    assert answer.headers["location"] == "/me"
-    assert await user(browser) is None
-    failed = [event for event in world.events if event.name == "logout.revocation_failed"][-1]
-    started = next(event for event in world.events if event.name == "logout.started")
-    assert (failed.code, failed.session_id) == (Code.PROVIDER_UNREACHABLE, started.session_id)
-
-
-async def test_navigation_without_the_provider_ends_on_a_page_that_says_so() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    for endpoint in ("metadata", "revocation", "jwks", "end_session"):
-        world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
-    navigation = {"accept": "text/html", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-    answer = await browser.post("/auth/logout", headers=navigation, follow_redirects=False)
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
-
-
-async def test_sign_out_waits_two_seconds_for_the_provider() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.op.faults.put("revocation", Delay(20))
-    started = time.monotonic()
-    answer = await signed_out(browser)
-    assert time.monotonic() - started < 15
-    assert answer.headers["location"] == "/me", "a browser sent to it would wait as well"
-
-
-async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = make_world()
-    browser = await world.signed_in()
-
-    async def broken() -> None:
-        raise LookupError("a bug")
-
-    monkeypatch.setattr(world.oidc.runtime.party.provider, "metadata", broken)
-    assert (await signed_out(browser)).headers["location"] == "/me"
-    assert "sign-out goes on without the provider" in caplog.messages
-    monkeypatch.undo()
-    assert await user(browser) is None
-
-
-async def test_sign_out_goes_on_without_the_store(mode: str) -> None:
-    moment = Time()
-    outage, options = fallible(mode, moment)
-    world = make_world(time=moment, **options)
-    browser = await world.signed_in()
-    outage.is_down = True
-    assert (await browser.get("/")).status_code == 503
-    answer = await signed_out(browser, **LOCAL)
-    assert answer.status_code == 302
-    assert "__Host-oidc_session=;" in str(answer.headers.get_list("set-cookie"))
-
-
 async def test_provider_without_end_session_endpoint_gets_the_refresh_token_alone() -> None:
     world = make_world()
     world.op.edits.put("metadata", lambda said: said | {"end_session_endpoint": None})
     assert (await signed_out(await world.signed_in())).headers["location"] == "/me"
     assert len(world.op.record.of(TokenRevoked)) == 1
-
-
-@pytest.mark.parametrize("is_down", [False, True])
-async def test_session_without_refresh_token_goes_to_a_provider_that_responds(
-    is_down: bool,
-) -> None:
-    world = make_world(client={"issue_refresh_tokens": False})
-    browser = await world.signed_in()
-    if is_down:
-        for endpoint in ("metadata", "jwks"):
-            world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
-    answer = await signed_out(browser)
-    assert (answer.headers["location"] == "/me") is is_down
-    assert world.op.record.calls["revocation"] == 0
 
 
 @pytest.mark.parametrize(

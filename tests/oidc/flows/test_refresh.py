@@ -140,9 +140,7 @@ async def test_refresh_goes_on_when_its_request_is_cancelled(world: World) -> No
 
 
 @pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
-async def test_open_connection_never_presents_a_used_refresh_token(
-    mode: str, seconds: int
-) -> None:
+async def test_open_connection_never_presents_a_used_refresh_token(mode: str, seconds: int) -> None:
     """It still has the cookie that it was opened with, however long ago."""
     world = make_world(mount=with_connection, session_store="memory" if mode == "store" else None)
     browser = await world.signed_in()

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Clock, MemoryRefreshLock, MemorySessionStore, OIDCSession, SessionStore
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    MemoryRefreshLock,
+    MemorySessionStore,
+    OIDCSession,
+    SessionStore,
+)
 from fastapi_oidc.session.records import Advance, Phase
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.steps import (

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-from uuid import uuid4
-
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, Code, MemoryRefreshLock
+from fastapi_oidc import Clock, MemoryRefreshLock
 from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, UNVERIFIED_SECONDS
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
@@ -25,94 +22,7 @@ from tests.oidc.flows.steps import (
 from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
-TENANT, ANOTHER = str(uuid4()), str(uuid4())
-AT_LOGIN = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000, "tid": TENANT}
 BEHIND = 120
-
-
-async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
-    """The world, and the session whose login said `AT_LOGIN` and its refresh `members` too."""
-    world = make_world(settings={"trusted_id_token_audiences": ["api"]})
-    nonces: list[Any] = []
-
-    def said(claims: dict[str, Any]) -> dict[str, Any]:
-        nonces.append(claims.get("nonce"))
-        return claims | AT_LOGIN | {"nonce": nonces[0]} | (members if len(nonces) > 1 else {})
-
-    world.op.edits.put("id_token", said)
-    browser = await world.signed_in()
-    world.op.record.clear()
-    world.time.advance(AFTER_EXPIRY)
-    return world, await generation(browser)
-
-
-@pytest.mark.parametrize("members", [{}, {"tid": ANOTHER}], ids=["the same", "another tid"])
-async def test_refresh_accepts_an_id_token_of_the_same_login(members: dict[str, Any]) -> None:
-    """To a provider without tenants `tid` is a claim like any other."""
-    _, refreshed = await after_a_refresh(members)
-    assert refreshed == 1
-
-
-@pytest.mark.parametrize(
-    ("members", "code"),
-    [
-        ({"iss": "https://op.test/"}, Code.ID_TOKEN_ISSUER),
-        ({"sub": "bob"}, Code.ID_TOKEN_SUBJECT),
-        ({"aud": ["app"]}, Code.ID_TOKEN_AUDIENCE),
-        ({"aud": ["app", "api", "another"]}, Code.ID_TOKEN_AUDIENCE),
-        ({"auth_time": 1_799_999_001}, Code.ID_TOKEN_AUTH_TIME),
-        ({"nonce": "another"}, Code.ID_TOKEN_NONCE),
-        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
-        ({"exp": 1_799_999_999}, Code.ID_TOKEN_EXPIRED),
-        ({"iat": "now"}, Code.ID_TOKEN_ISSUED_AT),
-    ],
-)
-async def test_id_token_of_another_login_ends_the_session(
-    members: dict[str, Any], code: Code
-) -> None:
-    """OpenID Connect Core 12.2."""
-    world, refreshed = await after_a_refresh(members)
-    assert refreshed is None
-    assert world.events[-1].code is code
-    assert world.op.record.calls["userinfo"] == 0, "it is asked with no token of another user"
-
-
-async def test_response_without_id_token_keeps_the_earlier_one(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.edits.put("token_response", lambda said: said | {"id_token": None})
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    logout = await browser.post("/auth/logout", follow_redirects=False)
-    assert "id_token_hint=ey" in logout.headers["location"]
-
-
-async def test_userinfo_that_fails_keeps_the_session(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.faults.put("userinfo", ServerError(), times=3)
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    assert "session.identity_kept" in world.event_names()
-
-
-async def test_signed_userinfo_that_has_expired_keeps_the_session() -> None:
-    """Its `exp` says nothing of the session (OpenID Connect Core 5.3.2)."""
-    world = make_world(
-        client={"userinfo_signed_response_alg": "RS256"},
-        settings={"userinfo_signing_algorithms": ["RS256"]},
-    )
-    browser = await world.signed_in()
-    world.op.edits.put("userinfo", lambda said: said | {"exp": 1})
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    assert "session.identity_kept" in world.event_names()
-
-
-async def test_userinfo_of_another_user_ends_the_session(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) is None
-    assert world.events[-1].code is Code.USERINFO_SUBJECT
 
 
 async def test_without_keys_no_refresh_token_is_presented() -> None:
