@@ -25,7 +25,7 @@ RETRY: Final = 10
 """Seconds after which a postponed refresh is tried again."""
 
 LONGEST_HOLD: Final = 70
-"""Seconds for which a process owns a refresh record: `provider_timeout` and the longest response."""
+"""Seconds for which a process owns a refresh record: `provider_timeout` and a long response."""
 
 LOCAL: Final = {"local": "1"}
 """The form of a sign-out that leaves the provider's session alone."""
@@ -56,16 +56,14 @@ def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:
     return copy
 
 
-async def callback_url(
-    browser: httpx.AsyncClient, url: str = LOGIN_URL, user: str = "alice"
-) -> str:
+async def callback_url(browser: httpx.AsyncClient, url: str = LOGIN_URL) -> str:
     """Sign in at the provider, and stop before the browser comes back with the code."""
     answer = await browser.get(url, follow_redirects=False)
     while not answer.headers["location"].startswith(f"{BASE_URL}/auth/callback"):
         answer = await browser.get(answer.headers["location"], follow_redirects=False)
         if answer.status_code == 200:
             form = _first_form(answer)
-            data = form.fields | {"user": user}
+            data = form.fields | {"user": "alice"}
             answer = await browser.post(form.action, data=data, follow_redirects=False)
     return str(answer.headers["location"])
 
@@ -112,7 +110,7 @@ async def connected(world: World, browser: httpx.AsyncClient) -> Request:
 async def until(holds: Callable[[], bool]) -> None:
     """Let other tasks run until `holds()`."""
     async with asyncio.timeout(20):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - of whatever a test can see
             await asyncio.sleep(0)
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, IdentityContext, SignedIn, StandardIdentity
+from fastapi_oidc import OIDC, IdentityContext, MemoryRefreshLock, SignedIn, StandardIdentity
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -24,7 +24,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Gate, Held, begun, same_browser
+from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
 from tests.oidc.world import World, make_world
 
 
@@ -116,6 +116,20 @@ async def test_callback_replayed_after_its_session_ended_signs_nobody_in(
     assert await returned(again, url) is None
     assert await user(again) is None
     assert here.op.record.calls["token"] == 1
+
+
+async def test_callback_replayed_after_a_sign_out_is_refused_by_the_record_alone() -> None:
+    """Processes that share refresh records, and no revocations."""
+    lock = MemoryRefreshLock()
+    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
+    there = another_process(here, refresh_lock=lock)
+    browser = here.browser()
+    url = await callback_url(browser)
+    again = copy_of(browser, there)
+    await browser.get(url)
+    await browser.post("/auth/logout", data=LOCAL)
+    assert await returned(again, url) is None
+    assert await user(again) is None
 
 
 async def test_callback_replayed_later_returns_to_the_session(world: World) -> None:

@@ -6,10 +6,13 @@ A process that dies is one whose request to the provider or to the records never
 from __future__ import annotations
 
 import pytest
+from starlette.responses import Response
 
 from fastapi_oidc import Clock, MemoryRefreshLock
 from fastapi_oidc.session import record_hold
 from fastapi_oidc.session.records import Advance, Phase, RefreshRecord, Take
+from fastapi_oidc.testing import ServerError
+from fastapi_oidc.testing.faults import Answer
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LONGEST_HOLD,
@@ -18,6 +21,7 @@ from tests.oidc.flows.steps import (
     generation,
     others_have_run,
     shared_stores,
+    until,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
@@ -61,6 +65,14 @@ def processes_with_records(mode: str) -> tuple[World, World, Records]:
     shared = shared_stores(mode, time) | {"refresh_lock": records}
     here = make_world(time=time, **shared)
     return here, another_process(here, **shared), records
+
+
+class Fails(Held):
+    """A request that fails when the gate is opened, without any effect."""
+
+    async def happen(self, answer: Answer) -> Response:
+        await self.gate.passed()
+        return await ServerError().happen(answer)
 
 
 async def test_process_dies_before_it_presents_the_token(mode: str) -> None:
@@ -177,6 +189,29 @@ async def test_process_that_stood_still_after_sending_is_fenced_off(mode: str) -
     held.gate.opened.set()
     await paused  # with a token that was used: the provider refuses it
     assert await generation(browser) == await generation(other) == 2
+
+
+async def test_process_that_stood_still_frees_no_record_of_another(mode: str) -> None:
+    """Its request fails while another process waits for the response to its own."""
+    here, there, _ = processes_with_records(mode)
+    browser, paused, held = await here.signed_in(), Fails(), Held()
+    here.time.advance(AFTER_EXPIRY)
+    here.op.faults.put("token", paused)
+    begun(browser.get("/me"))
+    await paused.gate.until_reached()
+    here.time.advance(LONGEST_HOLD)
+    here.op.faults.put("token", held)
+    elsewhere = begun(copy_of(browser, there).get("/me"))
+    await held.gate.until_reached()
+    paused.gate.opened.set()
+    await until(lambda: "session.refresh_postponed" in here.event_names())
+    here.time.advance(RETRY)
+    waiting = begun(copy_of(browser, here).get("/me"))
+    await others_have_run(500)
+    assert presented(here) == 2, "one for each process"
+    held.gate.opened.set()
+    for request in (elsewhere, waiting):
+        assert (await request).json()["generation"] == 1
 
 
 @pytest.mark.parametrize("phase", [Phase.ANSWERED, Phase.IDLE])

@@ -1,4 +1,4 @@
-"""An ended session is over everywhere: for copies of its cookie, other browsers, other processes."""
+"""An ended session is over everywhere: for copies of its cookie, and in other processes."""
 
 from __future__ import annotations
 
@@ -75,8 +75,6 @@ async def test_revoke_by_sub_ends_the_sessions_of_that_user(
     for world in processes:
         copies = [copy_of(browser, world) for browser in browsers]
         assert [await user(copy) for copy in copies] == [None, None, "bob"]
-    answer = await browsers[0].get("/me")
-    assert (answer.status_code, answer.json()["code"]) == (401, "session.required")
 
 
 async def test_revoked_session_says_why_it_is_over(world: World) -> None:
