@@ -32,7 +32,8 @@ def pending(browser: httpx.AsyncClient) -> list[str]:
 async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
     """Where the callback sends the browser; None when it was refused."""
     answer = await browser.get(url, follow_redirects=False)
-    return answer.headers.get("location")
+    location: str | None = answer.headers.get("location")
+    return location
 
 
 async def test_callback_uses_its_transaction_up(world: World) -> None:

@@ -31,7 +31,8 @@ from tests.oidc.world import World, make_world
 async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
     """Where the callback sends the browser; None when it was refused."""
     answer = await browser.get(url, follow_redirects=False)
-    return answer.headers.get("location")
+    location: str | None = answer.headers.get("location")
+    return location
 
 
 async def test_callbacks_at_once_exchange_the_code_once(world: World) -> None:

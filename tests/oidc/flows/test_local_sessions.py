@@ -74,7 +74,10 @@ def roles_of(identity: Any) -> list[str]:
 
 def change(session: OIDCSession[Any]) -> dict[str, object]:
     """Changes every mutable value of the session; what they were before."""
-    before = {"roles": [*roles_of(session.identity)], "claim": session.claims.get("note")}
+    before: dict[str, object] = {
+        "roles": [*roles_of(session.identity)],
+        "claim": session.claims.get("note"),
+    }
     roles_of(session.identity).append("admin")
     session.claims["note"] = "of one request"
     return before

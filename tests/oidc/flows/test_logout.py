@@ -82,7 +82,7 @@ async def test_logout_without_session_goes_on_to_the_provider() -> None:
     request = sent(await signed_out(world.browser()))
     assert request.keys() == {"client_id", "post_logout_redirect_uri", "state"}
     for endpoint in ("metadata", "end_session"):
-        world.op.faults.put(endpoint, ServerError(), times=9)  # type: ignore[arg-type]
+        world.op.faults.put(endpoint, ServerError(), times=9)
     world.time.advance(2 * 24 * 3600)
     answer = await signed_out(world.browser())
     assert answer.headers["location"] == "/me"

@@ -32,7 +32,7 @@ async def test_sign_out_goes_on_without_the_provider() -> None:
     world = make_world()
     browser = await world.signed_in()
     for endpoint in ("metadata", "revocation", "jwks", "end_session"):
-        world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
+        world.op.faults.put(endpoint, AnswerLost(), times=99)
     answer = await signed_out(browser)
     assert answer.headers["location"] == "/me"
     assert await user(browser) is None
@@ -45,7 +45,7 @@ async def test_navigation_without_the_provider_ends_on_a_page_that_says_so() -> 
     world = make_world()
     browser = await world.signed_in()
     for endpoint in ("metadata", "revocation", "jwks", "end_session"):
-        world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
+        world.op.faults.put(endpoint, AnswerLost(), times=99)
     navigation = {"accept": "text/html", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
     answer = await browser.post("/auth/logout", headers=navigation, follow_redirects=False)
     assert answer.headers["content-type"].startswith("text/html")
@@ -98,7 +98,7 @@ async def test_session_without_refresh_token_goes_to_a_provider_that_responds(
     browser = await world.signed_in()
     if is_down:
         for endpoint in ("metadata", "jwks"):
-            world.op.faults.put(endpoint, AnswerLost(), times=99)  # type: ignore[arg-type]
+            world.op.faults.put(endpoint, AnswerLost(), times=99)
     answer = await signed_out(browser)
     assert (answer.headers["location"] == "/me") is is_down
     assert world.op.record.calls["revocation"] == 0

@@ -5,6 +5,8 @@ A process that dies is one whose request to the provider or to the records never
 
 from __future__ import annotations
 
+from time import monotonic
+
 import pytest
 from starlette.responses import Response
 
@@ -20,6 +22,7 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     others_have_run,
+    refreshes,
     shared_stores,
     until,
 )
@@ -65,6 +68,26 @@ def processes_with_records(mode: str) -> tuple[World, World, Records]:
     shared = shared_stores(mode, time) | {"refresh_lock": records}
     here = make_world(time=time, **shared)
     return here, another_process(here, **shared), records
+
+
+async def test_process_that_stood_still_after_the_response_is_fenced_off(mode: str) -> None:
+    """Others have gone on from the response, and refreshed once more."""
+    here, there, _ = processes_with_records(mode)
+    browser, held = await here.signed_in(), Held()
+    here.time.advance(AFTER_EXPIRY)
+    here.op.faults.put("userinfo", held)
+    paused = begun(copy_of(browser, here).get("/me"))
+    await held.gate.until_reached()
+    here.time.advance(LONGEST_HOLD)
+    other = copy_of(browser, there)
+    assert await generation(other) == 1
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(other) == 2
+    held.gate.opened.set()
+    await paused
+    for world in (here, there):
+        assert await generation(copy_of(browser, world)) == 2
+    assert refreshes(here) == presented(here) == 2
 
 
 class Fails(Held):
@@ -157,7 +180,7 @@ async def test_process_that_stood_still_before_sending_presents_nothing(
     records.take_gate = gate
     paused = begun(browser.get("/me"))
     await gate.until_reached()
-    now = record_hold.monotonic()
+    now = monotonic()
     monkeypatch.setattr(record_hold, "monotonic", lambda: now + LONGEST_HOLD)
     here.time.advance(LONGEST_HOLD)
     held = Held()

@@ -104,7 +104,8 @@ async def test_sign_out_while_the_next_session_is_stored_wins(slow: str, elsewhe
     time, gate = Time(), Gate()
     clock = Clock(read=time)
     shared = shared_stores("cookie", time)
-    stored = shared["refresh_lock"] = SlowRecords(clock=clock)
+    stored: Any = SlowRecords(clock=clock)
+    shared["refresh_lock"] = stored
     if slow == "store":
         stored = shared["session_store"] = SlowStore(clock=clock)
     here = make_world(time=time, **shared)

@@ -90,7 +90,7 @@ async def test_invalid_grant_ends_the_session_in_every_process_with_one_token_ca
     mode: str,
 ) -> None:
     here, there = two_processes(mode, mount=with_connection)
-    shared = {
+    shared: dict[str, Any] = {
         "refresh_lock": here.oidc.runtime.party.records._records,
         "session_store": getattr(here.oidc.runtime.party.backend, "_store", None),
     }

@@ -127,7 +127,7 @@ async def test_response_that_waits_comes_before_a_check_without_refresh_token(
 async def test_check_of_another_user_changes_nothing(world: World) -> None:
     browser = await world.signed_in()
     for message in ("id_token", "userinfo"):
-        world.op.edits.put(message, lambda said: said | {"sub": "bob"})  # type: ignore[arg-type]
+        world.op.edits.put(message, lambda said: said | {"sub": "bob"})
     assert outcome(await check(browser)) == ("other_user", "authorization.other_user")
     assert (await user(browser), await generation(browser)) == ("alice", 0)
 

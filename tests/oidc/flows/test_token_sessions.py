@@ -22,7 +22,12 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.world import World, make_world
 
-MEMBERS = {"sid": "op-1", "auth_time": 1_799_999_000, "aud": ["app", "api"], "azp": "app"}
+MEMBERS: dict[str, Any] = {
+    "sid": "op-1",
+    "auth_time": 1_799_999_000,
+    "aud": ["app", "api"],
+    "azp": "app",
+}
 
 
 class Watched:
@@ -164,7 +169,12 @@ TENANT = str(uuid4())
 ANOTHER = str(uuid4())
 
 
-AT_LOGIN = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000, "tid": TENANT}
+AT_LOGIN: dict[str, Any] = {
+    "aud": ["app", "api"],
+    "azp": "app",
+    "auth_time": 1_799_999_000,
+    "tid": TENANT,
+}
 
 
 async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
