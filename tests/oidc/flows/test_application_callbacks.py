@@ -10,24 +10,20 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, HTTPException, Request
-from starlette.responses import PlainTextResponse
+from fastapi import HTTPException
 
 from fastapi_oidc import (
-    OIDC,
     Code,
     IdentityContext,
-    OIDCError,
     OIDCSession,
     PersistContext,
     ProviderError,
     SessionError,
-    SignedIn,
     StandardIdentity,
 )
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, generation
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, World, make_world
 
 Session = OIDCSession[Any]
 
@@ -231,21 +227,3 @@ async def test_resolve_identity_gets_claims_userinfo_and_access_token() -> None:
     tokens = [context.access_token or "" for context in contexts]
     assert len(set(tokens)) == 2
     assert all(token not in repr(context) for token, context in zip(tokens, contexts, strict=True))
-
-
-async def test_on_success_and_on_failure_may_respond() -> None:
-    async def on_success(_request: Request, result: SignedIn[Any]) -> PlainTextResponse:
-        return PlainTextResponse(f"hello {result.session.identity.name}")
-
-    def on_failure(_request: Request, error: OIDCError) -> PlainTextResponse:
-        return PlainTextResponse(f"sorry: {error.code}", error.status)
-
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        app.router.routes.clear()
-        app.get("/in")(oidc.login_handler())
-        app.get("/back")(oidc.callback_handler(on_success=on_success, on_failure=on_failure))
-
-    world = make_world(client={"redirect_uris": [f"{BASE_URL}/back"]}, mount=mount)
-    assert (await sign_in(world.browser(), "/in", user="alice")).text == "hello Alice"
-    refused = await world.browser().get("/back?state=x")
-    assert refused.text == "sorry: authorization.transaction_missing"

@@ -9,9 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException, Request
+from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import Clock, IdentityContext, StandardIdentity
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    IdentityContext,
+    OIDCError,
+    SignedIn,
+    StandardIdentity,
+)
 from fastapi_oidc.testing import OAuthError, sign_in
 from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
 from tests.oidc.flows.steps import (
@@ -22,7 +30,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Held, another_process, begun
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
 
 
 def pending(browser: httpx.AsyncClient) -> list[str]:
@@ -163,3 +171,21 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
     update = {changed: "https://another.test", "client_secret": None}
     other = another_process(world, settings=world.oidc.settings.model_copy(update=update))
     assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}
+
+
+async def test_on_success_and_on_failure_may_respond() -> None:
+    async def on_success(_request: Request, result: SignedIn[Any]) -> PlainTextResponse:
+        return PlainTextResponse(f"hello {result.session.identity.name}")
+
+    def on_failure(_request: Request, error: OIDCError) -> PlainTextResponse:
+        return PlainTextResponse(f"sorry: {error.code}", error.status)
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.router.routes.clear()
+        app.get("/in")(oidc.login_handler())
+        app.get("/back")(oidc.callback_handler(on_success=on_success, on_failure=on_failure))
+
+    world = make_world(client={"redirect_uris": [f"{BASE_URL}/back"]}, mount=mount)
+    assert (await sign_in(world.browser(), "/in", user="alice")).text == "hello Alice"
+    refused = await world.browser().get("/back?state=x")
+    assert refused.text == "sorry: authorization.transaction_missing"

@@ -10,17 +10,14 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, IdentityContext, PersistContext, StandardIdentity
 from fastapi_oidc.flows import refresh
-from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     SHORTLY_BEFORE_EXPIRY,
-    connected,
     copy_of,
     generation,
     refreshes,
-    with_connection,
 )
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
 
@@ -45,15 +42,6 @@ async def test_every_refresh_presents_the_newest_refresh_token(world: World) -> 
     for expected in (1, 2, 3):
         world.time.advance(AFTER_EXPIRY)
         assert await generation(browser) == expected
-
-
-async def test_short_access_token_is_used_for_half_of_its_life() -> None:
-    world = make_world(lifetimes=Lifetimes(access_token=20))
-    browser = await world.signed_in()
-    world.time.advance(9)
-    assert await generation(browser) == 0
-    world.time.advance(1)
-    assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
 
 
 async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None:
@@ -94,16 +82,6 @@ async def test_refresh_does_not_move_the_end_of_the_session() -> None:
     assert world.events[-1].code == "session.expired"
 
 
-async def test_shorter_session_lifetime_holds_for_older_sessions() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    shorter = world.oidc.settings.model_copy(update={"session_lifetime": 100})
-    later = another_process(world, settings=shorter)
-    assert await generation(copy_of(browser, later)) == 0
-    world.time.advance(100)
-    assert await generation(copy_of(browser, later)) is None
-
-
 async def test_all_requests_share_one_refresh(world: World) -> None:
     browser, held = await world.signed_in(), Held()
     world.op.faults.put("token", held)
@@ -137,23 +115,6 @@ async def test_refresh_goes_on_when_its_request_is_cancelled(world: World) -> No
     held.gate.opened.set()
     assert await generation(browser) == 1
     assert refreshes(world) == 1
-
-
-@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
-async def test_open_connection_never_presents_a_used_refresh_token(mode: str, seconds: int) -> None:
-    """It still has the cookie that it was opened with, however long ago."""
-    world = make_world(mount=with_connection, session_store="memory" if mode == "store" else None)
-    browser = await world.signed_in()
-    connection = await connected(world, browser)
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    world.time.advance(seconds)
-    calls = world.op.record.calls["token"]
-    newest = await world.oidc.refresh(connection)
-    assert newest.generation in (1, 2)
-    assert newest.generation == await generation(browser)
-    assert world.op.record.calls["token"] == calls + newest.generation - 1
-    assert await world.oidc.is_still_signed_in(connection)
 
 
 async def test_refresh_on_demand_asks_the_provider_whatever_the_time(world: World) -> None:

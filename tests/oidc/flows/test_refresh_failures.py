@@ -119,16 +119,6 @@ async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:
     assert await generation(browser) == 1
 
 
-async def test_session_that_has_outgrown_its_cookie_keeps_identity_and_claims() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.op.edits.put("userinfo", lambda said: said | {"name": secrets.token_hex(3000)})
-    world.time.advance(AFTER_EXPIRY)
-    answer = (await browser.get("/me")).json()
-    assert (answer["generation"], answer["identity"]["name"]) == (1, "Alice")
-    assert "session.identity_kept" in world.event_names()
-
-
 async def test_tokens_that_fit_no_cookie_end_the_session() -> None:
     world = make_world()
     browser = await world.signed_in()

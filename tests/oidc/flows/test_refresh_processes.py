@@ -22,7 +22,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     with_connection,
 )
-from tests.oidc.interleaving import Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 
@@ -55,23 +55,6 @@ async def test_old_cookie_in_another_process_presents_no_used_token(
     assert newest == (1 if seconds < 300 else 2), "the token of the first refresh has expired"
     assert await generation(browser) == newest
     assert refreshes(here) == presented(here) == newest
-
-
-@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
-async def test_open_connection_in_another_process_gets_the_newest_session(
-    mode: str, seconds: int
-) -> None:
-    here, there = two_processes(mode, mount=with_connection)
-    browser = await here.signed_in()
-    connection = await connected(there, same_browser(browser, there))
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    here.time.advance(seconds)
-    newest = await there.oidc.refresh(connection)
-    assert newest.tokens.expires_at is not None
-    assert newest.tokens.expires_at > here.time.now, "its access token can be used"
-    assert newest.generation == await generation(browser)
-    assert refreshes(here) == presented(here) == newest.generation
 
 
 async def test_processes_refresh_a_session_once_when_one_is_refused(

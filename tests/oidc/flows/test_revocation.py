@@ -8,7 +8,6 @@ import pytest
 from fastapi import Request
 
 from fastapi_oidc import (
-    OIDC,
     Clock,
     ConfigurationError,
     MemoryRevocationStore,
@@ -16,17 +15,14 @@ from fastapi_oidc import (
     RevocationRecord,
     RevocationStore,
 )
-from fastapi_oidc.testing import OAuthError, sign_in
+from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import (
     LOCAL,
     callback_url,
-    connected,
     copy_of,
     generation,
     shared_stores,
-    two_processes,
     user,
-    with_connection,
 )
 from tests.oidc.interleaving import Gate, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
@@ -231,23 +227,3 @@ async def test_sessions_of_needs_a_session_store() -> None:
     with pytest.raises(ConfigurationError) as caught:
         await make_world().oidc.sessions_of("alice")
     assert caught.value.code == "configuration.store_missing"
-
-
-@pytest.mark.parametrize("how", ["sign-out", "revocation", "refusal", "expiry"])
-async def test_open_connection_learns_that_its_session_is_over(mode: str, how: str) -> None:
-    here, there = two_processes(mode, mount=with_connection)
-    browser = await here.signed_in()
-    connection = await connected(there, copy_of(browser, there))
-    oidc: OIDC[Any, Any] = there.oidc
-    assert await oidc.is_still_signed_in(connection)
-    if how == "sign-out":
-        await browser.post("/auth/logout", data=LOCAL)
-    elif how == "revocation":
-        await here.oidc.revoke(sub="alice")
-    elif how == "expiry":
-        here.time.advance(8 * 3600)
-    else:
-        here.op.faults.put("token", OAuthError("invalid_grant"))
-        here.time.advance(400)
-        assert await generation(browser) is None
-    assert not await oidc.is_still_signed_in(connection)

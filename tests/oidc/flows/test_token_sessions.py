@@ -224,15 +224,6 @@ async def test_id_token_of_another_login_ends_the_session(
     assert world.op.record.calls["userinfo"] == 0, "it is asked with no token of another user"
 
 
-async def test_response_without_id_token_keeps_the_earlier_one(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.edits.put("token_response", lambda said: said | {"id_token": None})
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    logout = await browser.post("/auth/logout", follow_redirects=False)
-    assert "id_token_hint=ey" in logout.headers["location"]
-
-
 async def test_userinfo_that_fails_keeps_the_session(world: World) -> None:
     browser = await world.signed_in()
     world.op.faults.put("userinfo", ServerError(), times=3)
