@@ -22,12 +22,10 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.world import World, make_world
 
-MEMBERS: dict[str, Any] = {
-    "sid": "op-1",
-    "auth_time": 1_799_999_000,
-    "aud": ["app", "api"],
-    "azp": "app",
-}
+TENANT, ANOTHER = str(uuid4()), str(uuid4())
+AUDIENCE: dict[str, Any] = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000}
+MEMBERS = AUDIENCE | {"sid": "op-1"}
+AT_LOGIN = AUDIENCE | {"tid": TENANT}
 
 
 class Watched:
@@ -161,20 +159,6 @@ async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone()
     assert after.tokens.access_token == ""
     kept = [event for event in watched.world.events if event.name == "session.identity_kept"]
     assert kept[-1].code is Code.SESSION_COOKIE_TOO_LARGE
-
-
-TENANT = str(uuid4())
-
-
-ANOTHER = str(uuid4())
-
-
-AT_LOGIN: dict[str, Any] = {
-    "aud": ["app", "api"],
-    "azp": "app",
-    "auth_time": 1_799_999_000,
-    "tid": TENANT,
-}
 
 
 async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
