@@ -12,8 +12,6 @@ from tests.oidc.world import LOGIN_URL, World, make_world
 
 SHARED_ISSUER = "https://op.test/common/v2.0"
 OURS = "11111111-aaaa-4444-8888-000000000000"
-
-
 THEIRS = "22222222-bbbb-4444-8888-000000000000"
 
 
