@@ -361,10 +361,9 @@ class RefreshCoordinator(Generic[Identity]):
         is_recorded = await run.hold.done(
             party.codec.encode(made.session) if made.reference is None else b""
         )
-        if not is_recorded and (await party.records.look(session.id)).phase is Phase.ENDED:
-            return await self._too_late(made)
-        if (reason := party.sessions.ended(session)) is not None:
-            await end(party, made, reason)  # it ended here while it was stored
+        reason = None if is_recorded else end_reason_in(await party.records.look(session.id))
+        if (reason := reason or party.sessions.ended(session)) is not None:
+            await end(party, made, reason)  # it ended while it was stored
             return await self._too_late(made)
         party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
         return self._refreshed(made)

@@ -154,7 +154,7 @@ async def refresh_now(
     if stored.session.tokens.refresh_token is None:
         explanation = 'without a refresh token; providers give one for the scope "offline_access"'
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-    outcome = await coordinator.refresh(stored)
+    outcome, stored = await _usable(party, coordinator, stored)
     if isinstance(outcome, Postponed):
         raise _unavailable(party, outcome)
     return await _after(party, outcome, stored, known)
@@ -314,16 +314,27 @@ async def _refreshed(
     *,
     active: bool,
 ) -> Resumed[Identity]:
-    """The session with new tokens; refreshed once more if these have expired meanwhile.
+    """The session with new tokens; the browser has `known`."""
+    outcome, stored = await _usable(party, coordinator, stored)
+    return await _after(party, outcome, stored, known, active=active)
 
-    A token response may wait until the provider's keys can be had, and an old cookie may come long
-    after another process refreshed the session. The browser has `known`.
+
+async def _usable(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    stored: StoredSession[Identity],
+) -> tuple[RefreshOutcome[Identity], StoredSession[Identity]]:
+    """What a refresh made of the session, and of which state of it.
+
+    It is refreshed once more if the new tokens have expired meanwhile: a token response may wait
+    until the provider's keys can be had, and an old cookie may come long after another process
+    refreshed the session.
     """
     outcome = await coordinator.refresh(stored)
     if isinstance(outcome, Refreshed) and _has_expired(party, outcome.stored.session):
         stored = outcome.stored
         outcome = await coordinator.refresh(stored)
-    return await _after(party, outcome, stored, known, active=active)
+    return outcome, stored
 
 
 def _has_expired(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:

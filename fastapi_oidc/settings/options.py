@@ -130,6 +130,8 @@ class OIDCSettings(BaseSettings):
     callback_timeout: float = Field(default=10.0, gt=0, le=60)
     """For each of the application's callbacks during a refresh."""
     revoke_on_local_logout: bool = True
+    logout_without_session: bool = False
+    """Whether a sign-out without a session goes on to the provider, too."""
 
     if not TYPE_CHECKING:  # checkers make the signature out of the fields
 
@@ -250,4 +252,5 @@ class OIDCSettings(BaseSettings):
             provider_timeout=self.provider_timeout,
             callback_timeout=self.callback_timeout,
             revoke_on_local_logout=self.revoke_on_local_logout,
+            logout_without_session=self.logout_without_session,
         )

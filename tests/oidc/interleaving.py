@@ -73,12 +73,14 @@ def another_process(
     settings: OIDCSettings | None = None,
     **options: Any,
 ) -> World:
-    """A world with the same provider and clock, and the same settings but for those given: what
-    they share is in `options`."""
+    """A world with the same provider, and the same clock and settings but for those given.
+
+    What the processes share is in `options`.
+    """
     events: list[Event] = []
+    options.setdefault("clock", world.oidc.runtime.party.clock)
     oidc = OIDC(
         settings or world.oidc.settings,
-        clock=world.oidc.runtime.party.clock,
         transport=httpx.ASGITransport(world.op.app),
         on_event=events.append,
         **options,

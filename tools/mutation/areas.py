@@ -28,8 +28,6 @@ UNPLAYABLE: Final[Mapping[str, str]] = {
 """Module -> its tests, where both count the calls on the stack, to which mutmut adds its own."""
 
 UNRUN: Final = (
-    "tests/oidc/flows/test_refresh_processes.py",
-    "tests/oidc/flows/test_storm.py",
     "tests/oidc/session/test_refresh_lock_processes.py",
     *UNPLAYABLE.values(),
 )

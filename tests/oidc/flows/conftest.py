@@ -1,35 +1,27 @@
-"""What several files of this folder need."""
+"""Worlds that many tests of this folder begin with."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from fastapi_oidc import Clock, MemoryRefreshLock
-from tests.oidc.flows.ending_bench import Bench
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.flows.steps import two_processes
+from tests.oidc.world import World, make_world
+
+
+@pytest.fixture(params=["cookie", "store"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Where sessions are."""
+    mode: str = request.param
+    return mode
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.keeper.refused.clear()
-    await bench.writer.aclose()
+def world(mode: str) -> World:
+    """One process, with sessions in cookies or in a store."""
+    return make_world(session_store="memory" if mode == "store" else None)
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def lock(time: Time) -> MemoryRefreshLock:
-    return MemoryRefreshLock(clock=Clock(read=time))
-
-
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    """One with sessions in cookies, and one with a store."""
-    return make_world(session_store=request.param)
+def processes(mode: str) -> tuple[World, World]:
+    """Two processes that share refresh records and revocations, and the sessions in a store."""
+    return two_processes(mode)

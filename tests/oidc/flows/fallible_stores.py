@@ -1,41 +1,69 @@
-"""Stores in memory that can be down: whatever they are asked then raises."""
+"""Stores in memory that can be down: each method in `failing` raises ConnectionError then."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
-from fastapi_oidc import Clock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc import Clock, MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
 from tests.oidc.world import Time
 
-READ: Final = frozenset({"get", "get_with_endings", "is_revoked", "ended_by"})
-WRITTEN: Final = frozenset({"set", "replace", "delete", "revoke"})
+READ: Final = frozenset({"get", "find", "ended_by", "stamps"})
+WRITTEN: Final = frozenset({"set", "replace", "delete", "touch", "revoke"})
+RECORDS: Final = frozenset({"take", "advance", "look"})
 
 
-class Fallible:
-    """Down while `is_down`: every method in `failing`."""
+@dataclass(slots=True)
+class Outage:
+    """Whether the stores that share it are down."""
 
-    is_down = False
-    failing = READ | WRITTEN
+    is_down: bool = False
+    failing: frozenset[str] = READ | WRITTEN | RECORDS
+
+
+class _Fallible:
+    outage: Outage
 
     def __getattribute__(self, name: str) -> Any:
-        if name in READ | WRITTEN and self.is_down and name in self.failing:
-            raise ConnectionError("down")
+        if name in READ | WRITTEN | RECORDS:
+            outage = super().__getattribute__("outage")
+            if outage.is_down and name in outage.failing:
+                raise ConnectionError("down")
         return super().__getattribute__(name)
 
 
-class FallibleSessionStore(Fallible, MemorySessionStore[Any]):
-    """Sessions and endings."""
+class FallibleRevocationStore(_Fallible, MemoryRevocationStore):
+    """Revocation records."""
+
+    def __init__(self, outage: Outage, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.outage = outage
 
 
-class FallibleRevocationStore(Fallible, MemoryRevocationStore):
-    """Endings of sessions in cookies."""
+class FallibleRefreshLock(_Fallible, MemoryRefreshLock):
+    """Refresh records."""
+
+    def __init__(self, outage: Outage, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.outage = outage
 
 
-def fallible(mode: str, time: Time) -> tuple[Fallible, dict[str, Any]]:
-    """What keeps sessions in this mode ("cookie" or "store"), and the options that give it."""
-    clock = Clock(read=time)
+class FallibleSessionStore(_Fallible, MemorySessionStore[Any]):
+    """Sessions, revocation records and refresh records."""
+
+    def __init__(self, outage: Outage, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.outage = outage
+        self._revocations = FallibleRevocationStore(outage, clock)
+        self._records = FallibleRefreshLock(outage, clock)
+
+
+def fallible(mode: str, time: Time) -> tuple[Outage, dict[str, Any]]:
+    """The outage of what keeps sessions in this mode ("cookie" or "store"), and the options of an
+    `OIDC` object with it."""
+    outage, clock = Outage(), Clock(read=time)
     if mode == "store":
-        sessions = FallibleSessionStore(clock=clock)
-        return sessions, {"session_store": sessions, "back_channel_logout_store": None}
-    endings = FallibleRevocationStore(clock=clock)
-    return endings, {"session_store": None, "back_channel_logout_store": endings}
+        sessions = FallibleSessionStore(outage, clock)
+        return outage, {"session_store": sessions, "back_channel_logout_store": None}
+    revocations = FallibleRevocationStore(outage, clock)
+    return outage, {"session_store": None, "back_channel_logout_store": revocations}

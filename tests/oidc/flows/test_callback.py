@@ -1,222 +1,191 @@
-"""What comes of an answer of the provider: a session, or the way back to a login."""
+"""A callback is completed once, however often it comes, and says what became of the login.
+
+The provider is strict: it takes back what it issued for a code that comes twice (RFC 6749 4.1.2).
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, HTTPException, Request
+from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import Code, IdentityContext, MemoryRefreshLock, SessionError
-from fastapi_oidc.flows import login
-from fastapi_oidc.flows.callback import Callback, complete_login, next_second
-from fastapi_oidc.flows.outcomes import Failed, Refused, SignedIn
-from fastapi_oidc.testing import OAuthError, ServerError
-from tests.oidc.flows.test_double_callbacks import callback_url
-from tests.oidc.flows.test_silent_login import IFRAME
-from tests.oidc.interleaving import another_process
-from tests.oidc.world import Time, World, make_world
-
-AN_HOUR = 3600
-
-
-async def completed(
-    world: World, browser: httpx.AsyncClient, url: str
-) -> SignedIn[Any] | Refused | Failed:
-    site = world.oidc.site
-    parameters = httpx.URL(url).params
-    brought = Callback(
-        {name: parameters.get_list(name) for name in parameters},
-        dict(browser.cookies),
-    )
-    return await complete_login(site.party, site.refresher, site.redemptions, brought)
-
-
-def pending(browser: httpx.AsyncClient) -> set[str]:
-    return {name for name in browser.cookies if "_login_" in name}
-
-
-def used_up(outcome: SignedIn[Any] | Refused | Failed) -> set[str]:
-    return {change.name for change in outcome.changes}
-
-
-async def test_a_good_answer_is_a_session_and_uses_its_login_up() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, SignedIn)
-    assert outcome.kept is not None
-    assert outcome.session == outcome.kept.session
-    assert (outcome.return_to, outcome.silent, outcome.replayed) == ("/me", False, False)
-    assert used_up(outcome) == pending(browser) != set()
-
-
-async def test_the_answer_to_a_silent_check_is_the_session_renewed_in_its_place() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    asked = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
-    answer = await browser.get(asked.headers["location"], follow_redirects=False)
-    outcome = await completed(world, browser, answer.headers["location"])
-    assert isinstance(outcome, SignedIn)
-    assert outcome.kept is not None, "the browser is to get its cookie"
-    assert outcome.session == outcome.kept.session
-    assert (outcome.session.generation, outcome.return_to, outcome.silent) == (1, "/", True)
-    assert used_up(outcome) == pending(browser) != set()
-
-
-async def test_a_refused_answer_to_a_silent_check_is_one_for_its_iframe() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    asked = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
-    answer = await browser.get(asked.headers["location"], follow_redirects=False)
-    made_up = answer.headers["location"].replace("iss=", "iss=x")
-    outcome = await completed(world, browser, made_up)
-    assert isinstance(outcome, Refused)
-    assert outcome.silent
-
-
-async def test_a_path_elsewhere_leads_home_though_it_was_sealed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By an older version, whose rule for paths was another one."""
-    world = make_world(settings={"default_return_path": "/home"})
-    browser = world.browser()
-    with monkeypatch.context() as older:
-        older.setattr(login, "same_origin_path", lambda path, default: "//evil.test")
-        url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, SignedIn)
-    assert outcome.return_to == "/home"
-
-
-async def test_the_same_answer_again_is_the_same_session_and_no_new_login() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    first, again = [await completed(world, browser, url) for _ in range(2)]
-    assert isinstance(first, SignedIn)
-    assert isinstance(again, SignedIn)
-    assert again.replayed
-    assert (again.kept, again.return_to) == (first.kept, first.return_to)
-
-
-async def test_the_same_answer_in_another_process_is_the_same_session_and_no_new_login(
-    time: Time, lock: MemoryRefreshLock
-) -> None:
-    here = make_world(time=time, refresh_lock=lock)
-    there = another_process(here, refresh_lock=lock)
-    browser = here.browser()
-    url = await callback_url(here, browser)
-    first, again = [await completed(world, browser, url) for world in (here, there)]
-    assert isinstance(first, SignedIn)
-    assert isinstance(again, SignedIn)
-    assert (first.replayed, again.replayed) == (False, True)
-    assert again.session == first.session
-
-
-async def test_an_old_answer_of_a_browser_that_is_signed_in_goes_home_with_its_session() -> None:
-    world = make_world(settings={"default_return_path": "/home"})
-    browser = await world.signed_in()
-    found = await world.oidc.site.party.keeper.read(dict(browser.cookies))
-    assert found is not None
-    url = await callback_url(world, browser)
-    world.time.advance(AN_HOUR)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, SignedIn)
-    assert (outcome.session, outcome.return_to) == (found.kept.session, "/home")
-    assert (outcome.replayed, outcome.kept) == (True, None)
-    assert used_up(outcome) == pending(browser) != set(), "a login that is over leaves no cookie"
-
-
-async def test_an_answer_that_is_refused_uses_its_login_up() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    world.op.faults.put("token", OAuthError("invalid_grant"))
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, Refused)
-    assert (outcome.error.code, outcome.silent) == (Code.TOKEN_INVALID_GRANT, False)
-    assert used_up(outcome) == pending(browser) != set()
-
-
-@pytest.mark.parametrize(
-    ("made_up", "code"),
-    [
-        ("iss=x", Code.AUTHORIZATION_ISSUER_MISMATCH),
-        ("other=", Code.AUTHORIZATION_ISSUER_MISSING),
-    ],
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    IdentityContext,
+    OIDCError,
+    SignedIn,
+    StandardIdentity,
 )
-async def test_an_answer_that_another_page_made_up_uses_its_login_up(
-    made_up: str, code: Code
+from fastapi_oidc.testing import OAuthError, sign_in
+from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
+from tests.oidc.flows.steps import (
+    callback_url,
+    copy_of,
+    generation,
+    two_processes,
+    user,
+)
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
+
+
+def pending(browser: httpx.AsyncClient) -> list[str]:
+    return [name for name in browser.cookies if "_login_" in name]
+
+
+async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
+    """Where the callback sends the browser; None when it was refused."""
+    answer = await browser.get(url, follow_redirects=False)
+    location: str | None = answer.headers.get("location")
+    return location
+
+
+async def test_callback_uses_its_transaction_up(world: World) -> None:
+    browser = world.browser()
+    url = await callback_url(browser)
+    assert len(pending(browser)) == 1
+    assert await returned(browser, url) == "/me"
+    assert pending(browser) == []
+
+
+async def test_provider_that_cannot_be_asked_uses_nothing_up() -> None:
+    """Neither before the code is sent nor while there is no connection."""
+
+    class Network(httpx.AsyncBaseTransport):
+        inner: httpx.AsyncBaseTransport
+        is_cut = False
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if self.is_cut and request.url.path == "/token":
+                raise httpx.ConnectError("refused")
+            return await self.inner.handle_async_request(request)
+
+    network = Network()
+    world = make_world(transport=network)
+    network.inner = httpx.ASGITransport(world.op.app)
+    browser = world.browser()
+    url = await callback_url(browser)
+    network.is_cut = True
+    answer = await browser.get(url)
+    assert (answer.status_code, answer.json()["code"]) == (502, "provider.unreachable")
+    assert world.event_names()[-1] == "login.refused"
+    network.is_cut = False
+    assert len(pending(browser)) == 1
+    assert await returned(browser, url) == "/me"
+
+
+async def test_keys_are_fetched_after_the_code_is_exchanged() -> None:
+    """So a key that the provider began to use just now is known."""
+    world = make_world()
+    browser = world.browser()
+    url = await callback_url(browser)
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    request = begun(browser.get(url, follow_redirects=False))
+    await held.gate.until_reached()
+    assert world.op.record.calls["jwks"] == 0
+    held.gate.opened.set()
+    assert (await request).headers["location"] == "/me"
+    assert world.op.record.calls["jwks"] == 1
+
+
+async def test_refused_code_uses_the_transaction_up() -> None:
+    world = make_world()
+    browser = world.browser()
+    url = await callback_url(browser)
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    assert (await browser.get(url)).json()["code"] == "token.invalid_grant"
+    assert pending(browser) == []
+
+
+@pytest.mark.parametrize("had", ["now", "then", "both"])
+async def test_login_ends_the_sessions_that_its_browser_has_and_had(mode: str, had: str) -> None:
+    """A cross-site form post brings the response without the session cookie."""
+    here, there = two_processes(mode)
+    browser = here.browser()
+    copies = []
+    if had in ("then", "both"):
+        browser = await here.signed_in("bob")
+        copies.append(copy_of(browser, there))
+    url = await callback_url(browser, f"{LOGIN_URL}&prompt=login")
+    for name in [name for name in browser.cookies if "session" in name]:
+        browser.cookies.delete(name)
+    if had in ("now", "both"):
+        now = await here.signed_in("bob")
+        copies.append(copy_of(now, there))
+        sessions = {name: value for name, value in now.cookies.items() if "session" in name}
+        browser.cookies.update(sessions)
+    assert await returned(browser, url) == "/me"
+    assert [await user(copy) for copy in copies] == [None] * len(copies)
+
+
+async def test_login_that_began_while_the_store_was_down_ends_the_session_before(
+    mode: str,
 ) -> None:
-    """The provider promises to name itself in its answers (RFC 9207 2.4)."""
-    world = make_world()
+    time = Time()
+    outage, options = fallible(mode, time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    copy = copy_of(browser, world)
+    outage.is_down = True
+    login = await browser.get(LOGIN_URL, follow_redirects=False)
+    outage.is_down = False
+    for name in [name for name in browser.cookies if "session" in name]:
+        browser.cookies.delete(name)
+    await sign_in(browser, login.headers["location"], user="alice")
+    assert [await generation(each) for each in (browser, copy)] == [0, None]
+
+
+async def test_records_that_are_down_keep_nobody_from_signing_in(mode: str) -> None:
+    outage, time = Outage(failing=frozenset({"take"}), is_down=True), Time()
+    lock = FallibleRefreshLock(outage, Clock(read=time))
+    world = two_processes(mode, time=time, refresh_lock=lock)[0]
+    assert await generation(await world.signed_in()) == 0
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_error_of_the_application_is_its_own(mode: str, is_shared: bool) -> None:
+    def resolve(_context: IdentityContext) -> StandardIdentity:
+        raise HTTPException(403, "not you")
+
+    options: dict[str, Any] = {"resolve_identity": resolve}
+    world = two_processes(mode, **options)[0] if is_shared else make_world(**options)
     browser = world.browser()
-    url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url.replace("iss=", made_up))
-    assert isinstance(outcome, Refused)
-    assert outcome.error.code is code
-    assert used_up(outcome) == pending(browser) != set()
-
-
-async def test_an_answer_to_a_login_of_another_browser_is_refused() -> None:
-    world = make_world()
-    url = await callback_url(world, world.browser())
-    outcome = await completed(world, world.browser(), url)
-    assert isinstance(outcome, Refused)
-    assert outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
-    assert outcome.silent is False
-
-
-async def test_while_the_provider_cannot_be_asked_nothing_is_used_up() -> None:
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    world.op.faults.put("jwks", ServerError(), times=99)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, Refused)
-    assert (outcome.error.code, outcome.changes) == (Code.PROVIDER_STATUS, ())
-
-
-async def test_an_application_that_fails_uses_the_login_up() -> None:
-    def resolve(context: IdentityContext) -> object:
-        raise LookupError("nobody")
-
-    world = make_world(resolve_identity=resolve)
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, LookupError)
-    assert used_up(outcome) == pending(browser) != set()
-
-
-async def test_the_next_second_is_a_second_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    await next_second()
-    assert slept == [1]
-
-
-async def test_a_lock_that_is_lost_while_a_code_is_redeemed_does_not_redeem_it_again(
-    lock: MemoryRefreshLock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def lost(_name: str, operation: Callable[[], Awaitable[object]]) -> None:
-        await operation()
-        raise SessionError(Code.SESSION_LOCK_UNAVAILABLE)
-
-    world = make_world(refresh_lock=lock)
-    monkeypatch.setattr(world.oidc.site.party.shared, "once", lost)
-    browser = world.browser()
-    url = await callback_url(world, browser)
-    outcome = await completed(world, browser, url)
-    assert isinstance(outcome, Refused)
-    assert outcome.error.code is Code.SESSION_LOCK_UNAVAILABLE
+    url = await callback_url(browser)
+    for reloaded in (copy_of(browser, world), browser):
+        answer = await reloaded.get(url)
+        assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
+    assert pending(browser) == []
     assert world.op.record.calls["token"] == 1
+    assert world.events[-1].explanation == "the application raised HTTPException"
+
+
+@pytest.mark.parametrize("changed", ["client_id", "issuer"])
+async def test_session_of_another_client_or_provider_is_none_here(changed: str) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    update = {changed: "https://another.test", "client_secret": None}
+    other = another_process(world, settings=world.oidc.settings.model_copy(update=update))
+    assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}
+
+
+async def test_on_success_and_on_failure_may_respond() -> None:
+    async def on_success(_request: Request, result: SignedIn[Any]) -> PlainTextResponse:
+        return PlainTextResponse(f"hello {result.session.identity.name}")
+
+    def on_failure(_request: Request, error: OIDCError) -> PlainTextResponse:
+        return PlainTextResponse(f"sorry: {error.code}", error.status)
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.router.routes.clear()
+        app.get("/in")(oidc.login_handler())
+        app.get("/back")(oidc.callback_handler(on_success=on_success, on_failure=on_failure))
+
+    world = make_world(client={"redirect_uris": [f"{BASE_URL}/back"]}, mount=mount)
+    assert (await sign_in(world.browser(), "/in", user="alice")).text == "hello Alice"
+    refused = await world.browser().get("/back?state=x")
+    assert refused.text == "sorry: authorization.transaction_missing"

@@ -1,27 +1,124 @@
-"""A refusal is one event and one line, with all that the operator needs."""
+"""Each event is one log line and one call of `on_event`, with when, to whom and why."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from http import HTTPStatus
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, Request
 
-from fastapi_oidc.testing import OAuthError, sign_in
-from tests.oidc.flows.test_endings import copy_of
-from tests.oidc.flows.test_refresh import generation
-from tests.oidc.world import LOGIN_URL, make_world
+from fastapi_oidc import OIDC, Code, Event, EventName, OIDCSession, SessionError
+from fastapi_oidc.events import Announcer, refusal
+from fastapi_oidc.testing import OAuthError, ServerError, sign_in
+from tests.oidc.flows.steps import AFTER_EXPIRY
+from tests.oidc.world import LOGIN_URL, World, make_world
+
+AT = 1_800_000_000
+WARNINGS = {
+    "login.refused",
+    "session.refresh_postponed",
+    "session.identity_kept",
+    "session.not_removed",
+    "session.removal_given_up",
+    "session.cookie_withheld",
+    "logout.return_refused",
+    "logout.revocation_failed",
+    "back_channel_logout.refused",
+    "request.refused",
+}
 
 
-async def test_a_refused_login_is_one_line_that_says_why(caplog: pytest.LogCaptureFixture) -> None:
+class Watched:
+    """A world that knows the newest session that was loaded in it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.sessions: list[OIDCSession[Any]] = []
+        self.world: World = make_world(
+            load_request_data=lambda context: self.sessions.append(context.session), **options
+        )
+
+    def last(self, name: str, *, named: bool = False) -> Event:
+        """The last event of this name, which is of this moment; `named`: and of the session."""
+        event = [event for event in self.world.events if event.name == name][-1]
+        assert event.at == self.world.time.now
+        session = self.sessions[-1] if named else None
+        assert session is None or (event.sub, event.session_id) == (session.sub, session.id)
+        return event
+
+
+@pytest.mark.parametrize("name", EventName)
+def test_event_is_one_record_in_the_logger_of_its_area(
+    name: EventName, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = Event(name, AT)
+    with caplog.at_level(logging.INFO, logger="fastapi_oidc"):
+        Announcer()(event)
+    [record] = caplog.records
+    assert record.getMessage() == str(name)
+    assert record.name == f"fastapi_oidc.{name.split('.')[0]}"
+    assert record.levelname == ("WARNING" if name in WARNINGS else "INFO")
+    assert vars(record)["oidc_event"] is event
+
+
+def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> None:
+    event = Event(
+        EventName.LOGIN_REFUSED,
+        AT,
+        sub="alice\nlogin.succeeded",
+        session_id="session-1",
+        sid="op-1",
+        code=Code.TOKEN_REFUSED,
+        explanation="it's over",
+    )
+    with caplog.at_level(logging.INFO, logger="fastapi_oidc"):
+        Announcer()(event)
+    assert caplog.messages == [
+        "login.refused sub='alice\\nlogin.succeeded' session='session-1' sid='op-1'"
+        " code='token.refused' because=\"it's over\""
+    ]
+
+
+def test_listener_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Event] = []
+
+    def listener(event: Event) -> None:
+        heard.append(event)
+        raise LookupError
+
+    event = Event(EventName.LOGIN_STARTED, AT)
+    with caplog.at_level(logging.ERROR, logger="fastapi_oidc"):
+        Announcer(listener)(event)
+    assert heard == [event]
+    assert caplog.messages == ["on_event raised for login.started"]
+
+
+def test_refusal_has_what_its_error_says() -> None:
+    error = SessionError(Code.SESSION_EXPIRED, "it is over", seconds=7)
+    event = refusal(EventName.SESSION_ENDED, error, AT)
+    assert (event.code, event.explanation) == (Code.SESSION_EXPIRED, "it is over (seconds=7)")
+    assert error.is_announced
+
+
+async def test_login_and_refresh_name_user_and_session() -> None:
+    watched = Watched()
+    browser = await watched.world.signed_in()
+    assert watched.last("login.started").sub is None
+    assert watched.last("login.succeeded", named=True).sid == watched.sessions[-1].sid is not None
+    watched.world.time.advance(AFTER_EXPIRY)
+    await browser.get("/me")
+    watched.last("session.refreshed", named=True)
+    headers = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
+    await browser.get("/auth/login?silent=1", headers=headers, follow_redirects=False)
+    assert watched.last("login.started").sub == "alice"
+
+
+async def test_refused_login_says_why_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
     fault = OAuthError("invalid_scope", description="this client\nmay not")
     world.op.faults.put("token", fault)
     with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-        async with world.browser() as browser:
-            answer = await sign_in(browser, LOGIN_URL, user="alice")
+        answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert answer.status_code == 502
     assert caplog.messages == [
         "login.refused code='token.refused' because='the provider answered invalid_scope"
@@ -30,63 +127,75 @@ async def test_a_refused_login_is_one_line_that_says_why(caplog: pytest.LogCaptu
     assert world.event_names() == ["login.started", "login.refused"]
 
 
-async def test_a_login_that_cannot_begin_is_one_line_too(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(settings={"issuer": "https://op.test/"})
-    with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-        async with world.browser() as browser:
-            await browser.get(LOGIN_URL)
-    [message] = caplog.messages
-    assert (
-        "the document's issuer is 'https://op.test', the configured 'https://op.test/'" in message
-    )
+async def test_end_of_a_session_says_why() -> None:
+    watched = Watched()
+    browser = await watched.world.signed_in()
+    fault = OAuthError("invalid_grant", description="she left")
+    watched.world.op.faults.put("token", fault)
+    watched.world.time.advance(AFTER_EXPIRY)
+    await browser.get("/me")
+    event = watched.last("session.ended", named=True)
+    assert event.code is Code.TOKEN_INVALID_GRANT
+    assert "she left" in event.explanation
 
 
-async def test_the_end_of_a_session_is_told_with_the_words_of_the_provider(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = make_world()
-    async with world.browser() as browser:
-        await sign_in(browser, LOGIN_URL, user="alice")
-        world.time.now += 290
-        fault = OAuthError("invalid_grant", description="the user left")
-        world.op.faults.put("token", fault)
-        with caplog.at_level(logging.INFO, logger="fastapi_oidc.session"):
-            await browser.get("/me")
-    [message] = caplog.messages
-    assert message.startswith("session.ended sub='alice' session=")
-    assert message.endswith(
-        "code='token.invalid_grant' because='the provider answered invalid_grant"
-        " (the user left) (url=https://op.test/token, status=400)'"
-    )
+async def test_expired_session_has_ended() -> None:
+    watched = Watched(settings={"session_lifetime": 600})
+    browser = await watched.world.signed_in()
+    watched.world.time.advance(600)
+    await browser.get("/me")
+    event = watched.last("session.ended", named=True)
+    assert (event.code, event.explanation) == (Code.SESSION_EXPIRED, "")
 
 
-async def test_a_request_that_needs_a_refresh_is_refused_with_the_cause(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = make_world()
-    async with world.browser() as browser:
-        await sign_in(browser, LOGIN_URL, user="alice")
-        world.time.now += 400
-        world.op.faults.put("token", OAuthError("invalid_client", HTTPStatus.UNAUTHORIZED))
-        with caplog.at_level(logging.WARNING, logger="fastapi_oidc"):
-            assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
-    attempted, waited = caplog.messages
-    assert attempted.startswith("session.refresh_postponed sub='alice'")
-    assert waited == (
-        "request.refused code='session.refresh_postponed' because='the access token has expired"
-        " and cannot be refreshed right now: the provider answered invalid_client"
-        " (refused on demand) (url=https://op.test/token, status=401, setting=client_id,"
-        " client_auth_method and what belongs to it) (retry_after=5)'"
-    )
+async def test_postponed_refresh_says_why() -> None:
+    watched = Watched()
+    browser = await watched.world.signed_in()
+    watched.world.op.faults.put("token", ServerError())
+    watched.world.time.advance(AFTER_EXPIRY)
+    await browser.get("/me")
+    event = watched.last("session.refresh_postponed", named=True)
+    assert event.code is Code.PROVIDER_STATUS
 
 
-@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
-async def test_the_end_of_a_session_is_told_once_however_many_ask(store: Any) -> None:
-    world = make_world(session_store=store)
-    browser = await world.signed_in()
-    world.time.now += 400
-    world.op.faults.put("token", OAuthError("invalid_grant"), times=9)
-    tabs = [copy_of(browser, world) for _ in range(5)]
-    assert await asyncio.gather(*map(generation, tabs)) == [None] * 5
-    assert await generation(tabs[0]) is None
-    assert world.event_names().count("session.ended") == 1
+async def test_sign_out_and_its_return_are_announced() -> None:
+    watched = Watched()
+    browser = await watched.world.signed_in()
+    watched.world.op.faults.put("revocation", ServerError(), times=9)
+    begun = await browser.post("/auth/logout", follow_redirects=False)
+    watched.last("logout.started", named=True)
+    failed = watched.last("logout.revocation_failed")
+    assert (failed.session_id, failed.code) == (watched.sessions[-1].id, Code.PROVIDER_STATUS)
+    back = await browser.get(begun.headers["location"], follow_redirects=False)
+    await browser.get(back.headers["location"], follow_redirects=False)
+    watched.last("logout.returned")
+
+
+async def test_back_channel_logout_names_user_and_sid() -> None:
+    watched = Watched()
+    await watched.world.signed_in()
+    watched.world.time.advance(5)
+    await watched.world.op.log_out("alice")
+    event = watched.last("back_channel_logout.accepted")
+    assert (event.sub, event.sid) == ("alice", watched.sessions[-1].sid)
+
+
+async def test_no_event_or_line_has_a_token_or_a_cookie(caplog: pytest.LogCaptureFixture) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/refresh")
+        async def refresh(request: Request) -> None:
+            await oidc.refresh(request)
+
+    watched = Watched(mount=mount)
+    with caplog.at_level(logging.DEBUG, logger="fastapi_oidc"):
+        browser = await watched.world.signed_in()
+        await browser.get("/refresh")
+        watched.world.op.faults.put("token", OAuthError("invalid_grant"))
+        cookies = list(dict(browser.cookies).values())
+        await browser.get("/refresh")
+    told = "\n".join([*caplog.messages, *map(repr, watched.world.events)])
+    for session in watched.sessions:
+        tokens = session.tokens
+        for secret in (tokens.id_token, tokens.access_token, tokens.refresh_token, *cookies):
+            assert secret
+            assert secret not in told

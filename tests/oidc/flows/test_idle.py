@@ -1,138 +1,137 @@
-"""`idle_timeout`: a session is over when nobody asks for anything for that long."""
+"""`idle_timeout`: a session is over when it was not used for that long, by any process."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-import httpx
 import pytest
+from fastapi import FastAPI, Request
 
-from fastapi_oidc import (
-    Clock,
-    ConfigurationError,
-    MemorySessionStore,
-    OIDCSession,
-)
-from fastapi_oidc.flows.resume import living
+from fastapi_oidc import OIDC, Clock, ConfigurationError, MemorySessionStore, SessionStore
 from fastapi_oidc.testing import Lifetimes, ServerError
-from tests.oidc.flows.test_refresh import generation
-from tests.oidc.interleaving import Held
-from tests.oidc.session.plain_stores import PlainSessionStore
+from tests.oidc.flows.steps import (
+    connected,
+    copy_of,
+    generation,
+    two_processes,
+    with_connection,
+)
+from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import Time, World, make_world
 
 IDLE = 600
+SETTINGS: dict[str, Any] = {
+    "settings": {"idle_timeout": IDLE, "refresh_margin": 0},
+    "lifetimes": Lifetimes(access_token=100 * IDLE),
+}
 
 
-class Counting(MemorySessionStore[Any]):
-    """Counts what is written after the login."""
-
-    writes = 0
-
-    async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
-        self.writes += 1
-        return await super().replace(id, session)
-
-    async def touch(self, id: str, at: int, /) -> None:
-        self.writes += 1
-        await super().touch(id, at)
+@pytest.fixture
+def world(mode: str) -> World:
+    store = "memory" if mode == "store" else None
+    return make_world(session_store=store, mount=with_pages, **SETTINGS)
 
 
-@pytest.fixture(params=[None, "memory"], ids=["cookie", "store"])
-def world(request: pytest.FixtureRequest) -> World:
-    return make_world(
-        settings={"idle_timeout": IDLE, "refresh_margin": 0},
-        session_store=request.param,
-        lifetimes=None,
-    )
+@pytest.fixture
+def processes(mode: str) -> tuple[World, World]:
+    return two_processes(mode, mount=with_pages, **SETTINGS)
 
 
-async def test_without_a_request_the_session_is_over(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(IDLE)
-    assert await generation(browser) is None
-    assert "session.expired" in [event.code for event in world.events]
+def with_pages(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    with_connection(app, oidc)
+
+    @app.get("/refresh")
+    async def refresh(request: Request) -> object:
+        return {"generation": (await oidc.refresh(request)).generation}
 
 
-async def test_with_requests_it_goes_on(world: World) -> None:
-    browser = await world.signed_in()
-    for _ in range(10):
-        world.time.advance(IDLE - 1)
-        assert await generation(browser) is not None
-
-
-async def test_a_request_shortly_after_another_counts_as_much(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(IDLE // 2)
-    assert await generation(browser) is not None
-    world.time.advance(IDLE // 10 - 1)
-    assert await generation(browser) is not None
-    world.time.advance(IDLE - IDLE // 10)
-    assert await generation(browser) is not None, "off by a tenth at the most"
-
-
-async def test_the_absolute_end_stays_where_it_is() -> None:
-    world = make_world(settings={"idle_timeout": IDLE, "session_lifetime": 1000})
+async def test_unused_session_is_over(world: World) -> None:
     browser = await world.signed_in()
     world.time.advance(IDLE - 1)
-    assert await generation(browser) is not None
-    world.time.advance(1000 - IDLE + 1)
+    assert await generation(browser) == 0
+    world.time.advance(IDLE)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "expired")
+
+
+async def test_used_session_goes_on_to_its_absolute_end() -> None:
+    settings = {"idle_timeout": IDLE, "session_lifetime": 5 * IDLE}
+    world = make_world(settings=settings)
+    browser = await world.signed_in()
+    for _ in range(5):
+        world.time.advance(IDLE - 1)
+        assert await generation(browser) is not None
+    world.time.advance(5)
     assert await generation(browser) is None
 
 
-async def test_in_a_store_use_is_written_ten_times_in_a_timeout_at_most() -> None:
+async def test_request_shortly_after_another_counts_as_much(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(IDLE // 2)
+    assert await generation(browser) == 0
+    world.time.advance(IDLE // 10 - 1)
+    assert await generation(browser) == 0
+    world.time.advance(IDLE - IDLE // 10)
+    assert await generation(browser) == 0, "off by a tenth at most"
+
+
+async def test_store_is_written_ten_times_in_a_timeout_at_most() -> None:
+    class Counting(MemorySessionStore[Any]):
+        writes = 0
+
+        async def touch(self, id: str, at: int, /) -> None:
+            self.writes += 1
+            await super().touch(id, at)
+
     time = Time()
     store = Counting(clock=Clock(read=time))
-    world = make_world(time=time, settings={"idle_timeout": IDLE}, session_store=store)
+    world = make_world(time=time, session_store=store, **SETTINGS)
     browser = await world.signed_in()
-    for _ in range(100):
-        time.advance(IDLE / 100)
+    for _ in range(60):
+        time.advance(IDLE / 60)
         assert (await browser.get("/")).status_code == 200
-    refreshes = world.event_names().count("session.refreshed")
-    assert store.writes <= 10 + refreshes
+    assert store.writes == 10
 
 
-async def test_in_a_cookie_use_is_written_no_more_often() -> None:
-    world = make_world(settings={"idle_timeout": IDLE})
+async def test_cookie_is_written_no_more_often() -> None:
+    world = make_world(**SETTINGS)
     browser = await world.signed_in()
     written = 0
-    for _ in range(100):
-        world.time.advance(2)
-        answer: httpx.Response = await browser.get("/")
-        written += "set-cookie" in answer.headers
-    assert written <= 4
+    for _ in range(60):
+        world.time.advance(IDLE / 60)
+        written += "set-cookie" in (await browser.get("/")).headers
+    assert written == 10
 
 
-def test_a_store_that_cannot_remember_use_is_refused() -> None:
+def test_store_that_records_no_use_is_refused() -> None:
+    class Rows(SessionStore[Any]):
+        async def get(self, id: str, /) -> None: ...
+
+        async def set(self, id: str, session: Any, /) -> None: ...
+
+        async def delete(self, id: str, /) -> None: ...
+
     with pytest.raises(ConfigurationError, match="touch"):
-        make_world(settings={"idle_timeout": IDLE}, session_store=PlainSessionStore())
+        make_world(settings={"idle_timeout": IDLE}, session_store=Rows())
 
 
-async def test_requests_during_an_outage_of_the_provider_count(world: World) -> None:
+async def test_requests_count_while_the_provider_is_down(mode: str) -> None:
+    store = "memory" if mode == "store" else None
+    world = make_world(settings={"idle_timeout": IDLE}, session_store=store)
     browser = await world.signed_in()
     world.op.faults.put("token", ServerError(), times=100)
     for _ in range(6):
         world.time.advance(IDLE - 100)
-        await browser.get("/me")
-    assert "session.refresh_postponed" in world.event_names()
+        assert (await browser.get("/me")).status_code == 503
     world.op.faults.clear()
     world.time.advance(61)
     assert await generation(browser) == 1
 
 
-@pytest.mark.parametrize("store", [None, "memory"])
-async def test_a_request_while_a_session_is_refreshed_for_others_counts(store: Any) -> None:
-    world = make_world(
-        settings={"idle_timeout": IDLE},
-        session_store=store,
-        lifetimes=Lifetimes(access_token=4000),
-    )
-    browser = await world.signed_in()
-    site, held = world.oidc.site, Held()
-    kept = await living(site.party, dict(browser.cookies))
-    assert kept is not None
+async def test_request_during_a_refresh_counts(world: World) -> None:
+    browser, held = await world.signed_in(), Held()
     world.op.faults.put("token", held)
-    refreshing = asyncio.create_task(site.refresher.renew(kept))
+    refreshing = begun(copy_of(browser, world).get("/refresh"))
     await held.gate.until_reached()
     world.time.advance(IDLE - 100)
     assert await generation(browser) == 0
@@ -142,26 +141,53 @@ async def test_a_request_while_a_session_is_refreshed_for_others_counts(store: A
     assert await generation(browser) == 1
 
 
-async def test_a_session_that_was_idle_for_too_long_is_listed_no_more() -> None:
-    world = make_world(settings={"idle_timeout": IDLE}, session_store="memory")
-    await world.signed_in()
-    assert len(await world.oidc.sessions_of("alice")) == 1
-    world.time.advance(IDLE)
-    assert await world.oidc.sessions_of("alice") == []
+async def test_session_used_in_one_process_goes_on_in_the_other(
+    processes: tuple[World, World],
+) -> None:
+    """For an open connection, and for a cookie whose response was lost."""
+    here, there = processes
+    browser = await here.signed_in()
+    before = copy_of(browser, here)
+    connection = await connected(here, copy_of(browser, here))
+    used = copy_of(browser, there)
+    for _ in range(3):
+        here.time.advance(IDLE - 1)
+        assert await generation(used) == 0
+        assert await here.oidc.is_still_signed_in(connection)
+    here.time.advance(IDLE - 1)
+    assert await generation(before) == 0
+    here.time.advance(IDLE)
+    assert not await here.oidc.is_still_signed_in(connection)
 
 
-@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
-async def test_a_long_lived_connection_goes_on_while_its_browser_asks_for_pages(store: Any) -> None:
-    """Also between two writes of use, when the browser has long shown the newest cookie."""
-    idle, often = 3 * IDLE, 30
-    lifetimes = Lifetimes(access_token=100 * IDLE)
-    settings = {"idle_timeout": idle}
-    world = make_world(settings=settings, session_store=store, lifetimes=lifetimes)
+async def test_open_connection_goes_on_while_its_browser_is_used(world: World) -> None:
     browser = await world.signed_in()
-    of_the_connection = dict(browser.cookies)
-    for _ in range(2 * idle // often):
-        world.time.advance(often)
+    connection = await connected(world, copy_of(browser, world))
+    for _ in range(12):
+        world.time.advance(IDLE // 6)
         assert await generation(browser) == 0
-        assert await living(world.oidc.site.party, of_the_connection) is not None
-    world.time.advance(idle)
-    assert await living(world.oidc.site.party, of_the_connection) is None
+        assert await world.oidc.is_still_signed_in(connection)
+    world.time.advance(IDLE)
+    assert not await world.oidc.is_still_signed_in(connection)
+
+
+async def test_use_does_not_bring_an_earlier_generation_back(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    old = copy_of(browser, there)
+    here.time.advance(IDLE / 5)
+    assert (await browser.get("/refresh")).json() == {"generation": 1}
+    await generation(old)  # its cookie is of before; the response brings the newest one
+    assert await generation(old) == 1
+    here.time.advance(IDLE - 1)
+    assert await generation(old) == 1
+
+
+async def test_polling_the_session_is_no_use(world: World) -> None:
+    browser = await world.signed_in()
+    for _ in range(3):
+        world.time.advance(IDLE // 2 - 1)
+        await browser.get("/auth/session")
+    assert await generation(browser) is None

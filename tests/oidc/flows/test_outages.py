@@ -1,137 +1,221 @@
-"""An outage between two steps of a refresh costs nobody a session, and no refresh token twice."""
+"""A session that ends while its store is down: over here at once, elsewhere with the store."""
 
 from __future__ import annotations
 
-import asyncio
-from itertools import pairwise
+from dataclasses import dataclass
+from typing import Any
 
+import httpx
 import pytest
+from fastapi import Request
 
-from fastapi_oidc.testing import OAuthError, ServerError
-from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
-from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
-
-TWO_HOURS = 7200
-AFTER_ONE_PAUSE = 10
-BEHIND = 120
-
-
-async def test_keys_that_cannot_be_had_are_the_last_known_ones(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(TWO_HOURS)
-    world.op.faults.put("jwks", ServerError(), times=9)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
+from fastapi_oidc import Code, IdentityContext, SessionError, StandardIdentity
+from fastapi_oidc.session import outbox
+from fastapi_oidc.testing import OAuthError, TokenRevoked, sign_in
+from tests.oidc.flows.fallible_stores import RECORDS, WRITTEN, Outage, fallible
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, until
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
-async def test_without_any_keys_the_refresh_token_is_not_presented() -> None:
-    world = make_world(settings={"session_lifetime": 4 * 24 * 3600})
-    browser = await world.signed_in()
-    world.time.advance(25 * 3600)
-    world.op.faults.put("jwks", ServerError(), times=99)
-    answer = await browser.get("/me")
-    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
-    assert refreshes(world) == 0
-    world.op.faults.clear()
-    world.time.advance(AFTER_ONE_PAUSE)
-    assert await generation(browser) == 1
+@dataclass(slots=True)
+class Place:
+    """An application whose store can be down, and another process of it."""
+
+    world: World
+    outage: Outage
+    other: World
+
+    async def written(self) -> None:
+        """Wait until the store has taken every write."""
+        await until(lambda: not self.world.oidc.runtime.party.outbox)
+
+    async def signed_out(self) -> httpx.AsyncClient:
+        """A browser of the other process with a copied cookie; its session was signed out here
+        while the store was down."""
+        browser = await self.world.signed_in()
+        copy = copy_of(browser, self.other)
+        self.outage.is_down = True
+        answer = await browser.post("/auth/logout", data=LOCAL, follow_redirects=False)
+        assert "Max-Age=0" in answer.headers["set-cookie"]
+        assert len(self.world.oidc.runtime.party.outbox) == 1
+        return copy
 
 
-async def test_a_key_that_is_published_later_ends_no_session(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.rotate_keys()
-    world.op.faults.put("jwks", ServerError(), times=9)
-    answer = await browser.get("/me")
-    assert answer.status_code == 503
-    world.op.faults.clear()
-    world.time.advance(AFTER_ONE_PAUSE)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1, "the answer was kept"
+def make_place(mode: str, **options: Any) -> Place:
+    time = Time()
+    outage, stores = fallible(mode, time)
+    world = make_world(time=time, **stores, **options)
+    return Place(world, outage, another_process(world, **stores))
 
 
-async def test_an_id_token_of_a_time_to_come_ends_no_session(world: World) -> None:
-    """This clock is behind the provider's; the same answer is taken when that time has come."""
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.edits.put("id_token", lambda said: said | {"iat": world.time.now + BEHIND})
-    for seconds in (AFTER_ONE_PAUSE, BEHIND):
-        answer = await browser.get("/me")
-        assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
-        world.time.advance(seconds)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1, "the answer was kept"
+@pytest.fixture
+def place(mode: str) -> Place:
+    return make_place(mode)
 
 
-async def test_an_id_token_without_its_time_ends_the_session(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.edits.put("id_token", lambda said: said | {"iat": "now"})
-    assert (await browser.get("/me")).status_code == 401
+async def test_copied_cookie_is_over_here_as_soon_as_the_store_is_back(place: Place) -> None:
+    copy = await place.signed_out()
+    place.outage.is_down = False
+    assert await generation(copy_of(copy, place.world)) is None
 
 
-async def test_a_request_that_stops_waiting_does_not_stop_the_refresh(world: World) -> None:
-    browser = await world.signed_in()
-    held = Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(LONG_AFTER)
-    impatient = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    impatient.cancel()
-    await asyncio.wait([impatient])
-    held.gate.opened.set()
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
+async def test_request_that_finds_the_store_writes_the_end(place: Place) -> None:
+    copy = await place.signed_out()
+    place.outage.is_down = False
+    await (await place.world.signed_in("bob")).get("/me")
+    await place.written()
+    assert await generation(copy) is None
+    names = place.world.event_names()
+    assert names.index("session.not_removed") < names.index("session.removed")
 
 
-async def test_pauses_grow_to_a_minute_and_stay_there() -> None:
-    world = make_world()
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.faults.put("token", ServerError(), times=99)
-    attempts = []
-    for _ in range(400):
-        calls = world.op.record.calls["token"]
-        await browser.get("/me")
-        if world.op.record.calls["token"] > calls:
-            attempts.append(world.time.now)
-        world.time.advance(1)
-    pauses = [after - before for before, after in pairwise(attempts)]
-    assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
+async def test_end_is_written_without_any_request(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "FIRST_PAUSE", 0)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE", 0)
+    copy = await place.signed_out()
+    place.outage.is_down = False
+    await place.written()
+    assert await generation(copy) is None
 
 
-@pytest.mark.parametrize("error", ["invalid_client", "unauthorized_client", "server_error"])
-async def test_a_client_that_is_refused_signs_nobody_out(world: World, error: str) -> None:
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.faults.put("token", OAuthError(error))
-    assert (await browser.get("/me")).status_code == 503
-    world.time.advance(AFTER_ONE_PAUSE)
-    assert await generation(browser) == 1
+async def test_end_is_written_when_the_application_ends(place: Place) -> None:
+    copy = await place.signed_out()
+    place.outage.is_down = False
+    await place.world.oidc.aclose()
+    assert await generation(copy) is None
 
 
-async def test_public_pages_stay_open_while_a_session_cannot_be_renewed(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    world.op.faults.put("token", ServerError(), times=9)
-    assert (await browser.get("/")).json() == {"is_authenticated": False}
+async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(outbox, "SHUTDOWN_PAUSE", 0.01)
+    await place.signed_out()
+    await place.world.oidc.aclose()
+    assert place.world.event_names()[-1] == "session.removal_given_up"
 
 
-async def test_without_expires_in_a_session_is_refreshed_after_the_default_lifetime() -> None:
-    world = make_world(settings={"default_access_token_lifetime": 600})
-    world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
-    browser = await world.signed_in()
-    world.op.edits.clear()
-    world.time.advance(500)
+async def test_end_of_one_session_leaves_others_alone(place: Place) -> None:
+    other = await place.world.signed_in()
+    await place.signed_out()
+    place.outage.is_down = False
+    assert await generation(other) == 0
+    await place.written()
+    assert await generation(other) == 0
+
+
+async def test_end_does_not_reach_the_next_login_of_its_browser(place: Place) -> None:
+    browser = await place.world.signed_in()
+    place.outage.is_down = True
+    await browser.post("/auth/logout", data=LOCAL)
+    place.outage.is_down = False
+    await sign_in(browser, LOGIN_URL, user="alice")
+    await place.written()
     assert await generation(browser) == 0
-    world.time.advance(100)
-    assert await generation(browser) == 1
 
 
-async def test_an_access_token_that_is_over_at_birth_is_not_refreshed_by_every_request() -> None:
-    world = make_world()
-    world.op.edits.put("token_response", lambda said: said | {"expires_in": 0})
-    browser = await world.signed_in()
-    for _ in range(3):
-        assert await generation(browser) == 0
+async def test_refresh_under_way_does_not_bring_the_session_back(place: Place) -> None:
+    browser, held = await place.world.signed_in(), Held(first=True)
+    place.world.op.faults.put("token", held)
+    place.world.time.advance(AFTER_EXPIRY)
+    late = begun(copy_of(browser, place.world).get("/me"))
+    await held.gate.until_reached()
+    copy = copy_of(browser, place.other)
+    place.outage.is_down = True
+    await browser.post("/auth/logout", data=LOCAL)
+    place.outage.is_down = False
+    held.gate.opened.set()
+    answer = await late
+    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
+    assert place.world.op.record.of(TokenRevoked)
+    await place.written()
+    assert await generation(copy) is None
+
+
+async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
+    place = make_place("cookie")
+    browser = await place.world.signed_in()
+    place.outage.is_down = True
+    answer = await browser.post("/auth/logout", follow_redirects=False)
+    assert "id_token_hint=ey" in answer.headers["location"]
+    assert len(place.world.op.record.of(TokenRevoked)) == 1
+
+
+async def test_cleared_session_ends_everywhere(place: Place) -> None:
+    @place.world.app.post("/clear")
+    async def clear(request: Request) -> None:
+        place.outage.is_down = True
+        place.world.oidc.clear_session(request)
+
+    browser = await place.world.signed_in()
+    copy = copy_of(browser, place.other)
+    await browser.post("/clear")
+    place.outage.is_down = False
+    assert await generation(copy_of(copy, place.world)) is None
+    await place.written()
+    assert await generation(copy) is None
+
+
+async def test_session_that_the_provider_refused_ends_everywhere(place: Place) -> None:
+    browser = await place.world.signed_in()
+    copy = copy_of(browser, place.other)
+    place.world.op.faults.put("token", OAuthError("invalid_grant"))
+    place.world.time.advance(AFTER_EXPIRY)
+    place.outage.failing = frozenset({"revoke", "delete", "advance"})
+    place.outage.is_down = True
+    assert await generation(browser) is None
+    place.outage.is_down = False
+    calls = place.world.op.record.calls["token"]
+    await place.world.oidc.aclose()
+    assert await generation(copy) is None
+    assert place.world.op.record.calls["token"] == calls
+
+
+async def test_session_that_the_application_ended_ends_everywhere() -> None:
+    outage: Outage | None = None
+
+    async def resolve(context: IdentityContext) -> StandardIdentity:
+        if outage is not None:
+            outage.is_down, outage.failing = True, WRITTEN | RECORDS
+            raise SessionError(Code.SESSION_FORBIDDEN, "no longer employed")
+        return StandardIdentity(sub=str(context.id_token_claims["sub"]))
+
+    place = make_place("cookie", resolve_identity=resolve)
+    browser = await place.world.signed_in()
+    copy = copy_of(browser, place.other)
+    outage = place.outage
+    place.world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    outage.is_down = False
+    await place.world.oidc.aclose()
+    calls = place.world.op.record.calls["token"]
+    assert await generation(copy) is None
+    assert place.world.op.record.calls["token"] == calls
+
+
+async def test_request_without_its_store_is_503_and_signs_nobody_out(place: Place) -> None:
+    browser = await place.world.signed_in()
+    place.outage.is_down = True
+    for path in ("/me", "/"):
+        answer = await browser.get(path)
+        assert answer.status_code == 503
+        assert answer.json()["code"] in (
+            "session.store_unavailable",
+            "session.revocation_unavailable",
+        )
+        assert "set-cookie" not in answer.headers
+    place.outage.is_down = False
+    assert await generation(browser) == 0
+
+
+async def test_login_without_its_store_signs_nobody_in(place: Place) -> None:
+    place.outage.is_down = True
+    browser = place.world.browser()
+    answer = await sign_in(browser, LOGIN_URL, user="alice")
+    assert answer.status_code == 503
+    place.outage.is_down = False
+    assert await generation(browser) is None
+    assert await generation(await place.world.signed_in()) == 0

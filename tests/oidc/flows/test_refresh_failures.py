@@ -1,190 +1,205 @@
-"""What goes wrong around a refresh, here and not at the provider, costs no session."""
+"""A refresh that fails postpones, or ends the session where the provider says so for good."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import secrets
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, Request
 
-from fastapi_oidc import (
-    OIDC,
-    Code,
-    MemoryRefreshLock,
-    MemorySessionStore,
-    OIDCSession,
-    PersistContext,
-    ProviderError,
-    SessionError,
-)
-from fastapi_oidc.testing import Delay, Lifetimes
-from tests.oidc.flows.test_refresh import (
-    LONG_AFTER,
-    SHORTLY_BEFORE_THE_END,
+from fastapi_oidc import Code, PersistContext
+from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    RETRY,
+    SHORTLY_BEFORE_EXPIRY,
+    copy_of,
     generation,
     refreshes,
 )
-from tests.oidc.world import make_world
+from tests.oidc.interleaving import another_process
+from tests.oidc.world import World, make_world
 
 
-class Breakable(MemorySessionStore[Any]):
-    """Reads well; writes fail while `is_full`."""
-
-    is_full = False
-
-    async def set(self, id: str, session: OIDCSession[Any], /) -> None:
-        if self.is_full:
-            raise ConnectionError
-        await super().set(id, session)
-
-
-async def test_a_successor_that_could_not_be_saved_is_saved_later() -> None:
-    store = Breakable()
-    world = make_world(session_store=store)
+async def test_invalid_grant_ends_the_session(world: World) -> None:
     browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    store.is_full = True
+    copy = copy_of(browser, world)
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
     answer = await browser.get("/me")
-    assert (answer.status_code, answer.json()["code"]) == (503, "session.store_unavailable")
-    world.time.advance(30)
-    store.is_full = False
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1, "the refresh token was used up by the first attempt"
-
-
-class FailingThirdRead(MemorySessionStore[Any]):
-    """Of those since `reads` was set to 0: that of a refresh which was refused."""
-
-    reads = 3
-
-    async def get(self, id: str, /) -> OIDCSession[Any] | None:
-        self.reads += 1
-        if self.reads == 3:
-            raise ConnectionError
-        return await super().get(id)
-
-
-async def test_an_answer_that_ends_the_session_is_kept_until_that_is_known() -> None:
-    def before_session_persist(context: PersistContext[Any]) -> None:
-        if context.reason == "refresh":
-            raise SessionError(Code.SESSION_FORBIDDEN, "no longer employed")
-
-    store = FailingThirdRead()
-    world = make_world(session_store=store, before_session_persist=before_session_persist)
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    store.reads = 0
-    assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 401]
-    assert refreshes(world) == 1, "the refresh token is presented once"
-
-
-class FailingLock(MemoryRefreshLock):
-    """Fails before its operation, after it, or hands back what another process wrote."""
-
-    def __init__(self, when: str) -> None:
-        super().__init__()
-        self.when = when
-
-    async def run_exclusive(
-        self, session_id: str, operation: Callable[[], Awaitable[bytes]], /
-    ) -> bytes:
-        if self.when == "before":
-            raise ConnectionError
-        result = await operation()
-        if self.when == "after":
-            raise ConnectionError
-        return b"sealed with another secret" if self.when == "unreadable" else result
-
-
-@pytest.mark.parametrize("when", ["after", "unreadable"])
-async def test_a_lock_that_fails_after_the_refresh_loses_nothing(when: str) -> None:
-    world = make_world(refresh_lock=FailingLock(when))
-    browser = await world.signed_in()
-    world.time.advance(SHORTLY_BEFORE_THE_END)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
-
-
-async def test_a_lock_that_fails_postpones_the_refresh() -> None:
-    lock = FailingLock("before")
-    world = make_world(refresh_lock=lock)
-    browser = await world.signed_in()
-    world.time.advance(SHORTLY_BEFORE_THE_END)
-    assert await generation(browser) == 0
-    assert world.events[-1].code is Code.SESSION_LOCK_UNAVAILABLE
-    lock.when = "never"
-    world.time.advance(10)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
-
-
-@pytest.mark.parametrize("mode", [None, "memory"])
-async def test_a_session_error_of_a_callback_ends_the_session(mode: Any) -> None:
-    def before_session_persist(context: PersistContext[Any]) -> None:
-        if context.reason == "refresh":
-            raise SessionError(Code.SESSION_FORBIDDEN, "no longer employed")
-
-    world = make_world(session_store=mode, before_session_persist=before_session_persist)
-    browser = await world.signed_in()
-    world.time.advance(LONG_AFTER)
-    answer = await browser.get("/")
-    assert (answer.status_code, answer.json()) == (200, {"is_authenticated": False})
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
     assert "session=; Max-Age=0" in answer.headers["set-cookie"]
-    assert world.events[-1].code is Code.SESSION_FORBIDDEN
+    assert world.events[-1].code == "token.invalid_grant"
+    assert [await generation(each) for each in (browser, copy)] == [None, None]
+    assert world.op.record.calls["token"] == 2, "the login and the refresh"
+
+
+async def test_refused_session_is_over_for_copies_of_its_cookie_elsewhere() -> None:
+    """Processes that share revocations alone."""
+    world = make_world()
+    revocations = world.oidc.runtime.party.backend._revocations
+    other = another_process(world, back_channel_logout_store=revocations)
+    browser = await world.signed_in()
+    copy = copy_of(browser, other)
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) is None
+    calls = world.op.record.calls["token"]
+    answer = await copy.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
+    assert world.op.record.calls["token"] == calls
 
 
-async def test_another_error_of_ours_in_a_callback_does_not() -> None:
-    def before_session_persist(context: PersistContext[Any]) -> None:
-        if context.reason == "refresh":
-            raise ProviderError(Code.PROVIDER_TIMEOUT, "another provider")
-
-    world = make_world(before_session_persist=before_session_persist)
+async def test_end_is_announced_once_for_many_requests(world: World) -> None:
     browser = await world.signed_in()
-    for expected in (1, 2):
-        world.time.advance(LONG_AFTER)
-        assert await generation(browser) == expected
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", OAuthError("invalid_grant"), times=9)
+    tabs = [copy_of(browser, world) for _ in range(5)]
+    assert await asyncio.gather(*map(generation, tabs)) == [None] * 5
+    assert await generation(tabs[0]) is None
+    assert world.event_names().count("session.ended") == 1
 
 
-async def test_a_short_lived_access_token_is_not_refreshed_by_every_request() -> None:
-    world = make_world(lifetimes=Lifetimes(access_token=20))
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ServerError(),
+        ServerError(429),
+        AnswerLost(),
+        OAuthError("temporarily_unavailable"),
+        OAuthError("invalid_client"),
+        OAuthError("unauthorized_client"),
+    ],
+)
+async def test_other_failures_keep_the_session(world: World, fault: Any) -> None:
     browser = await world.signed_in()
-    assert [await generation(browser) for _ in range(3)] == [0, 0, 0]
-    world.time.advance(10)
-    assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
+    world.op.faults.put("token", fault, times=2)
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert await generation(browser) == 0
+    calls = world.op.record.calls["token"]
+    assert await generation(browser) == 0
+    assert world.op.record.calls["token"] == calls, "the provider is not asked during the pause"
+
+    world.time.advance(25)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert int(answer.headers["retry-after"]) > 0
+    assert "set-cookie" not in answer.headers
+    assert (await browser.get("/")).json() == {"is_authenticated": False}, "a public page"
+
+    if not isinstance(fault, AnswerLost):  # which uses the token up
+        world.time.advance(15)
+        assert await generation(browser) == 1
 
 
-async def test_a_session_cleared_during_a_refresh_stays_cleared() -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        @app.get("/clear")
-        async def clear(request: Request) -> None:
-            await asyncio.sleep(0.05)
-            oidc.clear_session(request)
-
-    world = make_world(mount=mount)
+@pytest.mark.parametrize("error", ["invalid_request", "", "unknown_error"])
+async def test_token_that_is_refused_again_and_again_ends_the_session(
+    world: World, error: str
+) -> None:
+    """For no reason that RFC 6749 5.2 gives a grant; an outage in between counts anew."""
     browser = await world.signed_in()
-    clearing = asyncio.create_task(browser.get("/clear"))
-    await asyncio.sleep(0.01)
-    async with world.browser() as other_tab:
-        other_tab.cookies.update(dict(browser.cookies))
-        world.op.faults.put("token", Delay(0.1))
-        world.time.advance(LONG_AFTER)
-        late = await other_tab.get("/me")
-    assert "session=; Max-Age=0" in (await clearing).headers["set-cookie"]
-    assert late.status_code == 401
-    assert "set-cookie" not in late.headers
+    for fault in (OAuthError(error), ServerError(), *[OAuthError(error)] * 4):
+        world.op.faults.put("token", fault)
+    world.time.advance(AFTER_EXPIRY)
+    for _ in range(5):
+        assert (await browser.get("/me")).status_code == 503
+        world.time.advance(60)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
+    assert await generation(copy_of(browser, world)) is None
 
 
-async def test_a_refresh_that_everybody_left_leaves_nothing_behind() -> None:
+async def test_refused_session_lives_while_its_access_token_is_valid() -> None:
+    world = make_world(settings={"refresh_margin": 150})
+    browser = await world.signed_in()
+    world.op.faults.put("token", OAuthError("invalid_request"), times=9)
+    world.time.advance(150)
+    for _ in range(5):
+        assert await generation(browser) == 0
+        world.time.advance(20)
+    assert world.op.record.calls["token"] > 4, "the login and four refusals"
+    world.time.advance(100)
+    assert (await browser.get("/me")).status_code == 401
+
+
+async def test_pauses_double_up_to_a_minute() -> None:
     world = make_world()
     browser = await world.signed_in()
-    world.op.faults.put("token", Delay(0.05))
-    world.time.advance(LONG_AFTER)
-    only = asyncio.create_task(generation(browser))
-    await asyncio.sleep(0.02)
-    only.cancel()
-    await asyncio.sleep(0.1)
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", ServerError(), times=99)
+    attempts = []
+    for _ in range(330):
+        calls = world.op.record.calls["token"]
+        await browser.get("/")
+        if world.op.record.calls["token"] > calls:
+            attempts.append(world.time.now)
+        world.time.advance(1)
+    pauses = [after - before for before, after in pairwise(attempts)]
+    assert pauses[:7] == [5, 10, 20, 40, 60, 60, 60]
+
+
+async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(7200)
+    world.op.faults.put("token", ServerError())
+    assert await generation(browser) is None
+    world.time.advance(-3600)
+    assert await generation(browser) == 1
+
+
+async def test_tokens_that_fit_no_cookie_end_the_session() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    too_long = secrets.token_hex(5000)
+    world.op.edits.put("token_response", lambda said: said | {"refresh_token": too_long})
+    world.time.advance(SHORTLY_BEFORE_EXPIRY)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "expired")
+
+
+async def test_token_that_the_application_left_out_stays_out_when_its_callback_fails() -> None:
+    tokens = []
+
+    def without_access_token(context: PersistContext[Any]) -> Any:
+        if context.reason == "refresh":
+            raise RuntimeError("a bug")
+        left = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": left})
+
+    world = make_world(
+        before_session_persist=without_access_token,
+        load_request_data=lambda context: tokens.append(context.session.tokens),
+    )
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert [each.access_token for each in tokens] == [""] * len(tokens)
+    assert tokens[-1].refresh_token != tokens[0].refresh_token
+
+
+async def test_request_says_why_its_refresh_was_postponed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", OAuthError("invalid_client", description="unknown client"))
+    with caplog.at_level("WARNING", logger="fastapi_oidc"):
+        assert [(await browser.get("/me")).status_code for _ in range(2)] == [503, 503]
+    attempted, waited = caplog.messages
+    assert attempted.startswith("session.refresh_postponed sub='alice'")
+    assert waited.startswith("request.refused code='session.refresh_postponed'")
+    assert "the provider answered invalid_client (unknown client)" in waited
+
+
+async def test_session_goes_on_after_its_provider_was_down(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("token", ServerError())
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    world.time.advance(RETRY)
+    assert await generation(browser) == 1
     assert refreshes(world) == 1
-    assert len(world.oidc.site.refresher._flights) == 0
+    assert Code.SESSION_EXPIRED not in [event.code for event in world.events]

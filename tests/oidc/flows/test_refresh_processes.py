@@ -1,99 +1,161 @@
-"""Four processes, one session, one refresh."""
+"""Processes that share refresh records present each refresh token once, and lose no session.
+
+A process that dies is one whose request to the provider or to the records never continues.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
-from tests.redis_server import redis_url as redis_url
-
-PROCESSES = 4
-REQUESTS = 100
-REPOSITORY = Path(__file__).parents[3]
-
-
-@contextmanager
-def worker(configuration: dict[str, Any]) -> Iterator[str]:
-    """A process that serves the application; yields its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.oidc.flows.refresh_worker"],
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(json.dumps(configuration))
-        process.stdin.close()
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-    finally:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
+from fastapi_oidc import Clock, MemorySessionStore, OIDCSession, RefreshLock
+from fastapi_oidc.testing import OAuthError, ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    RETRY,
+    connected,
+    copy_of,
+    generation,
+    refreshes,
+    two_processes,
+    with_connection,
+)
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import Time, World, make_world
 
 
-async def until_up(address: str) -> None:
-    async with httpx.AsyncClient() as client:
-        for _ in range(200):
-            try:
-                await client.get(f"{address}/me")
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-            else:
-                return
-    pytest.fail("a worker did not start")
+def presented(world: World) -> int:
+    """How many refresh tokens were presented; one code was exchanged."""
+    return world.op.record.calls["token"] - 1
 
 
-def refreshes(op: DevProvider) -> int:
-    return sum(event.grant_type == "refresh_token" for event in op.record.of(TokensIssued))
+async def test_processes_refresh_a_session_once(processes: tuple[World, World]) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    tabs = [copy_of(browser, world) for world in (here, there)] * 10
+    here.time.advance(AFTER_EXPIRY)
+    assert set(await asyncio.gather(*map(generation, tabs))) == {1}
+    assert presented(here) == 1
 
 
-@pytest.mark.parametrize("mode", ["cookie", "store"])
-async def test_one_refresh_over_four_processes(mode: str, redis_url: str) -> None:
-    secret = secrets.token_urlsafe(32)
-    client = DevClient(client_id="app", client_secret=secret, any_local_uri=True)
-    op = DevProvider(users=[DevUser("alice")], clients=[client])
-    with op.serve() as issuer, ExitStack() as stack:
-        configuration = {
-            "settings": {
-                "issuer": issuer,
-                "client_id": "app",
-                "client_secret": secret,
-                "cookie_secret": secrets.token_urlsafe(32),
-                "allow_insecure_http": True,
-                "scope": ["openid", "offline_access"],
-            },
-            "redis_url": redis_url,
-            "prefix": f"test-{secrets.token_hex(4)}:",
-            "mode": mode,
-        }
-        addresses = [stack.enter_context(worker(configuration)) for _ in range(PROCESSES)]
-        await asyncio.gather(*map(until_up, addresses))
+@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
+async def test_old_cookie_in_another_process_presents_no_used_token(
+    processes: tuple[World, World], seconds: int
+) -> None:
+    """Its browser lost the response of the refresh."""
+    here, there = processes
+    browser = await here.signed_in()
+    lost = copy_of(browser, there)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    here.time.advance(seconds)
+    newest = await generation(lost)
+    assert newest == (1 if seconds < 300 else 2), "the token of the first refresh has expired"
+    assert await generation(browser) == newest
+    assert refreshes(here) == presented(here) == newest
 
-        op.edits.put("token_response", lambda said: said | {"expires_in": 1})
-        async with httpx.AsyncClient(base_url=addresses[0]) as browser:
-            await sign_in(browser, "/auth/login?return_to=/auth/session-management", user="alice")
-            cookies = dict(browser.cookies)
-        op.edits.clear()
-        await asyncio.sleep(1.1)  # the access token has expired
 
-        async with httpx.AsyncClient(cookies=cookies, timeout=60) as browser:
-            urls = [f"{addresses[turn % PROCESSES]}/me" for turn in range(REQUESTS)]
-            answers = await asyncio.gather(*map(browser.get, urls))
-            late = await browser.get(urls[1])
-        assert {answer.status_code for answer in [*answers, late]} == {200}
-        assert {answer.json()["generation"] for answer in [*answers, late]} == {1}
-        assert refreshes(op) == 1
+async def test_processes_refresh_a_session_once_when_one_is_refused(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    here.op.faults.put("token", ServerError())
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    assert await generation(copy_of(browser, there)) == 1, "it need not wait"
+    assert presented(here) == 2
+
+
+async def test_invalid_grant_ends_the_session_in_every_process_with_one_token_call(
+    mode: str,
+) -> None:
+    here, there = two_processes(mode, mount=with_connection)
+    shared: dict[str, Any] = {
+        "refresh_lock": here.oidc.runtime.party.records._records,
+        "session_store": getattr(here.oidc.runtime.party.backend, "_store", None),
+    }
+    worlds = [here, there, *(another_process(here, **shared) for _ in range(2))]
+    browser = await here.signed_in()
+    connection = await connected(there, copy_of(browser, there))
+    here.op.faults.put("token", OAuthError("invalid_grant"), times=9)
+    here.time.advance(AFTER_EXPIRY)
+    tabs = [copy_of(browser, world) for world in worlds]
+    assert await asyncio.gather(*map(generation, tabs)) == [None] * 4
+    assert presented(here) == 1
+    assert not await there.oidc.is_still_signed_in(connection)
+    here.op.faults.clear()
+    assert [await generation(copy_of(browser, world)) for world in worlds] == [None] * 4
+    assert presented(here) == 1
+
+
+class Slots(RefreshLock):
+    """A lock that only excludes, and can fail before or after its operation."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.fails = ""
+
+    async def run_exclusive(self, session_id: str, operation: Any, /) -> None:
+        if self.fails == "before":
+            raise ConnectionError("down")
+        async with self._lock:
+            await operation()
+        if self.fails == "after":
+            raise ConnectionError("down")
+
+
+def processes_with_lock() -> tuple[World, World, Slots]:
+    time, lock = Time(), Slots()
+
+    class Rows(MemorySessionStore[OIDCSession[Any]]):
+        records = None  # type: ignore[assignment]  # as in a store that has none
+
+    shared: dict[str, Any] = {"session_store": Rows(clock=Clock(read=time)), "refresh_lock": lock}
+    here = make_world(time=time, **shared)
+    return here, another_process(here, **shared), lock
+
+
+async def test_lock_of_the_application_and_a_store_refresh_once() -> None:
+    here, there, _ = processes_with_lock()
+    browser = await here.signed_in()
+    here.time.advance(AFTER_EXPIRY)
+    tabs = [copy_of(browser, world) for world in (here, there)]
+    assert await asyncio.gather(*map(generation, tabs)) == [1, 1]
+    assert presented(here) == 1
+
+
+@pytest.mark.parametrize(("fails", "expected"), [("before", None), ("after", 1)])
+async def test_lock_of_the_application_that_fails_costs_no_session(
+    fails: str, expected: int | None
+) -> None:
+    here, _, lock = processes_with_lock()
+    browser = await here.signed_in()
+    here.time.advance(AFTER_EXPIRY)
+    lock.fails = fails
+    assert await generation(browser) == expected
+    lock.fails = ""
+    here.time.advance(RETRY)
+    assert await generation(browser) == 1
+    assert presented(here) == 1
+
+
+async def test_without_shared_records_a_refused_process_takes_the_row_of_the_other() -> None:
+    time = Time()
+
+    class Rows(MemorySessionStore[OIDCSession[Any]]):
+        records = None  # type: ignore[assignment]
+
+    shared: dict[str, Any] = {"session_store": Rows(clock=Clock(read=time))}
+    here = make_world(time=time, **shared)
+    there = another_process(here, **shared)
+    browser, held = await here.signed_in(), Held()
+    here.op.faults.put("token", held)
+    here.time.advance(AFTER_EXPIRY)
+    refused = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    assert await generation(copy_of(browser, there)) == 1
+    held.gate.opened.set()  # with the refresh token that the other one has used
+    assert (await refused).json()["generation"] == 1

@@ -6,81 +6,79 @@ from dataclasses import replace
 
 import pytest
 
+from fastapi_oidc import OIDCSession, StandardIdentity, Tokens
 from fastapi_oidc.flows.relying_party import Policy
-from fastapi_oidc.flows.resume import Decision, decide, end_of
-from fastapi_oidc.flows.use import idle_end_of
-from fastapi_oidc.session.model import OIDCSession
-from tests.oidc.session.examples import LIFETIME, NOW, User, a_session
+from fastapi_oidc.flows.resume import Decision, decide
+from fastapi_oidc.flows.revocation import end_of
 
-KEEP, RENEW, END = Decision.KEEP, Decision.RENEW, Decision.END
-MARGIN = 30
-POLICY = Policy("https://op.example.com", "app", (), refresh_margin=MARGIN)
+NOW, LIFETIME, MARGIN, IDLE = 1_800_000_000, 28_800, 30, 600
+POLICY = Policy("https://op.test", "app", (), refresh_margin=MARGIN)
+KEEP, REFRESH, END = Decision.KEEP, Decision.REFRESH, Decision.END
 
 
-def with_access_token(seconds: int | None, *, issued_after: int = 0) -> OIDCSession[User]:
-    """A session whose access token was issued so long after the login, for so many seconds."""
-    session = a_session()
-    expires_at = None if seconds is None else NOW + issued_after + seconds
-    changes = {
-        "tokens": session.tokens.model_copy(update={"expires_at": expires_at}),
-        "refreshed_at": NOW + issued_after if issued_after else None,
-    }
-    return session.model_copy(update=changes)
-
-
-def decided(session: OIDCSession[User], after: int, policy: Policy = POLICY) -> Decision:
-    return decide(session, policy, now=NOW + after)
+def a_session(
+    expires_in: int | None = 300, *, refresh_token: str | None = "again", issued_after: int = 0
+) -> OIDCSession[StandardIdentity]:
+    """A session whose access token was issued `issued_after` seconds after the login."""
+    expires_at = None if expires_in is None else NOW + issued_after + expires_in
+    return OIDCSession(
+        id="session-1",
+        issuer="https://op.test",
+        client_id="app",
+        sub="alice",
+        identity=StandardIdentity(sub="alice"),
+        claims={},
+        tokens=Tokens(
+            id_token="", access_token="", refresh_token=refresh_token, expires_at=expires_at
+        ),
+        created_at=NOW,
+        authenticated_at=NOW,
+        refreshed_at=NOW + issued_after if issued_after else None,
+        expires_at=NOW + LIFETIME,
+    )
 
 
 @pytest.mark.parametrize(
     ("after", "decision"),
-    [(300 - MARGIN - 1, KEEP), (300 - MARGIN, RENEW), (LIFETIME - 1, RENEW), (LIFETIME, END)],
+    [
+        (300 - MARGIN - 1, KEEP),
+        (300 - MARGIN, REFRESH),
+        (LIFETIME - 1, REFRESH),
+        (LIFETIME, END),
+    ],
 )
-def test_renews_from_the_margin_before_the_access_tokens_end_to_its_own(
-    after: int, decision: Decision
-) -> None:
-    assert decided(with_access_token(300), after) is decision
+def test_session_is_refreshed_from_the_margin_on(after: int, decision: Decision) -> None:
+    assert decide(a_session(), POLICY, now=NOW + after) is decision
 
 
 @pytest.mark.parametrize("issued_after", [0, 1000])
-def test_uses_an_access_token_for_half_of_its_life_at_least(issued_after: int) -> None:
-    session = with_access_token(20, issued_after=issued_after)
-    assert decided(session, issued_after + 9) is KEEP
-    assert decided(session, issued_after + 10) is RENEW
+def test_access_token_is_used_for_half_of_its_life_at_least(issued_after: int) -> None:
+    session = a_session(20, issued_after=issued_after)
+    assert decide(session, POLICY, now=NOW + issued_after + 9) is KEEP
+    assert decide(session, POLICY, now=NOW + issued_after + 10) is REFRESH
 
 
-def test_without_a_margin_renews_at_the_access_tokens_end() -> None:
+def test_without_a_margin_a_session_is_refreshed_at_the_end_of_its_access_token() -> None:
     policy = replace(POLICY, refresh_margin=0)
-    assert decided(with_access_token(300), 299, policy) is KEEP
-    assert decided(with_access_token(300), 300, policy) is RENEW
+    assert decide(a_session(), policy, now=NOW + 299) is KEEP
+    assert decide(a_session(), policy, now=NOW + 300) is REFRESH
 
 
-def test_without_a_refresh_token_or_an_end_of_the_access_token_keeps_to_its_own_end() -> None:
-    endless = with_access_token(None)
-    session = with_access_token(300)
-    tokens = session.tokens.model_copy(update={"refresh_token": None})
-    unrenewable = session.model_copy(update={"tokens": tokens})
-    for kept in (endless, unrenewable):
-        assert decided(kept, LIFETIME - 1) is KEEP
-        assert decided(kept, LIFETIME) is END
+@pytest.mark.parametrize("session", [a_session(None), a_session(refresh_token=None)])
+def test_session_that_cannot_be_refreshed_lives_to_its_own_end(
+    session: OIDCSession[StandardIdentity],
+) -> None:
+    assert decide(session, POLICY, now=NOW + LIFETIME - 1) is KEEP
+    assert decide(session, POLICY, now=NOW + LIFETIME) is END
 
 
-def test_ends_at_the_first_of_its_own_end_and_the_lifetime_of_the_settings() -> None:
+def test_session_ends_at_the_earliest_of_its_ends() -> None:
     session = a_session()
     assert end_of(session, replace(POLICY, session_lifetime=LIFETIME + 1)) == NOW + LIFETIME
     assert end_of(session, replace(POLICY, session_lifetime=LIFETIME - 1)) == NOW + LIFETIME - 1
-
-
-def test_idleness_counts_from_the_last_request_and_else_from_the_login() -> None:
-    policy = replace(POLICY, idle_timeout=600)
-    unseen = a_session()
-    seen = unseen.model_copy(update={"last_seen_at": NOW + 1000})
-    assert idle_end_of(unseen, policy) == end_of(unseen, policy) == NOW + 600
-    assert idle_end_of(seen, policy) == end_of(seen, policy) == NOW + 1600
-    assert idle_end_of(seen, POLICY) is None
-
-
-def test_a_request_shortly_before_the_end_does_not_put_it_off() -> None:
-    policy = replace(POLICY, idle_timeout=600)
-    seen = a_session().model_copy(update={"last_seen_at": NOW + LIFETIME - 1})
-    assert end_of(seen, policy) == NOW + LIFETIME
+    idle = replace(POLICY, idle_timeout=IDLE)
+    assert end_of(session, idle) == NOW + IDLE, "idle since the login"
+    seen = session.model_copy(update={"last_seen_at": NOW + 1000})
+    assert end_of(seen, idle) == NOW + 1000 + IDLE
+    seen_late = session.model_copy(update={"last_seen_at": NOW + LIFETIME - 1})
+    assert end_of(seen_late, idle) == NOW + LIFETIME

@@ -1,4 +1,4 @@
-"""An application that ends while refreshes are under way; their refresh tokens are good once."""
+"""An application that ends waits for what was sent, and sends nothing more."""
 
 from __future__ import annotations
 
@@ -8,109 +8,107 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
-from fastapi_oidc.flows.refresher import Refresher
-from fastapi_oidc.once import Turns
-from tests.oidc.flows.test_cancelled_requests import to_callback
-from tests.oidc.flows.test_refresh import LONG_AFTER, generation, refreshes
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    callback_url,
+    generation,
+    others_have_run,
+    refreshes,
+    two_processes,
+)
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World, make_world
 
 
-@pytest.fixture
-def world() -> World:
-    return make_world(session_store="memory")
-
-
-async def has_had_its_chance(closing: asyncio.Task[None]) -> bool:
-    for _ in range(50):
-        await asyncio.sleep(0)
-    return closing.done()
-
-
-async def both_are_under_way(refresher: Refresher[Any]) -> bool:
-    for _ in range(1000):
-        if len(refresher._flights) == 2:
-            return True
-        await asyncio.sleep(0)
-    return False
-
-
-async def test_a_refresh_that_was_sent_comes_to_its_end_first(world: World) -> None:
+async def test_shutdown_waits_for_a_refresh_that_was_sent(world: World) -> None:
     browser, held = await world.signed_in(), Held(first=True)
     world.op.faults.put("token", held)
-    world.time.advance(LONG_AFTER)
+    world.time.advance(AFTER_EXPIRY)
     request = begun(browser.get("/me"))
     await held.gate.until_reached()
     request.cancel()
-    closing = asyncio.create_task(world.oidc.site.aclose())
-    assert not await has_had_its_chance(closing)
+    closing = asyncio.create_task(world.oidc.aclose())
+    await others_have_run()
+    assert not closing.done()
     held.gate.opened.set()
     await closing
-    assert await generation(browser) == 1
+    assert await generation(browser) == 1, "the application was started again"
     assert refreshes(world) == 1
 
 
-async def test_a_refresh_that_waits_for_its_turn_is_not_sent(world: World) -> None:
-    first, second = await world.signed_in(), await world.signed_in("bob")
-    world.oidc.site.refresher._turns = Turns(1)
-    held = Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(LONG_AFTER)
-    requests = [begun(browser.get("/me")) for browser in (first, second)]
-    await held.gate.until_reached()
-    closing = asyncio.create_task(world.oidc.site.aclose())
-    assert not await has_had_its_chance(closing)
-    held.gate.opened.set()
-    await closing
-    answers = await asyncio.gather(*requests)
-    assert [answer.status_code for answer in answers] == [200, 503]
-    assert "retry-after" in answers[1].headers
-    assert refreshes(world) == 1
-    assert await generation(second) == 1
-
-
-async def test_a_refresh_that_waits_longer_than_the_shutdown_is_not_sent_either(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def for_no_time(_seconds: float) -> None:
-        """As when the time for it is over."""
-
-    site, held = world.oidc.site, Held(first=True)
-    first, second = await world.signed_in(), await world.signed_in("bob")
-    site.refresher._turns = Turns(1)
-    world.op.faults.put("token", held)
-    world.time.advance(LONG_AFTER)
-    requests = [begun(browser.get("/me")) for browser in (first, second)]
-    await held.gate.until_reached()
-    assert await both_are_under_way(site.refresher)
-    monkeypatch.setattr(site.refresher._flights, "ended", for_no_time)
-    await site.refresher.aclose()
-    held.gate.opened.set()
-    answers = await asyncio.gather(*requests)
-    assert [answer.status_code for answer in answers] == [200, 503]
-    assert refreshes(world) == 1
-    assert await generation(first) == 1
-    assert await generation(second) == 1, "once the application is started again"
-
-
-async def test_a_login_whose_code_was_sent_comes_to_its_end_first(world: World) -> None:
+async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
     browser, held = world.browser(), Held(first=True)
     world.op.faults.put("token", held)
-    callback = await to_callback(browser)
-    request = begun(browser.get(callback))
+    url = await callback_url(browser)
+    request = begun(browser.get(url))
     await held.gate.until_reached()
     request.cancel()
-    closing = asyncio.create_task(world.oidc.site.aclose())
-    assert not await has_had_its_chance(closing)
+    closing = asyncio.create_task(world.oidc.aclose())
+    await others_have_run()
+    assert not closing.done()
     held.gate.opened.set()
     await closing
-    assert (await browser.get(callback)).json()["sub"] == "alice"
+    assert (await browser.get(url)).json()["sub"] == "alice"
+    assert world.op.record.calls["token"] == 1
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["in time", "too late"])
+async def test_refresh_that_has_not_begun_is_not_sent(
+    world: World, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it waits for its turn, and also when the shutdown is over by then."""
+    coordinator = world.oidc.runtime.coordinator
+    monkeypatch.setattr(coordinator._limit, "limit", 1)
+    first, second = await world.signed_in(), await world.signed_in("bob")
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    world.time.advance(AFTER_EXPIRY)
+    requests = [begun(browser.get("/me")) for browser in (first, second)]
+    await held.gate.until_reached()
+    await others_have_run(500)
+    if is_over:
+
+        async def no_time(_seconds: float) -> None:
+            """As when the time for it is over."""
+
+        monkeypatch.setattr(coordinator._tasks, "wait", no_time)
+    closing = asyncio.create_task(coordinator.aclose())
+    await others_have_run()
+    assert closing.done() is is_over
+    held.gate.opened.set()
+    await closing
+    answers = await asyncio.gather(*requests)
+    assert sorted(answer.status_code for answer in answers) == [200, 503]
+    [refused] = [answer for answer in answers if answer.status_code == 503]
+    assert "retry-after" in refused.headers
+    assert refreshes(world) == 1
+    world.time.advance(2)
+    assert [await generation(browser) for browser in (first, second)] == [1, 1]
+
+
+async def test_refresh_that_waits_for_another_process_is_not_sent(mode: str) -> None:
+    here, there = two_processes(mode)
+    browser, held = await here.signed_in(), Held()
+    here.op.faults.put("token", held)
+    here.time.advance(AFTER_EXPIRY)
+    sent = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    other = there.browser()
+    other.cookies.update(dict(browser.cookies))
+    waiting = begun(other.get("/me"))
+    await others_have_run(500)
+    await there.oidc.aclose()
+    assert (await waiting).status_code == 503
+    held.gate.opened.set()
+    assert (await sent).json()["generation"] == 1
+    assert refreshes(here) == 1
 
 
 class Closing:
     """Notes that it was closed, or fails at it."""
 
     def __init__(self, closed: list[str], name: str, *, fails: bool = False) -> None:
+        super().__init__()
         self._closed, self._name, self._fails = closed, name, fails
 
     async def aclose(self) -> None:
@@ -119,34 +117,25 @@ class Closing:
             raise RuntimeError(self._name)
 
 
-class Sessions(Closing, MemorySessionStore[Any]):
-    def __init__(self, closed: list[str], name: str, *, fails: bool) -> None:
-        Closing.__init__(self, closed, name, fails=fails)
-        MemorySessionStore.__init__(self)
+class Sessions(Closing, MemorySessionStore[Any]): ...
 
 
-class Lock(Closing, MemoryRefreshLock):
-    def __init__(self, *about: Any) -> None:
-        Closing.__init__(self, *about)
-        MemoryRefreshLock.__init__(self)
+class Lock(Closing, MemoryRefreshLock): ...
 
 
-class Endings(Closing, MemoryRevocationStore):
-    def __init__(self, *about: Any) -> None:
-        Closing.__init__(self, *about)
-        MemoryRevocationStore.__init__(self)
+class Revocations(Closing, MemoryRevocationStore): ...
 
 
 @pytest.mark.parametrize("failing", ["provider", "sessions"])
-async def test_what_cannot_be_closed_keeps_nothing_else_open(failing: str) -> None:
+async def test_everything_is_closed_when_something_cannot_be(failing: str) -> None:
     closed: list[str] = []
     world = make_world(
         session_store=Sessions(closed, "sessions", fails=failing == "sessions"),
-        back_channel_logout_store=Endings(closed, "endings"),
+        back_channel_logout_store=Revocations(closed, "revocations"),
         refresh_lock=Lock(closed, "lock"),
     )
-    client = Closing(closed, "provider", fails=failing == "provider")
-    world.oidc.site.party.provider.aclose = client.aclose  # type: ignore[method-assign]
+    provider = Closing(closed, "provider", fails=failing == "provider")
+    world.oidc.runtime.party.provider.aclose = provider.aclose  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match=failing):
-        await world.oidc.site.aclose()
-    assert sorted(closed) == ["endings", "lock", "provider", "sessions"]
+        await world.oidc.aclose()
+    assert sorted(closed) == ["lock", "provider", "revocations", "sessions"]

@@ -9,15 +9,24 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from fastapi_oidc import Clock, Code, MemoryRefreshLock, PersistContext, SessionError
+from fastapi_oidc import Clock, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, ServerError
-from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.flows.test_refresh import LONG_AFTER
-from tests.oidc.flows.test_refresh_failures import FailingLock
-from tests.oidc.interleaving import Held, another_process, begun, same_browser
+from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    RETRY,
+    SHORTLY_BEFORE_EXPIRY,
+    copy_of,
+    generation,
+    two_processes,
+    user,
+)
+from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import Time, World, make_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
+SAME_USER = ("same_user", "")
 
 
 async def check(browser: httpx.AsyncClient, headers: dict[str, str] = IFRAME) -> httpx.Response:
@@ -25,155 +34,184 @@ async def check(browser: httpx.AsyncClient, headers: dict[str, str] = IFRAME) ->
 
 
 def outcome(answer: httpx.Response) -> tuple[str, str]:
+    """What the page tells the script that opened the iframe."""
     assert answer.status_code == 200, answer.text
     found = re.search(r'data-outcome="([^"]*)" data-code="([^"]*)"', answer.text)
     assert found is not None, answer.text
     return found[1], found[2]
 
 
-async def me(browser: httpx.AsyncClient) -> Any:
-    return (await browser.get("/me")).json()
-
-
-async def session(browser: httpx.AsyncClient) -> Any:
-    return (await browser.get("/auth/session")).json()
-
-
-async def test_the_same_user_renews_the_session_in_place(world: World) -> None:
+async def test_check_renews_the_session_of_the_same_user(world: World) -> None:
     browser = await world.signed_in()
-    before = await session(browser)
+    before = (await browser.get("/auth/session")).json()
     world.time.advance(60)
-    assert outcome(await check(browser)) == ("same_user", "")
-    after = await session(browser)
-    assert (await me(browser))["generation"] == 1
+    world.op.edits.put("userinfo", lambda said: said | {"name": "Alice Again"})
+    assert outcome(await check(browser)) == SAME_USER
+    after = (await browser.get("/auth/session")).json()
+    assert await generation(browser) == 1
     assert after["expires_at"] == before["expires_at"]
+    assert after["identity"]["name"] == "Alice Again"
     assert world.event_names()[-2:] == ["login.started", "session.refreshed"]
     sent = world.op.record.of(AuthorizationRequested)[-1].parameters
     assert sent["prompt"] == "none"
     assert sent["id_token_hint"].startswith("ey")
 
 
-async def test_a_check_brings_the_identity_of_now(world: World) -> None:
+async def test_check_returns_by_query_and_without_max_age() -> None:
+    world = make_world(settings={"response_mode": "form_post", "max_age": 600})
     browser = await world.signed_in()
-    world.op.edits.put("userinfo", lambda said: said | {"name": "Alice Again"})
-    assert outcome(await check(browser)) == ("same_user", "")
-    assert (await me(browser))["identity"]["name"] == "Alice Again"
+    answer = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
+    query = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert query.keys().isdisjoint({"response_mode", "max_age"})
+    assert outcome(await check(browser)) == SAME_USER
 
 
-async def test_after_the_user_authenticated_again_there_the_session_is_refreshed_on(
-    world: World,
-) -> None:
-    """The refresh token of the silent answer belongs to its own ID token (Core 12.2)."""
+async def test_session_is_refreshed_after_the_user_authenticated_again(world: World) -> None:
+    """The refresh token of the check belongs to the check's own ID token (Core 12.2)."""
     browser = await world.signed_in()
     world.time.advance(60)
-    assert outcome(await check(browser)) == ("same_user", "")
-    world.op.edits.put("id_token", lambda said: said | {"auth_time": int(world.time.now)})
-    assert outcome(await check(browser)) == ("same_user", "")
     authenticated_at = int(world.time.now)
     world.op.edits.put("id_token", lambda said: said | {"auth_time": authenticated_at})
-    world.time.advance(400)
-    assert (await me(browser))["generation"] == 3
+    assert outcome(await check(browser)) == SAME_USER
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
 
 
-async def test_a_refresh_under_way_comes_before_a_check(world: World) -> None:
-    browser = await world.signed_in()
-    world.time.advance(400)
-    held = Held(first=True)
+async def test_refresh_under_way_comes_before_a_check(world: World) -> None:
+    browser, held = await world.signed_in(), Held(first=True)
+    world.time.advance(AFTER_EXPIRY)
     world.op.faults.put("token", held)
     refreshing = begun(browser.get("/me"))
     await held.gate.until_reached()
     checking = begun(check(browser))
     held.gate.opened.set()
     assert (await refreshing).json()["generation"] == 1
-    assert outcome(await checking) == ("same_user", "")
-    assert (await me(browser))["generation"] == 2
+    assert outcome(await checking) == SAME_USER
+    assert await generation(browser) == 2
 
 
-async def test_a_check_that_the_application_refuses_changes_nothing_here() -> None:
+async def test_check_with_an_old_cookie_renews_the_newest_session(
+    processes: tuple[World, World],
+) -> None:
+    here = processes[0]
+    browser = await here.signed_in()
+    tabs = [copy_of(browser, world) for world in processes]
+    here.time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert await generation(browser) == 1
+    for tab, expected in zip(tabs, (2, 3), strict=True):
+        assert outcome(await check(tab)) == SAME_USER
+        assert await generation(tab) == expected
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+async def test_response_that_waits_comes_before_a_check_without_refresh_token(
+    mode: str, elsewhere: bool
+) -> None:
+    """Otherwise the session would keep a refresh token that is used up."""
+    here, there = two_processes(mode)
+    browser = await here.signed_in()
+    here.time.advance(AFTER_EXPIRY)
+    here.op.rotate_keys()
+    here.op.faults.put("jwks", ServerError(), times=9)
+    assert (await browser.get("/me")).status_code == 503
+    here.op.faults.clear()
+    here.op.edits.put("token_response", lambda said: said | {"refresh_token": None})
+    here.time.advance(RETRY)
+    tab = copy_of(browser, there if elsewhere else here)
+    assert outcome(await check(tab)) == SAME_USER
+    here.op.edits.clear()
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(tab) == 3
+
+
+async def test_check_of_another_user_changes_nothing(world: World) -> None:
+    browser = await world.signed_in()
+    for message in ("id_token", "userinfo"):
+        world.op.edits.put(message, lambda said: said | {"sub": "bob"})
+    assert outcome(await check(browser)) == ("other_user", "authorization.other_user")
+    assert (await user(browser), await generation(browser)) == ("alice", 0)
+
+
+async def test_check_that_the_provider_refuses_changes_nothing() -> None:
+    world = make_world(client={"backchannel_logout_uri": None})
+    browser = await world.signed_in()
+    await world.op.log_out("alice")
+    assert outcome(await check(browser)) == ("error", "authorization.refused")
+    assert await generation(browser) == 0
+
+
+async def test_check_that_the_application_refuses_changes_nothing() -> None:
     refuses = False
 
-    def persist(context: PersistContext[Any]) -> None:
+    def persist(_context: PersistContext[Any]) -> None:
         if refuses:
-            raise SessionError(Code.SESSION_FORBIDDEN)
+            raise SessionError("session.forbidden")  # type: ignore[arg-type]
 
     world = make_world(before_session_persist=persist)
     browser = await world.signed_in()
     refuses = True
     assert outcome(await check(browser)) == ("error", "session.forbidden")
     refuses = False
-    world.time.advance(400)
-    assert (await me(browser))["generation"] == 1
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
 
 
-async def test_another_user_changes_nothing_here(world: World) -> None:
-    browser = await world.signed_in()
-    world.op.edits.put("id_token", lambda said: said | {"sub": "bob"})
-    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
-    assert outcome(await check(browser)) == ("other_user", "authorization.other_user")
-    assert (await me(browser))["sub"] == "alice"
-    assert (await me(browser))["generation"] == 0
-
-
-async def test_a_provider_that_says_no_changes_nothing_here() -> None:
-    world = make_world(client={"backchannel_logout_uri": None})
-    browser = await world.signed_in()
-    await world.op.log_out("alice")
-    assert outcome(await check(browser)) == ("error", "authorization.refused")
-    assert (await me(browser))["sub"] == "alice"
-
-
-async def test_a_check_with_the_cookie_from_before_a_refresh_goes_on_from_its_successor(
-    world: World,
-) -> None:
-    browser = await world.signed_in()
-    async with world.browser() as other_tab:
-        other_tab.cookies.update(dict(browser.cookies))
-        world.time.advance(280)
-        assert (await me(browser))["generation"] == 1
-        assert outcome(await check(other_tab)) == ("same_user", "")
-        assert (await me(other_tab))["generation"] == 2
-
-
-async def test_signing_out_during_the_check_stays_signed_out(world: World) -> None:
-    browser, held = await world.signed_in(), Held()
-    async with world.browser() as other_tab:
-        other_tab.cookies.update(dict(browser.cookies))
-        world.op.faults.put("token", held)
-        checking = begun(check(other_tab))
-        await held.gate.until_reached()
-        await browser.post("/auth/logout", data={"local": "1"})
-        held.gate.opened.set()
-        answer = await checking
-    assert outcome(answer)[0] == "error"
-    assert "__Host-oidc_session=" not in str(answer.headers.get_list("set-cookie"))
-    assert world.events[-1].code in (Code.SESSION_SIGNED_OUT, Code.SESSION_REQUIRED)
-
-
-async def test_without_a_session_the_provider_is_not_asked(world: World) -> None:
-    async with world.browser() as browser:
-        assert outcome(await check(browser)) == ("error", "session.required")
-    assert world.op.record.calls["authorization"] == 0
-
-
-async def test_a_provider_that_is_down_is_told_as_such(world: World) -> None:
+async def test_provider_that_is_down_changes_nothing(world: World) -> None:
     browser = await world.signed_in()
     world.op.faults.put("token", ServerError())
     assert outcome(await check(browser)) == ("error", "provider.status")
-    assert world.events[-1].code is Code.PROVIDER_STATUS
+    assert await generation(browser) == 0
 
 
-async def test_a_lock_that_is_down_is_not_told_as_a_sign_out() -> None:
-    lock = FailingLock("never")
-    world = make_world(refresh_lock=lock)
+async def test_records_that_are_down_postpone_the_check() -> None:
+    outage, time = Outage(), Time()
+    lock = FallibleRefreshLock(outage, Clock(read=time))
+    world = make_world(time=time, refresh_lock=lock)
     browser = await world.signed_in()
-    lock.when = "before"
+    outage.is_down, outage.failing = True, frozenset({"take"})
     assert outcome(await check(browser)) == ("error", "session.refresh_postponed")
-    lock.when = "never"
-    assert outcome(await check(browser)) == ("same_user", "")
+    outage.is_down = False
+    assert outcome(await check(browser)) == SAME_USER
+
+
+async def test_store_that_is_down_changes_nothing() -> None:
+    time = Time()
+    outage, options = fallible("store", time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    outage.is_down, outage.failing = True, frozenset({"replace"})
+    assert outcome(await check(browser)) == ("error", "session.store_unavailable")
+    outage.is_down = False
+    assert await generation(browser) == 0
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+async def test_sign_out_during_a_check_wins(
+    processes: tuple[World, World], elsewhere: bool
+) -> None:
+    here, there = processes
+    browser, held = await here.signed_in(), Held(first=True)
+    here.op.faults.put("token", held)
+    checking = begun(check(copy_of(browser, here)))
+    await held.gate.until_reached()
+    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
+    held.gate.opened.set()
+    answer = await checking
+    assert outcome(answer)[0] == "error"
+    assert "__Host-oidc_session=" not in str(answer.headers.get_list("set-cookie"))
+    for world in processes:
+        assert await generation(copy_of(browser, world)) is None
+
+
+async def test_check_without_a_session_asks_the_provider_nothing(world: World) -> None:
+    assert outcome(await check(world.browser())) == ("error", "session.required")
+    assert world.op.record.calls["authorization"] == 0
 
 
 @pytest.mark.parametrize("signed_in", [False, True])
-async def test_a_lost_transaction_is_told_to_the_iframe(world: World, signed_in: bool) -> None:
+async def test_callback_without_a_transaction_responds_to_the_iframe(
+    world: World, signed_in: bool
+) -> None:
     browser = await world.signed_in() if signed_in else world.browser()
     answer = await browser.get("/auth/callback?state=x&code=y", headers=IFRAME)
     assert outcome(answer) == ("error", "authorization.transaction_missing")
@@ -188,52 +226,17 @@ async def test_a_lost_transaction_is_told_to_the_iframe(world: World, signed_in:
         {"sec-fetch-dest": "document"},
     ],
 )
-async def test_only_our_own_iframe_may_check(world: World, change: dict[str, str]) -> None:
-    browser = await world.signed_in()
+async def test_only_an_iframe_of_this_site_may_check(change: dict[str, str]) -> None:
+    browser = await make_world().signed_in()
     answer = await check(browser, IFRAME | change)
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
 
 
-async def test_the_page_cannot_be_framed_by_others_or_run_anything_else(world: World) -> None:
-    browser = await world.signed_in()
+async def test_page_of_the_check_can_be_framed_by_this_site_alone() -> None:
+    browser = await make_world().signed_in()
     headers = (await check(browser)).headers
     assert "frame-ancestors 'self'" in headers["content-security-policy"]
     assert "default-src 'none'" in headers["content-security-policy"]
     assert headers["x-frame-options"] == "SAMEORIGIN"
     assert headers["cache-control"] == "no-store"
-
-
-async def test_form_post_applications_check_by_query() -> None:
-    world = make_world(settings={"response_mode": "form_post"})
-    browser = await world.signed_in()
-    answer = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
-    assert "response_mode" not in parse_qs(urlsplit(answer.headers["location"]).query)
-    assert outcome(await check(browser)) == ("same_user", "")
-
-
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-async def test_an_answer_that_waits_comes_before_one_without_a_refresh_token(
-    elsewhere: bool,
-) -> None:
-    """Else the session would keep a refresh token that is used up."""
-    time = Time()
-    store, options = fallible("store", time)
-    options["refresh_lock"] = MemoryRefreshLock(clock=Clock(read=time))
-    here = make_world(time=time, **options)
-    there = another_process(here, **options)
-    browser = await here.signed_in()
-    time.advance(LONG_AFTER)
-    store.is_down, store.failing = True, frozenset({"replace"})
-    assert (await browser.get("/me")).status_code == 503
-    store.is_down = False
-    here.op.edits.put("token_response", without_refresh_token)
-    asked = same_browser(browser, there) if elsewhere else browser
-    assert outcome(await check(asked)) == ("same_user", "")
-    here.op.edits.clear()
-    time.advance(LONG_AFTER)
-    assert (await asked.get("/me")).json()["generation"] == 3
-
-
-def without_refresh_token(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name != "refresh_token"}

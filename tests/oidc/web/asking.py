@@ -57,7 +57,7 @@ SLOW: Final = Raising(httpx.ReadTimeout("nothing came"))
 
 
 class Broken(MemoryRevocationStore):
-    async def is_revoked(self, session: Any, /) -> bool:
+    async def stamps(self, session: Any, /) -> tuple[str, ...]:
         raise ConnectionError
 
 
@@ -128,7 +128,7 @@ def at_either_callback(fault: Fault, headers: Headers = NONE) -> tuple[Asking, A
 
 
 def callback_without_store(headers: Headers = NONE, *, settings: Any = None) -> Asking:
-    """What the callback answers while the store that keeps endings is down."""
+    """What the callback answers while the store of revocations is down."""
 
     async def ask() -> httpx.Response:
         browser = make_world(settings=settings, back_channel_logout_store=Broken()).browser()

@@ -1,0 +1,120 @@
+"""What the tests of this folder do with a world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import httpx
+from fastapi import FastAPI, Request
+
+from fastapi_oidc import OIDC, Clock, MemoryRefreshLock, MemoryRevocationStore, MemorySessionStore
+from fastapi_oidc.testing import TokensIssued
+from fastapi_oidc.testing.headless import _first_form
+from tests.oidc.interleaving import another_process
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
+
+AFTER_EXPIRY: Final = 400
+"""Seconds after which an access token of the provider has expired."""
+
+SHORTLY_BEFORE_EXPIRY: Final = 280
+"""Seconds after which an access token is about to expire, and can still be used."""
+
+RETRY: Final = 10
+"""Seconds after which a postponed refresh is tried again."""
+
+LONGEST_HOLD: Final = 70
+"""Seconds for which a process owns a refresh record: `provider_timeout` and a long response."""
+
+LOCAL: Final = {"local": "1"}
+"""The form of a sign-out that leaves the provider's session alone."""
+
+
+def refreshes(world: World) -> int:
+    """How many refresh tokens the provider has accepted."""
+    issued = world.op.record.of(TokensIssued)
+    return sum(event.grant_type == "refresh_token" for event in issued)
+
+
+async def generation(browser: httpx.AsyncClient) -> int | None:
+    """The generation of the browser's session; None when it is not signed in."""
+    answer = await browser.get("/me")
+    return answer.json()["generation"] if answer.status_code == 200 else None
+
+
+async def user(browser: httpx.AsyncClient) -> str | None:
+    """The `sub` of the browser's session; None when it is not signed in."""
+    answer = await browser.get("/me")
+    return str(answer.json()["sub"]) if answer.status_code == 200 else None
+
+
+def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:
+    """Another browser with a copy of the cookies, whose requests go to `world`."""
+    copy = world.browser()
+    copy.cookies.update(dict(browser.cookies))
+    return copy
+
+
+async def callback_url(browser: httpx.AsyncClient, url: str = LOGIN_URL) -> str:
+    """Sign in at the provider, and stop before the browser comes back with the code."""
+    answer = await browser.get(url, follow_redirects=False)
+    while not answer.headers["location"].startswith(f"{BASE_URL}/auth/callback"):
+        answer = await browser.get(answer.headers["location"], follow_redirects=False)
+        if answer.status_code == 200:
+            form = _first_form(answer)
+            data = form.fields | {"user": "alice"}
+            answer = await browser.post(form.action, data=data, follow_redirects=False)
+    return str(answer.headers["location"])
+
+
+def shared_stores(mode: str, time: Time) -> dict[str, Any]:
+    """What processes share: a session store, or records and revocations of sessions in cookies."""
+    clock = Clock(read=time)
+    if mode == "store":
+        sessions = MemorySessionStore[Any](clock=clock)
+        return {"session_store": sessions, "back_channel_logout_store": None}
+    return {
+        "refresh_lock": MemoryRefreshLock(clock=clock),
+        "back_channel_logout_store": MemoryRevocationStore(clock=clock),
+    }
+
+
+def two_processes(mode: str, **options: Any) -> tuple[World, World]:
+    """Two processes of one application that share stores; `options` are those of `make_world`."""
+    time = Time()
+    options = {"time": time} | shared_stores(mode, time) | options
+    here = make_world(**options)
+    for name in ("time", "settings", "lifetimes", "client", "provider", "transport"):
+        options.pop(name, None)
+    return here, another_process(here, **options)
+
+
+def with_connection(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    """A page `/connection` that stays open, as a websocket or an event stream does."""
+    app.state.opened = asyncio.Queue()
+
+    @app.get("/connection")
+    async def connection(request: Request) -> None:
+        app.state.opened.put_nowait(request)
+        await asyncio.Event().wait()
+
+
+async def connected(world: World, browser: httpx.AsyncClient) -> Request:
+    """A request of the browser to `/connection`, which stays open until the test ends."""
+    world.app.state.task = asyncio.create_task(browser.get("/connection"))
+    request: Request = await world.app.state.opened.get()
+    return request
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let other tasks run until `holds()`."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - of whatever a test can see
+            await asyncio.sleep(0)
+
+
+async def others_have_run(turns: int = 100) -> None:
+    """Let other tasks come as far as they can without a timer."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

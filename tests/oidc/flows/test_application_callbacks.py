@@ -1,0 +1,229 @@
+"""What the application's callbacks may do with a session, and what a failure of theirs costs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import HTTPException
+
+from fastapi_oidc import (
+    Code,
+    IdentityContext,
+    OIDCSession,
+    PersistContext,
+    ProviderError,
+    SessionError,
+    StandardIdentity,
+)
+from fastapi_oidc.testing import sign_in
+from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, generation
+from tests.oidc.world import LOGIN_URL, World, make_world
+
+Session = OIDCSession[Any]
+
+
+async def with_failing(callback: str, error: Exception) -> tuple[World, httpx.AsyncClient]:
+    """A world whose callback raises `error` at each refresh, and a browser that signed in."""
+    is_login = True
+
+    def resolve_identity(_context: IdentityContext) -> StandardIdentity:
+        if not is_login and callback == "resolve_identity":
+            raise error
+        return StandardIdentity(sub="alice", name="Alice")
+
+    def before_session_persist(_context: PersistContext[StandardIdentity]) -> None:
+        if not is_login and callback == "before_session_persist":
+            raise error
+
+    world = make_world(
+        resolve_identity=resolve_identity, before_session_persist=before_session_persist
+    )
+    browser = await world.signed_in()
+    is_login = False
+    return world, browser
+
+
+CALLBACKS = pytest.mark.parametrize("callback", ["resolve_identity", "before_session_persist"])
+
+
+@CALLBACKS
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("the directory is down"),
+        ProviderError(Code.PROVIDER_TIMEOUT, "another provider"),
+        SessionError(Code.SESSION_STORE_UNAVAILABLE),
+    ],
+)
+async def test_callback_that_fails_at_a_refresh_keeps_the_session(
+    callback: str, error: Exception
+) -> None:
+    world, browser = await with_failing(callback, error)
+    for expected in (1, 2):
+        world.time.advance(AFTER_EXPIRY)
+        answer = (await browser.get("/me")).json()
+        assert (answer["generation"], answer["identity"]["name"]) == (expected, "Alice")
+
+
+@CALLBACKS
+async def test_session_error_of_a_callback_ends_the_session(callback: str) -> None:
+    world, browser = await with_failing(callback, SessionError(Code.SESSION_FORBIDDEN, "left"))
+    world.time.advance(AFTER_EXPIRY)
+    answer = await browser.get("/")
+    assert (answer.status_code, answer.json()) == (200, {"is_authenticated": False})
+    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
+    assert world.events[-1].code is Code.SESSION_FORBIDDEN
+    assert await generation(browser) is None
+
+
+async def test_callback_that_takes_too_long_keeps_the_session() -> None:
+    async def before_session_persist(context: PersistContext[Any]) -> None:
+        if context.reason == "refresh":
+            await asyncio.Event().wait()
+
+    settings = {"callback_timeout": 0.01}
+    world = make_world(settings=settings, before_session_persist=before_session_persist)
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+
+
+async def test_callback_that_is_cancelled_from_within_has_failed() -> None:
+    reasons: list[str] = []
+
+    async def before_session_persist(context: PersistContext[Any]) -> None:
+        reasons.append(context.reason)
+        if len(reasons) != 2:
+            raise asyncio.CancelledError
+
+    world = make_world(before_session_persist=before_session_persist)
+    browser = world.browser()
+    with pytest.raises(RuntimeError, match="cancelled from within"):
+        await sign_in(browser, LOGIN_URL, user="alice")
+    await sign_in(browser, LOGIN_URL, user="alice")
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert reasons == ["login", "login", "refresh"]
+
+
+async def test_bug_of_a_callback_is_raised_for_the_log_of_the_server() -> None:
+    async def resolve_identity(_context: IdentityContext) -> str:
+        raise LookupError("a bug of the application")
+
+    world = make_world(resolve_identity=resolve_identity)
+    with pytest.raises(LookupError, match="a bug of the application"):
+        await sign_in(world.browser(), LOGIN_URL, user="alice")
+    assert world.event_names() == ["login.started", "login.refused"]
+
+
+async def test_refused_login_is_remembered_without_what_its_frames_hold() -> None:
+    """The frames of a traceback hold the code and the cookies."""
+
+    class Secret:
+        """Something that a frame holds."""
+
+    held: list[weakref.ref[Secret]] = []
+
+    def resolve_identity(_context: IdentityContext) -> StandardIdentity:
+        secret = Secret()
+        held.append(weakref.ref(secret))
+        raise HTTPException(403, "not on the list")
+
+    world = make_world(resolve_identity=resolve_identity)
+    browser = world.browser()
+    url = await callback_url(browser)
+    before = dict(browser.cookies)
+    for _ in range(2):
+        reloaded = world.browser()
+        reloaded.cookies.update(before)
+        answer = await reloaded.get(url)
+        assert (answer.status_code, answer.json()) == (403, {"detail": "not on the list"})
+    gc.collect()
+    assert [secret() for secret in held] == [None]
+
+
+def replaced(**members: Any) -> Callable[[Session], object]:
+    return lambda session: session.model_copy(update=members)
+
+
+@pytest.mark.parametrize(
+    ("replacement", "named"),
+    [
+        (replaced(id="another"), "id"),
+        (replaced(issuer="https://evil.test"), "issuer"),
+        (replaced(client_id="another"), "client_id"),
+        (replaced(sub="mallory"), "sub"),
+        (replaced(sid="another"), "sid"),
+        (replaced(nonce="another"), "nonce"),
+        (replaced(audiences=("app", "api")), "audiences"),
+        (replaced(azp="another"), "azp"),
+        (replaced(auth_time=1), "auth_time"),
+        (replaced(authenticated_at=0), "authenticated_at"),
+        (replaced(prior_revocations=("stamp",)), "prior_revocations"),
+        (replaced(created_at=1), "created_at"),
+        (replaced(refreshed_at=1), "refreshed_at"),
+        (replaced(generation=7), "generation"),
+        (replaced(expires_at=2_000_000_000), "expires_at"),
+        (replaced(sub="bob", generation=1), "sub, generation"),
+        (lambda session: session.identity, "something else"),
+    ],
+)
+async def test_replacement_is_a_session_of_the_same_login(
+    replacement: Callable[[Session], object], named: str
+) -> None:
+    world = make_world(before_session_persist=lambda context: replacement(context.session))
+    browser = world.browser()
+    answer = await sign_in(browser, LOGIN_URL, user="alice")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert await generation(browser) is None
+    assert world.events[-1].explanation.endswith(f" {named}")
+
+
+async def test_wrong_replacement_at_a_refresh_is_not_taken() -> None:
+    def before_session_persist(context: PersistContext[Any]) -> Any:
+        return None if context.reason == "login" else replaced(sub="mallory")(context.session)
+
+    world = make_world(before_session_persist=before_session_persist)
+    browser = await world.signed_in()
+    for expected in (1, 2):
+        world.time.advance(AFTER_EXPIRY)
+        answer = (await browser.get("/me")).json()
+        assert (answer["sub"], answer["generation"]) == ("alice", expected)
+
+
+async def test_replacement_may_end_earlier() -> None:
+    def before_session_persist(context: PersistContext[Any]) -> Session:
+        ends = context.session.created_at + 600
+        return context.session.model_copy(update={"expires_at": ends})
+
+    world = make_world(before_session_persist=before_session_persist)
+    browser = await world.signed_in()
+    world.time.advance(599)
+    assert await generation(browser) == 1
+    world.time.advance(1)
+    assert await generation(browser) is None
+
+
+async def test_resolve_identity_gets_claims_userinfo_and_access_token() -> None:
+    contexts: list[IdentityContext] = []
+
+    def resolve(context: IdentityContext) -> dict[str, object]:
+        contexts.append(context)
+        return {}
+
+    world = make_world(resolve_identity=resolve)
+    world.op.edits.put("userinfo", lambda said: said | {"team": "blue"})
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    await browser.get("/")
+    assert [context.id_token_claims["sub"] for context in contexts] == ["alice", "alice"]
+    assert [(context.user_info or {})["team"] for context in contexts] == ["blue", "blue"]
+    tokens = [context.access_token or "" for context in contexts]
+    assert len(set(tokens)) == 2
+    assert all(token not in repr(context) for token, context in zip(tokens, contexts, strict=True))

@@ -1,0 +1,226 @@
+"""The provider ends sessions by a logout token (Back-Channel Logout 1.0)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc import Clock, Code, ConfigurationError, MemoryRevocationStore
+from fastapi_oidc.testing import DevUser, LogoutDelivered
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.steps import copy_of, user
+from tests.oidc.interleaving import another_process
+from tests.oidc.world import Time, World, make_world
+
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+OURS, THEIRS = "11111111-aaaa-4444-8888-000000000000", "22222222-bbbb-4444-8888-000000000000"
+
+Edit = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def statuses(world: World) -> list[int | None]:
+    """How the application responded to each logout token."""
+    return [event.status for event in world.op.record.of(LogoutDelivered)]
+
+
+def without(*names: str) -> Edit:
+    return lambda said: {key: value for key, value in said.items() if key not in names}
+
+
+def with_members(**members: Any) -> Edit:
+    return lambda said: said | members
+
+
+async def logged_out(world: World, edit: Edit | None = None) -> None:
+    """The provider ends alice's sessions five seconds later."""
+    if edit is not None:
+        world.op.edits.put("logout_token", edit)
+    world.time.advance(5)
+    await world.op.log_out("alice")
+
+
+async def test_session_is_over_at_its_next_request(world: World) -> None:
+    browser = await world.signed_in()
+    await logged_out(world)
+    assert statuses(world) == [200]
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
+    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
+    assert world.events[-1].code is Code.SESSION_REVOKED
+
+
+async def test_later_login_of_the_same_user_is_not_affected(world: World) -> None:
+    old = await world.signed_in()
+    await logged_out(world, without("sid"))
+    world.time.advance(5)
+    new = await world.signed_in()
+    assert [await user(browser) for browser in (old, new)] == [None, "alice"]
+
+
+async def test_sid_ends_that_session_alone(world: World) -> None:
+    browsers = [await world.signed_in(), await world.signed_in(), await world.signed_in("bob")]
+    sid = world.events[1].sid
+    await logged_out(world, with_members(sid=sid))
+    assert [await user(browser) for browser in browsers] == [None, "alice", "bob"]
+
+
+async def test_sub_alone_ends_all_sessions_of_the_user(world: World) -> None:
+    browsers = [await world.signed_in(), await world.signed_in(), await world.signed_in("bob")]
+    await logged_out(world, without("sid"))
+    assert [await user(browser) for browser in browsers] == [None, None, "bob"]
+
+
+async def test_sid_and_sub_end_a_session_of_that_user_without_sid(world: World) -> None:
+    world.op.edits.put("id_token", without("sid"))
+    browser = await world.signed_in()
+    world.op.edits.clear()
+    await logged_out(world)
+    assert await user(browser) is None
+
+
+async def test_logout_token_may_come_during_a_sign_out(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(1)
+    answer = await browser.post("/auth/logout")
+    assert answer.status_code == 200
+    assert set(statuses(world)) == {200}
+
+
+async def test_same_logout_token_may_come_twice(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.edits.put("logout_token", with_members(jti="the same"))
+    world.time.advance(1)
+    await asyncio.gather(world.op.log_out("alice"), world.op.log_out("alice"))
+    assert set(statuses(world)) == {200}
+    assert await user(browser) is None
+
+
+async def test_shorter_session_lifetime_brings_no_ended_session_back() -> None:
+    time = Time()
+    revocations = MemoryRevocationStore(clock=Clock(read=time))
+    settings = {"session_lifetime": 72 * 3600}
+    long = make_world(time=time, settings=settings, back_channel_logout_store=revocations)
+    browser = await long.signed_in()
+    shorter = long.oidc.settings.model_copy(update={"session_lifetime": 3600})
+    short = another_process(long, settings=shorter, back_channel_logout_store=revocations)
+    long.op.back_channel_transport = httpx.ASGITransport(short.app)
+    await logged_out(long)
+    time.advance(3660)
+    assert await user(copy_of(browser, long)) is None
+
+
+@pytest.mark.parametrize(
+    ("edit", "code"),
+    [
+        (with_members(iss="https://evil.test"), Code.LOGOUT_TOKEN_ISSUER),
+        (with_members(aud="another"), Code.LOGOUT_TOKEN_AUDIENCE),
+        (with_members(nonce="n"), Code.LOGOUT_TOKEN_NONCE),
+        (with_members(events={f"{EVENT}-2": {}}), Code.LOGOUT_TOKEN_EVENTS),
+        (with_members(events=[EVENT]), Code.LOGOUT_TOKEN_EVENTS),
+        (without("events"), Code.LOGOUT_TOKEN_EVENTS),
+        (without("iat"), Code.LOGOUT_TOKEN_ISSUED_AT),
+        (without("exp"), Code.LOGOUT_TOKEN_EXPIRY),
+        (without("jti"), Code.LOGOUT_TOKEN_ID),
+        (with_members(exp=1), Code.LOGOUT_TOKEN_EXPIRED),
+        (without("sid", "sub"), Code.LOGOUT_TOKEN_SUBJECT),
+    ],
+)
+async def test_logout_token_that_breaks_a_rule_ends_nothing(edit: Edit, code: Code) -> None:
+    """Back-Channel Logout 1.0 2.6."""
+    world = make_world()
+    browser = await world.signed_in()
+    await logged_out(world, edit)
+    assert statuses(world) == [400]
+    assert world.events[-1].code is code
+    assert await user(browser) == "alice"
+
+
+async def test_token_of_another_type_ends_nothing() -> None:
+    """RFC 8725 3.11."""
+    world = make_world()
+    browser = await world.signed_in()
+    world.op.edits.put("logout_token_header", with_members(typ="at+jwt"))
+    await logged_out(world)
+    assert statuses(world) == [400]
+    assert world.events[-1].code is Code.JWS_TYPE
+    assert await user(browser) == "alice"
+
+
+@pytest.mark.parametrize(("tenant", "expected"), [(OURS, None), (THEIRS, "alice")])
+async def test_logout_token_is_of_an_allowed_tenant(tenant: str, expected: str | None) -> None:
+    issuer = "https://op.test/common/v2.0"
+    world = make_world(
+        provider={"issuer": issuer, "users": [DevUser("alice", tenant=OURS)]},
+        settings={"allowed_tenants": [OURS]},
+    )
+    browser = await world.signed_in()
+    await logged_out(world, with_members(iss=issuer.replace("common", tenant), tid=tenant))
+    assert await user(browser) == expected
+
+
+async def test_logout_token_without_exp_ends_the_session_where_a_setting_allows_it() -> None:
+    world = make_world(settings={"logout_token_without_exp": True})
+    browser = await world.signed_in()
+    await logged_out(world, without("exp"))
+    assert statuses(world) == [200]
+    assert await user(browser) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [
+        (b"", "application/x-www-form-urlencoded"),
+        (b"logout_token=a&logout_token=b", "application/x-www-form-urlencoded"),
+        (b"logout_token=a.b.c", "application/x-www-form-urlencoded"),
+        (b'{"logout_token": "a"}', "application/json"),
+        (b"logout_token=" + b"x" * 70_000, "application/x-www-form-urlencoded"),
+        (b"logout_token=\xff", "application/x-www-form-urlencoded"),
+    ],
+)
+async def test_malformed_request_is_400_and_json(content: bytes, content_type: str) -> None:
+    world = make_world()
+    answer = await world.browser().post(
+        "/auth/backchannel-logout", content=content, headers={"content-type": content_type}
+    )
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    assert answer.headers["cache-control"] == "no-store"
+    assert world.event_names() == ["back_channel_logout.refused"]
+
+
+async def test_store_that_is_down_is_400(mode: str) -> None:
+    """The provider may deliver the token again."""
+    time = Time()
+    outage, options = fallible(mode, time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    outage.is_down = True
+    await logged_out(world)
+    assert statuses(world) == [400]
+    assert world.events[-1].code is Code.SESSION_REVOCATION_UNAVAILABLE
+    assert (await browser.get("/me")).status_code == 503, "and nobody is signed in meanwhile"
+
+
+async def test_there_is_no_such_route_without_a_store() -> None:
+    world = make_world(back_channel_logout_store=None)
+    assert (await world.browser().post("/auth/backchannel-logout")).status_code == 404
+    with pytest.raises(ConfigurationError) as caught:
+        world.oidc.back_channel_logout_handler()
+    assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+
+
+async def test_forged_logout_tokens_do_not_delay_new_keys_of_a_login() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    header = {"alg": "RS256", "kid": "invented", "typ": "logout+jwt"}
+    parts = [json.dumps(part).encode() for part in (header, {"sub": "alice"})]
+    forged = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in [*parts, b"signature"])
+    answer = await browser.post("/auth/backchannel-logout", data={"logout_token": forged})
+    assert answer.status_code == 400
+    world.op.rotate_keys()
+    assert await user(await world.signed_in()) == "alice"

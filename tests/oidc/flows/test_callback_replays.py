@@ -1,0 +1,197 @@
+"""A callback is completed once, however often and wherever it comes.
+
+The provider is strict: it takes back what it issued for a code that comes twice (RFC 6749 4.1.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+
+from fastapi_oidc import OIDC, IdentityContext, MemoryRefreshLock, SignedIn, StandardIdentity
+from fastapi_oidc.testing import Lifetimes, ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    LONGEST_HOLD,
+    callback_url,
+    copy_of,
+    generation,
+    two_processes,
+    user,
+)
+from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.world import World, make_world
+
+
+async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
+    """Where the callback sends the browser; None when it was refused."""
+    answer = await browser.get(url, follow_redirects=False)
+    location: str | None = answer.headers.get("location")
+    return location
+
+
+async def test_callbacks_at_once_exchange_the_code_once(world: World) -> None:
+    browser, held = world.browser(), Held()
+    url = await callback_url(browser)
+    world.op.faults.put("token", held)
+    requests = [begun(copy_of(browser, world).get(url, follow_redirects=False)) for _ in range(5)]
+    await held.gate.until_reached()
+    held.gate.opened.set()
+    answers = await asyncio.gather(*requests)
+    assert {answer.headers["location"] for answer in answers} == {"/me"}
+    assert world.op.record.calls["token"] == 1
+    assert world.event_names().count("login.succeeded") == 1
+    for answer in answers:
+        other = world.browser()
+        other.cookies.update(dict(answer.cookies))
+        assert await generation(other) == 0
+
+
+async def test_reload_of_a_callback_whose_response_was_lost_signs_in(world: World) -> None:
+    browser, held = world.browser(), Held(first=True)
+    url = await callback_url(browser)
+    world.op.faults.put("token", held)
+    lost = begun(browser.get(url, follow_redirects=False))
+    await held.gate.until_reached()
+    lost.cancel()
+    await asyncio.wait([lost])
+    held.gate.opened.set()
+    assert await returned(browser, url) == "/me"
+    assert world.op.record.calls["token"] == 1
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1, "the provider has taken nothing back"
+
+
+async def test_processes_exchange_the_code_once(processes: tuple[World, World]) -> None:
+    here, there = processes
+    browser, held = here.browser(), Held()
+    url = await callback_url(browser)
+    here.op.faults.put("token", held)
+    tabs = [copy_of(browser, world) for world in processes]
+    requests = [begun(tab.get(url, follow_redirects=False)) for tab in tabs]
+    await held.gate.until_reached()
+    held.gate.opened.set()
+    answers = await asyncio.gather(*requests)
+    assert [answer.headers["location"] for answer in answers] == ["/me", "/me"]
+    assert here.op.record.calls["token"] == 1
+    for world, answer in zip((there, here), answers, strict=True):
+        other = world.browser()
+        other.cookies.update(dict(answer.cookies))
+        assert await generation(other) == 0
+
+
+async def test_process_that_dies_in_a_login_leaves_it_to_another(mode: str) -> None:
+    """The provider has not had the code yet."""
+    here, there = two_processes(mode, lifetimes=Lifetimes(code=300))
+    browser, held = here.browser(), Held()
+    url = await callback_url(browser)
+    here.op.faults.put("token", held)
+    begun(copy_of(browser, here).get(url))
+    await held.gate.until_reached()
+    here.time.advance(LONGEST_HOLD)
+    assert await returned(same_browser(browser, there), url) == "/me"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
+@pytest.mark.parametrize("how", ["sign-out", "revocation"])
+async def test_callback_replayed_after_its_session_ended_signs_nobody_in(
+    processes: tuple[World, World], elsewhere: bool, how: str
+) -> None:
+    here, there = processes
+    browser = here.browser()
+    url = await callback_url(browser)
+    before = dict(browser.cookies)
+    assert await returned(browser, url) == "/me"
+    if how == "revocation":
+        await there.oidc.revoke(sub="alice")
+    else:
+        await browser.post("/auth/logout", data=LOCAL)
+    here.time.advance(30)
+    again = (there if elsewhere else here).browser()
+    again.cookies.update(before)
+    assert await returned(again, url) is None
+    assert await user(again) is None
+    assert here.op.record.calls["token"] == 1
+
+
+async def test_callback_replayed_after_a_sign_out_is_refused_by_the_record_alone() -> None:
+    """Processes that share refresh records, and no revocations."""
+    lock = MemoryRefreshLock()
+    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
+    there = another_process(here, refresh_lock=lock)
+    browser = here.browser()
+    url = await callback_url(browser)
+    again = copy_of(browser, there)
+    await browser.get(url)
+    await browser.post("/auth/logout", data=LOCAL)
+    assert await returned(again, url) is None
+    assert await user(again) is None
+
+
+async def test_callback_replayed_later_returns_to_the_session(world: World) -> None:
+    browser = world.browser()
+    url = await callback_url(browser)
+    before = dict(browser.cookies)
+    await browser.get(url)
+    assert await returned(browser, url) == "/", "its transaction is used up"
+    reloaded = world.browser()
+    reloaded.cookies.update(before)
+    assert await returned(reloaded, url) == "/me", "the response before was lost"
+    world.time.advance(3600)
+    assert await returned(browser, url) == "/"
+    assert world.op.record.calls["token"] == 1
+
+
+@pytest.mark.parametrize("endpoint", ["jwks", "userinfo"])
+async def test_code_is_not_presented_again_after_a_failure(endpoint: Any) -> None:
+    world = make_world()
+    browser = world.browser()
+    url = await callback_url(browser)
+    before = dict(browser.cookies)
+    world.op.faults.put(endpoint, ServerError(), times=9)
+    assert (await browser.get(url)).status_code == 502
+    world.op.faults.clear()
+    world.time.advance(10)
+    again = world.browser()
+    again.cookies.update(before)
+    assert (await again.get(url)).status_code == 502
+    assert world.op.record.calls["token"] == 1
+
+
+async def test_login_that_takes_too_long_is_there_at_the_reload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The application is told of it once, with the first response that gets it."""
+    told: list[str] = []
+    gate = Gate()
+
+    async def slow(_context: IdentityContext) -> StandardIdentity:
+        await gate.passed()
+        return StandardIdentity(sub="alice")
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        def on_success(_request: Request, signed_in: SignedIn[Any]) -> None:
+            told.append(signed_in.session.sub)
+
+        app.router.routes.clear()
+        app.get("/auth/callback")(oidc.callback_handler(on_success=on_success))
+        app.include_router(oidc.router, prefix="/auth")
+
+    world = make_world(mount=mount, resolve_identity=slow)
+    monkeypatch.setattr(world.oidc.runtime.code_exchanges, "_seconds", 0.01)
+    browser = world.browser()
+    url = await callback_url(browser)
+    before = dict(browser.cookies)
+    answer = await browser.get(url)
+    assert (answer.status_code, answer.json()["code"]) == (504, "provider.timeout")
+    monkeypatch.undo()
+    gate.opened.set()
+    for _ in range(3):
+        browser.cookies.update(before)
+        await browser.get(url, follow_redirects=False)
+    assert told == ["alice"]

@@ -1,0 +1,154 @@
+"""The session cookie is decided when a response is sent, not when its request came.
+
+The response of `/slow` is held back, whose request has refreshed the session, and something else
+happens in the same browser meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from fastapi_oidc import MemoryRefreshLock
+from fastapi_oidc.testing import OAuthError, sign_in
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    copy_of,
+    generation,
+    two_processes,
+    user,
+)
+from tests.oidc.interleaving import Gate, another_process, begun, same_browser, with_gate
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
+
+EIGHT_HOURS = 8 * 3600
+AS_BOB = f"{LOGIN_URL}&prompt=login"
+
+
+@dataclass(slots=True)
+class Late:
+    """Two tabs of one browser, and the response that the first one waits for."""
+
+    world: World
+    tab: httpx.AsyncClient
+    other_tab: httpx.AsyncClient
+    gate: Gate
+    request: asyncio.Task[httpx.Response]
+
+    async def arrives(self) -> httpx.Response:
+        self.gate.opened.set()
+        return await self.request
+
+
+async def a_late_response(here: World, there: World, gate: Gate, seconds: int) -> Late:
+    browser = await here.signed_in()
+    here.time.advance(seconds)
+    request = begun(browser.get("/slow"))
+    await gate.until_reached()
+    return Late(here, browser, same_browser(browser, there), gate, request)
+
+
+@pytest.fixture(params=["one process", "two processes"])
+def worlds(request: pytest.FixtureRequest, mode: str) -> tuple[World, World, Gate]:
+    """Where the slow response is made, and where everything else happens."""
+    gate = Gate()
+    here, there = two_processes(mode, mount=with_gate(gate))
+    return here, (here if request.param == "one process" else there), gate
+
+
+@pytest.fixture
+async def late(worlds: tuple[World, World, Gate]) -> Late:
+    """A response whose request has refreshed the session."""
+    return await a_late_response(*worlds, AFTER_EXPIRY)
+
+
+async def test_response_after_a_sign_out_sets_no_cookie(late: Late) -> None:
+    await late.other_tab.post("/auth/logout", data=LOCAL)
+    assert "set-cookie" not in (await late.arrives()).headers
+    assert await user(late.tab) is None
+    late.world.time.advance(300)
+    assert await user(late.other_tab) is None
+
+
+async def test_response_after_a_login_of_another_user_sets_no_cookie(late: Late) -> None:
+    await sign_in(late.other_tab, AS_BOB, user="bob")
+    assert "set-cookie" not in (await late.arrives()).headers
+    assert await user(late.tab) == "bob"
+
+
+async def test_response_after_a_later_refresh_brings_the_newest_session(late: Late) -> None:
+    late.world.time.advance(AFTER_EXPIRY)
+    assert await generation(late.other_tab) == 2
+    await late.arrives()
+    late.world.time.advance(100)
+    assert await generation(late.tab) == 2
+
+
+async def test_response_after_a_refused_refresh_sets_no_cookie(late: Late) -> None:
+    late.world.op.faults.put("token", OAuthError("invalid_grant"))
+    late.world.time.advance(AFTER_EXPIRY)
+    assert await generation(late.other_tab) is None
+    answer = await late.arrives()
+    assert "set-cookie" not in answer.headers or "Max-Age=0" in answer.headers["set-cookie"]
+    assert await user(late.tab) is None
+
+
+async def test_session_of_a_response_that_is_lost_is_refreshed_no_second_time(late: Late) -> None:
+    late.request.cancel()
+    await asyncio.wait([late.request])
+    late.world.time.advance(200)
+    assert await generation(late.tab) == 1
+
+
+async def test_response_of_an_expired_session_leaves_a_new_login_alone(
+    worlds: tuple[World, World, Gate],
+) -> None:
+    late = await a_late_response(*worlds, EIGHT_HOURS)
+    await sign_in(late.other_tab, AS_BOB, user="bob")
+    assert "set-cookie" not in (await late.arrives()).headers
+    assert await user(late.tab) == "bob"
+
+
+async def test_response_of_an_expired_session_clears_its_cookie() -> None:
+    gate = Gate()
+    world = make_world(mount=with_gate(gate))
+    late = await a_late_response(world, world, gate, EIGHT_HOURS)
+    assert "session=; Max-Age=0" in (await late.arrives()).headers["set-cookie"]
+
+
+async def test_cookie_is_left_alone_while_a_store_cannot_tell(mode: str) -> None:
+    """The session is refreshed, and its next request finds the newest one."""
+    gate, time = Gate(), Time()
+    outage, options = fallible(mode, time)
+    world = make_world(time=time, mount=with_gate(gate), **options)
+    late = await a_late_response(world, world, gate, AFTER_EXPIRY)
+    outage.is_down = True
+    answer = await late.arrives()
+    assert (answer.status_code, "set-cookie" in answer.headers) == (200, False)
+    outage.is_down = False
+    assert await generation(late.tab) == 1
+    names = world.event_names()
+    assert ("session.cookie_withheld" in names) is (mode == "cookie"), "a reference stays the same"
+
+
+async def test_revoked_session_clears_the_cookie_of_a_late_response(late: Late) -> None:
+    await late.world.oidc.revoke(sub="alice")
+    await late.arrives()
+    assert await user(late.tab) is None
+
+
+async def test_without_shared_revocations_the_record_still_says_that_a_session_ended() -> None:
+    gate, lock = Gate(), MemoryRefreshLock()
+    here = make_world(mount=with_gate(gate), refresh_lock=lock, back_channel_logout_store=None)
+    there = another_process(here, refresh_lock=lock)
+    late = await a_late_response(here, there, gate, AFTER_EXPIRY)
+    copy = copy_of(late.tab, here)
+    await late.other_tab.post("/auth/logout", data=LOCAL)
+    assert "set-cookie" not in (await late.arrives()).headers
+    here.time.advance(AFTER_EXPIRY)
+    assert await user(copy) is None, "its next refresh finds the end"

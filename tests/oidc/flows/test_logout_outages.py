@@ -1,0 +1,104 @@
+"""A sign-out while the provider or the store is down, or slow, signs the person out here."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from fastapi_oidc import Code
+from fastapi_oidc.testing import AnswerLost, Delay, ServerError
+from tests.oidc.flows.fallible_stores import fallible
+from tests.oidc.flows.steps import LOCAL, user
+from tests.oidc.world import Time, make_world
+
+
+async def signed_out(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
+    """The redirect that a sign-out from a page responds with."""
+    data = {"return_to": "/me"} | form
+    return await browser.post("/auth/logout", data=data, follow_redirects=False)
+
+
+async def test_local_sign_out_goes_on_without_the_provider() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.op.faults.put("revocation", ServerError(), times=9)
+    assert (await signed_out(browser, **LOCAL)).headers["location"] == "/me"
+    assert "logout.revocation_failed" in world.event_names()
+
+
+async def test_sign_out_goes_on_without_the_provider() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    for endpoint in ("metadata", "revocation", "jwks", "end_session"):
+        world.op.faults.put(endpoint, AnswerLost(), times=99)
+    answer = await signed_out(browser)
+    assert answer.headers["location"] == "/me"
+    assert await user(browser) is None
+    failed = [event for event in world.events if event.name == "logout.revocation_failed"][-1]
+    started = next(event for event in world.events if event.name == "logout.started")
+    assert (failed.code, failed.session_id) == (Code.PROVIDER_UNREACHABLE, started.session_id)
+
+
+async def test_navigation_without_the_provider_ends_on_a_page_that_says_so() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    for endpoint in ("metadata", "revocation", "jwks", "end_session"):
+        world.op.faults.put(endpoint, AnswerLost(), times=99)
+    navigation = {"accept": "text/html", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    answer = await browser.post("/auth/logout", headers=navigation, follow_redirects=False)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "session=; Max-Age=0" in str(answer.headers.get_list("set-cookie"))
+
+
+async def test_sign_out_waits_two_seconds_for_the_provider() -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    world.op.faults.put("revocation", Delay(20))
+    started = time.monotonic()
+    answer = await signed_out(browser)
+    assert time.monotonic() - started < 15
+    assert answer.headers["location"] == "/me", "a browser sent to it would wait as well"
+
+
+async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+
+    async def broken() -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "metadata", broken)
+    assert (await signed_out(browser)).headers["location"] == "/me"
+    assert "sign-out goes on without the provider" in caplog.messages
+    monkeypatch.undo()
+    assert await user(browser) is None
+
+
+async def test_sign_out_goes_on_without_the_store(mode: str) -> None:
+    moment = Time()
+    outage, options = fallible(mode, moment)
+    world = make_world(time=moment, **options)
+    browser = await world.signed_in()
+    outage.is_down = True
+    assert (await browser.get("/")).status_code == 503
+    answer = await signed_out(browser, **LOCAL)
+    assert answer.status_code == 302
+    assert "__Host-oidc_session=;" in str(answer.headers.get_list("set-cookie"))
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_session_without_refresh_token_goes_to_a_provider_that_responds(
+    is_down: bool,
+) -> None:
+    world = make_world(client={"issue_refresh_tokens": False})
+    browser = await world.signed_in()
+    if is_down:
+        for endpoint in ("metadata", "jwks"):
+            world.op.faults.put(endpoint, AnswerLost(), times=99)
+    answer = await signed_out(browser)
+    assert (answer.headers["location"] == "/me") is is_down
+    assert world.op.record.calls["revocation"] == 0

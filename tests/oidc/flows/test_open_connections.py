@@ -1,0 +1,95 @@
+"""A websocket or an event stream that is open for long has the cookie that it was opened with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import (
+    OIDC,
+    MemoryRefreshLock,
+)
+from fastapi_oidc.testing import OAuthError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LOCAL,
+    connected,
+    copy_of,
+    generation,
+    refreshes,
+    two_processes,
+    with_connection,
+)
+from tests.oidc.interleaving import another_process, same_browser
+from tests.oidc.world import World, make_world
+
+
+async def test_open_connection_learns_of_an_end_by_the_record_alone() -> None:
+    """Of a process that shares refresh records, and no revocations."""
+    lock = MemoryRefreshLock()
+    here = make_world(refresh_lock=lock, back_channel_logout_store=None)
+    there = another_process(here, refresh_lock=lock, mount=with_connection)
+    browser = await here.signed_in()
+    connection = await connected(there, copy_of(browser, there))
+    await browser.post("/auth/logout", data=LOCAL)
+    assert not await there.oidc.is_still_signed_in(connection)
+
+
+@pytest.mark.parametrize("how", ["sign-out", "revocation", "refusal", "expiry"])
+async def test_open_connection_learns_that_its_session_is_over(mode: str, how: str) -> None:
+    here, there = two_processes(mode, mount=with_connection)
+    browser = await here.signed_in()
+    connection = await connected(there, copy_of(browser, there))
+    oidc: OIDC[Any, Any] = there.oidc
+    assert await oidc.is_still_signed_in(connection)
+    if how == "sign-out":
+        await browser.post("/auth/logout", data=LOCAL)
+    elif how == "revocation":
+        await here.oidc.revoke(sub="alice")
+    elif how == "expiry":
+        here.time.advance(8 * 3600)
+    else:
+        here.op.faults.put("token", OAuthError("invalid_grant"))
+        here.time.advance(400)
+        assert await generation(browser) is None
+    assert not await oidc.is_still_signed_in(connection)
+
+
+@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
+async def test_open_connection_never_presents_a_used_refresh_token(mode: str, seconds: int) -> None:
+    """It still has the cookie that it was opened with, however long ago."""
+    world = make_world(mount=with_connection, session_store="memory" if mode == "store" else None)
+    browser = await world.signed_in()
+    connection = await connected(world, browser)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    world.time.advance(seconds)
+    calls = world.op.record.calls["token"]
+    newest = await world.oidc.refresh(connection)
+    assert newest.generation in (1, 2)
+    assert newest.generation == await generation(browser)
+    assert world.op.record.calls["token"] == calls + newest.generation - 1
+    assert await world.oidc.is_still_signed_in(connection)
+
+
+def presented(world: World) -> int:
+    """How many refresh tokens were presented; one code was exchanged."""
+    return world.op.record.calls["token"] - 1
+
+
+@pytest.mark.parametrize("seconds", [0, 61, 11 * 60])
+async def test_open_connection_in_another_process_gets_the_newest_session(
+    mode: str, seconds: int
+) -> None:
+    here, there = two_processes(mode, mount=with_connection)
+    browser = await here.signed_in()
+    connection = await connected(there, same_browser(browser, there))
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    here.time.advance(seconds)
+    newest = await there.oidc.refresh(connection)
+    assert newest.tokens.expires_at is not None
+    assert newest.tokens.expires_at > here.time.now, "its access token can be used"
+    assert newest.generation == await generation(browser)
+    assert refreshes(here) == presented(here) == newest.generation

@@ -1,0 +1,206 @@
+"""A token response is kept until a session is made of it, and its refresh token not sent again."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, UNVERIFIED_SECONDS
+from fastapi_oidc.testing import ServerError
+from tests.oidc.flows.fallible_stores import FallibleRefreshLock, Outage, fallible
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LONGEST_HOLD,
+    RETRY,
+    copy_of,
+    generation,
+    refreshes,
+    two_processes,
+    until,
+)
+from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.world import Time, World, make_world
+
+BEHIND = 120
+
+
+async def test_without_keys_no_refresh_token_is_presented() -> None:
+    world = make_world(settings={"session_lifetime": 4 * 24 * 3600})
+    browser = await world.signed_in()
+    world.time.advance(25 * 3600)  # the last known keys serve for a day
+    world.op.faults.put("jwks", ServerError(), times=99)
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert world.op.record.calls["token"] == 1, "that of the login"
+    world.op.faults.clear()
+    world.time.advance(RETRY)
+    assert await generation(browser) == 1
+
+
+async def test_last_known_keys_serve_for_a_day(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(2 * 3600)
+    world.op.faults.put("jwks", ServerError(), times=9)
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+async def whose_response_waits_for_keys(world: World) -> httpx.AsyncClient:
+    """A browser whose new ID token is signed with a key that cannot be had."""
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.rotate_keys()
+    world.op.faults.put("jwks", ServerError(), times=9)
+    assert (await browser.get("/me")).status_code == 503
+    world.op.faults.clear()
+    return browser
+
+
+async def test_response_waits_for_a_key_that_is_published_later(world: World) -> None:
+    """OpenID Connect Core 10.1.1."""
+    browser = await whose_response_waits_for_keys(world)
+    world.time.advance(RETRY)
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+async def test_response_waits_until_a_slow_clock_has_come_to_its_time(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.edits.put("id_token", lambda said: said | {"iat": world.time.now + BEHIND})
+    for seconds in (RETRY, BEHIND):
+        answer = await browser.get("/me")
+        assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+        world.time.advance(seconds)
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+@pytest.mark.parametrize("seconds", [300, AFTER_EXPIRY])
+async def test_access_token_that_expired_while_its_response_waited_is_refreshed_again(
+    world: World, seconds: int
+) -> None:
+    browser = await whose_response_waits_for_keys(world)
+    world.time.advance(seconds)
+    assert await generation(browser) == 2
+    assert refreshes(world) == 2
+
+
+async def test_session_of_a_response_is_kept_when_no_further_one_can_be_had() -> None:
+    world = make_world()
+    browser = await whose_response_waits_for_keys(world)
+    world.time.advance(AFTER_EXPIRY)
+    world.op.faults.put("token", ServerError())
+    assert (await browser.get("/me")).status_code == 503
+    other = copy_of(browser, another_process(world))
+    assert await generation(other) == 2, "the cookie has the newest refresh token"
+
+
+async def test_another_process_continues_from_a_response_that_waits(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browser = await whose_response_waits_for_keys(here)
+    assert await generation(copy_of(browser, there)) == 1
+    assert refreshes(here) == 1
+
+
+async def test_verified_response_outlives_its_key() -> None:
+    time = Time()
+    outage, options = fallible("store", time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    time.advance(AFTER_EXPIRY)
+    outage.is_down, outage.failing = True, frozenset({"replace"})
+    assert (await browser.get("/me")).json()["code"] == "session.store_unavailable"
+    outage.is_down = False
+    world.op.rotate_keys()
+    await world.signed_in("bob")  # which reads the keys again
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["one process", "shared records"])
+async def test_response_that_no_key_verifies_is_given_up_after_an_hour(is_shared: bool) -> None:
+    time = Time()
+    lock = MemoryRefreshLock(clock=Clock(read=time)) if is_shared else None
+    world = make_world(time=time, refresh_lock=lock)
+    browser, held = await world.signed_in(), Held(first=True)
+    world.op.faults.put("token", held)
+    time.advance(AFTER_EXPIRY)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    world.op.rotate_keys()
+    await world.signed_in("bob")
+    held.gate.opened.set()
+    assert (await request).status_code == 503
+    calls = world.op.record.calls["token"]
+    for _ in range(UNVERIFIED_SECONDS // LONGEST_BACKOFF - 1):
+        time.advance(LONGEST_BACKOFF)
+        assert (await browser.get("/me")).status_code == 503
+    time.advance(LONGEST_BACKOFF)
+    assert (await browser.get("/me")).status_code == 401
+    assert world.op.record.calls["token"] == calls
+
+
+async def test_session_that_could_not_be_stored_is_stored_later() -> None:
+    time = Time()
+    outage, options = fallible("store", time)
+    world = make_world(time=time, **options)
+    browser = await world.signed_in()
+    time.advance(AFTER_EXPIRY)
+    outage.is_down, outage.failing = True, frozenset({"replace"})
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.store_unavailable")
+    outage.is_down = False
+    assert await generation(browser) == 1
+    assert refreshes(world) == 1
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["goes on", "ends"])
+async def test_response_that_the_records_could_not_take_is_written_later(
+    mode: str, is_closed: bool
+) -> None:
+    """Without it another process would present the token again."""
+    outage, time = Outage(), Time()
+    lock = FallibleRefreshLock(outage, Clock(read=time))
+    here, there = two_processes(mode, time=time, refresh_lock=lock)
+    browser, held = await here.signed_in(), Held(first=True)
+    userinfo = Held()
+    here.op.faults.put("token", held)
+    here.op.faults.put("userinfo", userinfo)
+    time.advance(AFTER_EXPIRY)
+    begun(browser.get("/me"))
+    await held.gate.until_reached()
+    outage.is_down = True
+    held.gate.opened.set()
+    await userinfo.gate.until_reached()  # and the first process makes no session of the response
+    outage.is_down = False
+    if is_closed:
+        await here.oidc.runtime.party.outbox.aclose()
+    else:
+        await (await here.signed_in("bob")).get("/")  # a request finds that the store responds
+        await until(lambda: not here.oidc.runtime.party.outbox)
+    time.advance(LONGEST_HOLD)
+    assert await generation(copy_of(browser, there)) == 1
+    assert refreshes(here) == 1
+
+
+async def test_session_that_the_records_could_not_take_is_made_again_elsewhere() -> None:
+    outage, time = Outage(failing=frozenset({"advance"})), Time()
+    lock = FallibleRefreshLock(outage, Clock(read=time))
+    here, there = two_processes("cookie", time=time, refresh_lock=lock)
+    browser, held = await here.signed_in(), Held()
+    before = copy_of(browser, there)
+    here.op.faults.put("userinfo", held)
+    time.advance(AFTER_EXPIRY)
+    request = begun(browser.get("/me"))
+    await held.gate.until_reached()
+    outage.is_down = True
+    held.gate.opened.set()
+    assert (await request).json()["generation"] == 1
+    outage.is_down = False
+    time.advance(LONGEST_HOLD)
+    assert await generation(before) == 1
+    assert refreshes(here) == 1

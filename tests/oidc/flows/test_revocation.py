@@ -1,0 +1,229 @@
+"""An ended session is over everywhere: for copies of its cookie, and in other processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from fastapi_oidc import (
+    Clock,
+    ConfigurationError,
+    MemoryRevocationStore,
+    OIDCSession,
+    RevocationRecord,
+    RevocationStore,
+)
+from fastapi_oidc.testing import sign_in
+from tests.oidc.flows.steps import (
+    LOCAL,
+    callback_url,
+    copy_of,
+    generation,
+    shared_stores,
+    user,
+)
+from tests.oidc.interleaving import Gate, another_process, begun
+from tests.oidc.world import LOGIN_URL, Time, World, make_world
+
+
+async def session_of(world: World) -> OIDCSession[Any]:
+    """The newest session of alice, in a store."""
+    return (await world.oidc.sessions_of("alice"))[0]
+
+
+async def test_sign_out_ends_copies_of_the_cookie(processes: tuple[World, World]) -> None:
+    browser = await processes[0].signed_in()
+    copies = [copy_of(browser, world) for world in processes]
+    await browser.post("/auth/logout", data=LOCAL)
+    assert [await generation(copy) for copy in copies] == [None, None]
+
+
+async def test_next_login_ends_copies_of_the_cookie(processes: tuple[World, World]) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    await sign_in(browser, LOGIN_URL, user="alice")
+    assert await generation(copy) is None
+    assert await generation(browser) == 0
+
+
+async def test_clear_session_ends_copies_of_the_cookie(processes: tuple[World, World]) -> None:
+    here, there = processes
+
+    @here.app.post("/forget-me")
+    async def forget_me(request: Request) -> None:
+        here.oidc.clear_session(request)
+
+    browser = await here.signed_in()
+    copy = copy_of(browser, there)
+    await browser.post("/forget-me")
+    assert await generation(copy) is None
+
+
+async def test_revoke_by_sub_ends_the_sessions_of_that_user(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    browsers = [await here.signed_in(), await there.signed_in(), await here.signed_in("bob")]
+    await there.oidc.revoke(sub="alice")
+    for world in processes:
+        copies = [copy_of(browser, world) for browser in browsers]
+        assert [await user(copy) for copy in copies] == [None, None, "bob"]
+
+
+async def test_revoked_session_says_why_it_is_over(world: World) -> None:
+    browser = await world.signed_in()
+    await world.oidc.revoke(sub="alice")
+    assert (await browser.get("/auth/session")).json()["ended"] == "revoked"
+
+
+async def test_revoke_by_sid_ends_the_sessions_of_that_login_at_the_provider(
+    processes: tuple[World, World],
+) -> None:
+    here, there = processes
+    one, other = await here.signed_in(), await here.signed_in()
+    sids = [event.sid for event in here.events if event.name == "login.succeeded"]
+    await there.oidc.revoke(sid=sids[0])
+    assert [await generation(browser) for browser in (one, other)] == [None, 0]
+
+
+async def test_revoke_by_session_id_ends_that_session(processes: tuple[World, World]) -> None:
+    here, there = processes
+    one, other = await here.signed_in(), await here.signed_in()
+    ids = [event.session_id for event in here.events if event.name == "login.succeeded"]
+    await there.oidc.revoke(session_id=ids[0])
+    assert [await generation(browser) for browser in (one, other)] == [None, 0]
+
+
+SKEWS = pytest.mark.parametrize("skew", [-3600, -20, 20])
+
+
+@SKEWS
+@pytest.mark.parametrize("named", ["sub", "sid"])
+async def test_revoke_by_a_worker_whose_clock_is_wrong_ends_older_sessions_alone(
+    mode: str, named: str, skew: int
+) -> None:
+    """20 seconds behind or ahead, or set back an hour: no two machines' clocks are compared."""
+    here, there = skewed(mode, skew)
+    old = await here.signed_in()
+    sid = next(event.sid for event in here.events if event.sid)
+    await there.oidc.revoke(**({"sub": "alice"} if named == "sub" else {"sid": sid}))
+    assert [await generation(copy_of(old, world)) for world in (here, there)] == [None, None]
+    new = await here.signed_in()
+    assert [await generation(copy_of(new, world)) for world in (here, there)] == [0, 0]
+    await there.oidc.revoke(sub="alice")
+    assert await generation(new) is None, "the next revocation ends it"
+
+
+@SKEWS
+async def test_login_at_a_worker_whose_clock_is_wrong_works_after_a_revocation(
+    mode: str, skew: int
+) -> None:
+    here, there = skewed(mode, skew)
+    old = await there.signed_in()
+    await here.oidc.revoke(sub="alice")
+    new = await there.signed_in()
+    assert [await generation(browser) for browser in (old, new)] == [None, 0]
+
+
+def skewed(mode: str, skew: int) -> tuple[World, World]:
+    """Two processes that share stores, the second of which reads a clock that is wrong."""
+    time = Time()
+    shared = shared_stores(mode, time)
+    drift = 4000  # so that the second one accepts ID tokens at all
+    here = make_world(time=time, settings={"clock_drift": 300}, **shared)
+    clock = Clock(drift=drift, read=lambda: time() + skew)
+    return here, another_process(here, clock=clock, **shared)
+
+
+async def test_revocation_during_a_login_ends_its_session() -> None:
+    """It comes after the login has read the revocations, and before its session is stored."""
+    gate = Gate()
+
+    class Slow(MemoryRevocationStore):
+        async def stamps(self, session: OIDCSession[Any], /) -> tuple[str, ...]:
+            stamps = await super().stamps(session)
+            await gate.passed()
+            return stamps
+
+    world = make_world(back_channel_logout_store=Slow())
+    browser = world.browser()
+    callback = await callback_url(browser)
+    login = begun(browser.get(callback, follow_redirects=False))
+    await gate.until_reached()
+    await world.oidc.revoke(sub="alice")
+    gate.opened.set()
+    await login
+    assert await generation(browser) is None
+
+
+async def test_store_of_the_application_needs_two_methods() -> None:
+    class Records(RevocationStore):
+        def __init__(self) -> None:
+            self.records: list[RevocationRecord] = []
+
+        async def revoke(self, record: RevocationRecord, /) -> None:
+            self.records.append(record)
+
+        async def records_of(self, session: OIDCSession[Any], /) -> list[RevocationRecord]:
+            return [record for record in self.records if record.names(session)]
+
+    world = make_world(back_channel_logout_store=Records())
+    old = await world.signed_in()
+    await world.oidc.revoke(sub="alice")
+    new = await world.signed_in()
+    copy = copy_of(new, world)
+    assert [await generation(browser) for browser in (old, new)] == [None, 0]
+    await new.post("/auth/logout", data=LOCAL)
+    assert await generation(copy) is None
+
+
+async def test_revoke_takes_exactly_one_name(world: World) -> None:
+    for names in ({}, {"sub": "alice", "sid": "s"}):
+        with pytest.raises(ValueError, match="one of"):
+            await world.oidc.revoke(**names)
+
+
+async def test_revoke_needs_a_store() -> None:
+    world = make_world(back_channel_logout_store=None)
+    with pytest.raises(ConfigurationError) as caught:
+        await world.oidc.revoke(sub="alice")
+    assert caught.value.code == "configuration.store_missing"
+
+
+async def test_record_outlives_a_session_lifetime_that_was_made_longer() -> None:
+    month = 30 * 24 * 3600
+    time = Time()
+    revocations = MemoryRevocationStore(clock=Clock(read=time))
+    settings = {"session_lifetime": month}
+    world = make_world(time=time, settings=settings, back_channel_logout_store=revocations)
+    browser = await world.signed_in()
+    shorter = world.oidc.settings.model_copy(update={"session_lifetime": 600})
+    other = another_process(world, settings=shorter, back_channel_logout_store=revocations)
+    await other.oidc.revoke(sub="alice")
+    time.advance(month - 1)
+    assert await generation(browser) is None
+
+
+async def test_sessions_of_lists_what_is_active_newest_first() -> None:
+    world = make_world(session_store="memory", settings={"idle_timeout": 3000})
+    one = await world.signed_in()
+    first = (await session_of(world)).id
+    world.time.advance(10)
+    other = await world.signed_in()
+    await world.signed_in("bob")
+    listed = await world.oidc.sessions_of("alice")
+    assert [session.id == first for session in listed] == [False, True]
+    await other.post("/auth/logout", data=LOCAL)
+    assert [session.id for session in await world.oidc.sessions_of("alice")] == [first]
+    assert await generation(one) == 0
+    world.time.advance(3000)
+    assert await world.oidc.sessions_of("alice") == []
+
+
+async def test_sessions_of_needs_a_session_store() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        await make_world().oidc.sessions_of("alice")
+    assert caught.value.code == "configuration.store_missing"

@@ -1,0 +1,237 @@
+"""What a session has of the tokens of its login, and of those of each refresh."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from fastapi_oidc import (
+    Code,
+    IdentityContext,
+    OIDCSession,
+    StandardIdentity,
+)
+from fastapi_oidc.testing import ServerError
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    generation,
+)
+from tests.oidc.world import World, make_world
+
+TENANT, ANOTHER = str(uuid4()), str(uuid4())
+AUDIENCE: dict[str, Any] = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_799_999_000}
+MEMBERS = AUDIENCE | {"sid": "op-1"}
+AT_LOGIN = AUDIENCE | {"tid": TENANT}
+
+
+class Watched:
+    """A world that has every session that was loaded in it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.sessions: list[OIDCSession[Any]] = []
+        options.setdefault("settings", {})["trusted_id_token_audiences"] = ["api"]
+        self.world: World = make_world(
+            load_request_data=lambda context: self.sessions.append(context.session), **options
+        )
+        self.world.op.edits.put("id_token", lambda said: said | MEMBERS)
+
+    async def signed_in(self) -> httpx.AsyncClient:
+        return await self.world.signed_in()
+
+    async def refreshed(self, browser: httpx.AsyncClient) -> OIDCSession[Any]:
+        self.world.time.advance(AFTER_EXPIRY)
+        assert await generation(browser) is not None
+        return self.sessions[-1]
+
+
+async def test_login_takes_what_the_id_token_and_the_tokens_say() -> None:
+    watched = Watched()
+    await watched.signed_in()
+    session, now = watched.sessions[-1], int(watched.world.time.now)
+    assert (session.issuer, session.client_id, session.sub) == ("https://op.test", "app", "alice")
+    assert (session.sid, session.auth_time, session.azp) == ("op-1", 1_799_999_000, "app")
+    assert session.audiences == ("app", "api")
+    assert session.claims["sid"] == "op-1"
+    assert (session.created_at, session.authenticated_at) == (now, now)
+    assert session.expires_at == now + 8 * 3600
+    assert (session.generation, session.refreshed_at) == (0, None)
+    assert session.tokens.expires_at == now + 300
+    assert session.tokens.scope == ("openid", "profile", "email", "offline_access")
+    assert session.session_state is not None
+
+
+async def test_refresh_takes_tokens_and_claims_and_keeps_the_rest() -> None:
+    watched = Watched()
+    browser = await watched.signed_in()
+    before = watched.sessions[-1]
+    nonce = before.nonce
+    watched.world.op.edits.put(
+        "id_token", lambda said: said | MEMBERS | {"sid": "op-2", "nonce": nonce, "team": "blue"}
+    )
+    watched.world.op.edits.put(
+        "token_response", lambda said: said | {"scope": "openid", "session_state": "new"}
+    )
+    after = await watched.refreshed(browser)
+    assert (after.generation, after.refreshed_at) == (1, int(watched.world.time.now))
+    assert (after.sid, after.claims["team"], after.session_state) == ("op-2", "blue", "new")
+    assert after.tokens.scope == ("openid",)
+    assert after.tokens.access_token != before.tokens.access_token
+    changed = {"tokens", "claims", "sid", "session_state", "generation", "refreshed_at"}
+    same = OIDCSession.model_fields.keys() - changed
+    assert all(getattr(after, name) == getattr(before, name) for name in same)
+
+
+async def test_what_a_token_response_leaves_out_stays_as_it_was() -> None:
+    """RFC 6749 5.1 and 6."""
+    watched = Watched()
+    browser = await watched.signed_in()
+    before = watched.sessions[-1]
+    left_out = ("id_token", "refresh_token", "scope", "session_state", "expires_in")
+    watched.world.op.edits.put(
+        "token_response",
+        lambda said: {name: value for name, value in said.items() if name not in left_out},
+    )
+    after = await watched.refreshed(browser)
+    for name in ("id_token", "refresh_token", "scope"):
+        assert getattr(after.tokens, name) == getattr(before.tokens, name)
+    assert (after.claims, after.session_state) == (before.claims, before.session_state)
+    assert after.tokens.expires_at == int(watched.world.time.now) + 3600
+
+
+async def test_id_token_without_sid_keeps_the_earlier_one() -> None:
+    watched = Watched()
+    browser = await watched.signed_in()
+    nonce = watched.sessions[-1].nonce
+
+    def said(claims: dict[str, Any]) -> dict[str, Any]:
+        members = claims | MEMBERS | {"nonce": nonce}
+        return {name: value for name, value in members.items() if name != "sid"}
+
+    watched.world.op.edits.put("id_token", said)
+    assert (await watched.refreshed(browser)).sid == "op-1"
+
+
+async def test_token_without_expires_in_and_refresh_token_has_no_end() -> None:
+    watched = Watched(client={"issue_refresh_tokens": False})
+    watched.world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
+    await watched.signed_in()
+    assert watched.sessions[-1].tokens.expires_at is None
+
+
+@pytest.mark.parametrize("store", [None, "memory"], ids=["cookie", "store"])
+async def test_identity_of_another_type_is_not_taken(store: Any) -> None:
+    calls = 0
+
+    def resolve(_context: IdentityContext) -> StandardIdentity:
+        nonlocal calls
+        calls += 1
+        return StandardIdentity(sub="alice") if calls == 1 else object()  # type: ignore[return-value]
+
+    watched = Watched(resolve_identity=resolve, session_store=store)
+    session = await watched.refreshed(await watched.signed_in())
+    assert (session.generation, session.identity) == (1, StandardIdentity(sub="alice"))
+    assert "session.identity_kept" in watched.world.event_names()
+
+
+async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone() -> None:
+    """Without those that `before_session_persist` leaves out."""
+
+    def without_access_token(context: Any) -> Any:
+        tokens = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    watched = Watched(before_session_persist=without_access_token)
+    browser = await watched.signed_in()
+    before = watched.sessions[-1]
+    nonce = before.nonce
+    long = secrets.token_hex(3000)
+    watched.world.op.edits.put(
+        "id_token", lambda said: said | MEMBERS | {"nonce": nonce, "note": long}
+    )
+    after = await watched.refreshed(browser)
+    assert (after.generation, after.claims, after.identity) == (1, before.claims, before.identity)
+    assert after.tokens.id_token == before.tokens.id_token
+    assert after.tokens.refresh_token != before.tokens.refresh_token
+    assert after.tokens.access_token == ""
+    kept = [event for event in watched.world.events if event.name == "session.identity_kept"]
+    assert kept[-1].code is Code.SESSION_COOKIE_TOO_LARGE
+
+
+async def after_a_refresh(members: dict[str, Any]) -> tuple[World, int | None]:
+    """The world, and the session whose login said `AT_LOGIN` and its refresh `members` too."""
+    world = make_world(settings={"trusted_id_token_audiences": ["api"]})
+    nonces: list[Any] = []
+
+    def said(claims: dict[str, Any]) -> dict[str, Any]:
+        nonces.append(claims.get("nonce"))
+        return claims | AT_LOGIN | {"nonce": nonces[0]} | (members if len(nonces) > 1 else {})
+
+    world.op.edits.put("id_token", said)
+    browser = await world.signed_in()
+    world.op.record.clear()
+    world.time.advance(AFTER_EXPIRY)
+    return world, await generation(browser)
+
+
+@pytest.mark.parametrize("members", [{}, {"tid": ANOTHER}], ids=["the same", "another tid"])
+async def test_refresh_accepts_an_id_token_of_the_same_login(members: dict[str, Any]) -> None:
+    """To a provider without tenants `tid` is a claim like any other."""
+    _, refreshed = await after_a_refresh(members)
+    assert refreshed == 1
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"iss": "https://op.test/"}, Code.ID_TOKEN_ISSUER),
+        ({"sub": "bob"}, Code.ID_TOKEN_SUBJECT),
+        ({"aud": ["app"]}, Code.ID_TOKEN_AUDIENCE),
+        ({"aud": ["app", "api", "another"]}, Code.ID_TOKEN_AUDIENCE),
+        ({"auth_time": 1_799_999_001}, Code.ID_TOKEN_AUTH_TIME),
+        ({"nonce": "another"}, Code.ID_TOKEN_NONCE),
+        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, Code.ID_TOKEN_ACCESS_TOKEN_HASH),
+        ({"exp": 1_799_999_999}, Code.ID_TOKEN_EXPIRED),
+        ({"iat": "now"}, Code.ID_TOKEN_ISSUED_AT),
+    ],
+)
+async def test_id_token_of_another_login_ends_the_session(
+    members: dict[str, Any], code: Code
+) -> None:
+    """OpenID Connect Core 12.2."""
+    world, refreshed = await after_a_refresh(members)
+    assert refreshed is None
+    assert world.events[-1].code is code
+    assert world.op.record.calls["userinfo"] == 0, "it is asked with no token of another user"
+
+
+async def test_userinfo_that_fails_keeps_the_session(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("userinfo", ServerError(), times=3)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert "session.identity_kept" in world.event_names()
+
+
+async def test_signed_userinfo_that_has_expired_keeps_the_session() -> None:
+    """Its `exp` says nothing of the session (OpenID Connect Core 5.3.2)."""
+    world = make_world(
+        client={"userinfo_signed_response_alg": "RS256"},
+        settings={"userinfo_signing_algorithms": ["RS256"]},
+    )
+    browser = await world.signed_in()
+    world.op.edits.put("userinfo", lambda said: said | {"exp": 1})
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert "session.identity_kept" in world.event_names()
+
+
+async def test_userinfo_of_another_user_ends_the_session(world: World) -> None:
+    browser = await world.signed_in()
+    world.op.edits.put("userinfo", lambda said: said | {"sub": "bob"})
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is None
+    assert world.events[-1].code is Code.USERINFO_SUBJECT
