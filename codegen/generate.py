@@ -1,4 +1,4 @@
-"""openapi-python-client with our templates, then ruff: a description becomes a Python package."""
+"""The tools that are run: the generator with our templates, ruff, and a trial of what they made."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from codegen.describe import for_generator
@@ -30,12 +31,13 @@ def generate_package(document: Document, target: Path) -> None:
         shutil.copytree(made / "models", target / "models")
 
 
-def format_package(target: Path) -> None:
+def format_package(*folders: Path) -> None:
     """Bring generated files into the one shape that ruff gives them."""
-    config = ["--no-cache", "--config", str(HERE / "ruff_generated.toml")]
-    _run("ruff", "check", "--fix-only", "--quiet", *config, str(target))
-    _run("ruff", "format", "--quiet", *config, str(target))
-    _run("ruff", "check", "--quiet", *config, str(target))
+    arguments = ["--no-cache", "--quiet", "--config", str(HERE / "ruff_generated.toml")]
+    arguments += map(str, folders)
+    _run("ruff", "check", "--fix-only", *arguments)
+    _run("ruff", "format", *arguments)
+    _run("ruff", "check", *arguments)
 
 
 def _run_generator(source: Path, made: Path) -> None:
@@ -58,3 +60,49 @@ def _run(module: str, *arguments: str) -> None:
     if done.returncode:
         said = " ".join((done.stderr + done.stdout).split())
         raise Unusable(f"{module} failed: {said[-2000:]}")
+
+
+CONFIG = Path(__file__).with_name("mypy_trial.ini")
+
+# Isolated, so that no variable of the environment shows it another package of the name.
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+import generated_vmm
+for module in pkgutil.walk_packages(generated_vmm.__path__, "generated_vmm."):
+    if not module.name.endswith(".__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> None:
+    """Put the folders that were `made` into a copy of the `written` package and use it.
+
+    Raises `Unusable` when a module of the two cannot be imported, when that gives a warning, or
+    when mypy finds a mistake. `cache` keeps what mypy has learnt of other packages.
+    """
+    with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
+        whole = Path(scratch, written.name)
+        shutil.copytree(written, whole, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        for part in parts:
+            shutil.rmtree(whole / part, ignore_errors=True)
+            shutil.copytree(made / part, whole / part)
+        _use("cannot be imported", "-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch)
+        _use(
+            "does not pass mypy", "-m", "mypy", "--config-file", str(CONFIG),
+            "--cache-dir", str(cache), "--package", written.name, folder=scratch,
+        )  # fmt: skip
+
+
+def _use(fault: str, *arguments: str, folder: str) -> None:
+    done = subprocess.run(  # noqa: S603  # the program and its arguments are ours
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={"MYPYPATH": folder},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())
+        raise Unusable(f"the generated package {fault}: {said[-2000:]}")

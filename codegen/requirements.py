@@ -22,7 +22,7 @@ from codegen.document import (
     references_in,
     schemas_of,
 )
-from codegen.repairs import schemas_and_members
+from codegen.fixups import schemas_and_members
 from codegen.schemas import plain
 
 # Without these calls no machine boots: every monitor since 1.7 has them.
@@ -40,9 +40,9 @@ CORE = {
 
 # What the templates import into the modules of the models.
 IN_MODELS = {
-    "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
+    "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
     "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PathLike",
-    "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
+    "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict", "Unsupported",
 }  # fmt: skip
 # What they import into the module of the operations, and what every operation may take.
 IN_OPERATIONS = {"Operation", "annotations", "models", "no_answer", "quote", "str"}

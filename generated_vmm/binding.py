@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from generated_vmm.absent import Absent
+from generated_vmm.unsupported import Unsupported
 
 Fields: TypeAlias = Mapping[str, object]
 Model = TypeVar("Model", bound=BaseModel)
@@ -31,8 +31,8 @@ def as_model(model: type[Model], body: Model | Fields | None, fields: Fields, **
     """
     if body is not None and fields:
         raise TypeError(f"{model.__name__}: give the body or keyword arguments, not both")
-    is_absent = issubclass(model, Absent)
-    if is_absent:
+    is_unsupported = issubclass(model, Unsupported)
+    if is_unsupported:
         return model.model_construct()  # the operation that would send it says which member it is
     given = fields if body is None else body
     made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)

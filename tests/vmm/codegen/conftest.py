@@ -61,7 +61,7 @@ class Workshop:
 
     def packages(self) -> list[Path]:
         """The folders of those packages."""
-        return [self.folder / name / "_generated" for name in self.names()]
+        return [self.folder / name for name in self.names()]
 
     def make(self, _: Project, spec: Path, folder: Path) -> Run:
         """As `codegen.pipeline.make` for this project, by copying what was made before."""

@@ -12,8 +12,8 @@ from pydantic import BaseModel, JsonValue, RootModel
 from pydantic.fields import FieldInfo
 
 from codegen.document import answer_of, body_of, operations_of, references_in, schemas_of
-from generated_vmm.absent import Absent
 from generated_vmm.operation import Operation
+from generated_vmm.unsupported import Unsupported
 from tests.vmm.codegen.conftest import Generated
 
 SCALARS = {"string": str, "integer": int, "number": float, "boolean": bool}
@@ -89,7 +89,11 @@ def test_nothing_in_it_depends_on_the_run(generated: Generated) -> None:
 
 
 def _is_model(found: object) -> bool:
-    return inspect.isclass(found) and issubclass(found, BaseModel) and not issubclass(found, Absent)
+    return (
+        inspect.isclass(found)
+        and issubclass(found, BaseModel)
+        and not issubclass(found, Unsupported)
+    )
 
 
 def _is_free_form(schema: dict[str, Any]) -> bool:

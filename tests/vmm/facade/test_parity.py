@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm._generated import operations
-from generated_vmm.facade import api, devices, machine, memory, monitor
+from generated_vmm.facade._sync import api, devices, machine, memory, monitor
 
 RENAMED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 IMMEDIATE = {"with_options", "drive", "network_interface", "pmem"}

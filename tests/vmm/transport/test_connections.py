@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from generated_vmm.transport.connection import Connection, Line
-from generated_vmm.transport.httpx_transports import UnixTransport
+from generated_vmm.transport import UnixTransport
+from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve
 
@@ -98,7 +99,7 @@ def test_opening_says_whether_there_is_a_connection(
     with full_queue(busy):
         for path, is_open in ((socket_path, True), (busy, False)):
             connection = Connection()
-            assert connection.open(str(path)) is connection.is_open is is_open
+            assert connection.open(partial(connect_to, str(path))) is connection.is_open is is_open
             connection.close()
 
 
@@ -177,11 +178,11 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
 ) -> None:
     """As another thread may, when it was decided already to keep the connection."""
     gone: list[bool] = []
-    put_back = Line.put_back
+    put_back = ConnectionSlot.put_back
 
-    def close_and_put_back(line: Line[object], connection: Connection, *, keep: bool) -> None:
+    def close_and_put_back(slot: ConnectionSlot, connection: Connection, *, keep: bool) -> None:
         transport.close()
-        put_back(line, connection, keep=keep)
+        put_back(slot, connection, keep=keep)
 
     def play(wire: Wire) -> None:
         wire.request()
@@ -190,7 +191,7 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
 
     server = serve(play)
     transport = UnixTransport(socket_path)
-    monkeypatch.setattr(Line, "put_back", close_and_put_back)
+    monkeypatch.setattr(ConnectionSlot, "put_back", close_and_put_back)
     transport.handle_request(httpx.Request("GET", "http://localhost/"))
     server.settle()
     assert gone == [True]
