@@ -22,7 +22,7 @@ from codegen.document import (
     schemas_of,
 )
 from codegen.fixups import repair
-from codegen.overlay import Action, apply_overlay
+from codegen.overlay import Action, apply_overlay, field_of, later_than
 from codegen.requirements import require_generable
 
 # How our words for a path on the host begin.
@@ -35,7 +35,7 @@ ARGUMENTS = {
 
 # What every model has beside what pydantic gives it. Not read from `generated_vmm`: the package
 # cannot be imported while its generated half is missing or broken, and then this has to run.
-OWN_METHODS = {"from_answer", "to_json"}
+OWN_NAMES = {"from_answer", "ids_in_path", "later_fields", "made_for", "to_json"}
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
@@ -45,6 +45,7 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
     _name_inline_objects(document)
     _wrap_references(document)
     notes += apply_overlay(document, overlay)
+    _note_later_fields(document, overlay)
     notes += [f"overlay: no words for {place}" for place in _without_words(document)]
     return document, notes
 
@@ -105,6 +106,16 @@ def _wrap_references(document: Document) -> None:
         for member in schema.get("properties", {}).values():
             if "$ref" in member:
                 member["allOf"] = [{"$ref": member.pop("$ref")}]
+
+
+def _note_later_fields(document: Document, overlay: list[Action]) -> None:
+    """Every object knows the fields that it has in later versions, and since when."""
+    for action in later_than(document["info"]["version"], overlay):
+        name, field = field_of(action) or ("", "")
+        schema = schemas_of(document).get(name, {})
+        if schema.get("properties") and field not in schema["properties"]:
+            schema["x-version"] = document["info"]["version"]
+            schema.setdefault("x-later", {})[field.replace("-", "_")] = action.since
 
 
 def _without_words(document: Document) -> Iterator[str]:
@@ -184,7 +195,7 @@ def _docstring(operation: Document, endpoint: str) -> str:
 def _is_taken(name: str) -> bool:
     """Whether a field of this name would hide what every model has, its metaclass included."""
     inherited = {*dir(BaseModel), *(known for known, _ in inspect.getmembers(type(BaseModel)))}
-    return name in inherited | OWN_METHODS or keyword.iskeyword(name)
+    return name in inherited | OWN_NAMES or keyword.iskeyword(name)
 
 
 FILE = "api.json"

@@ -53,6 +53,15 @@ def later_than(version: str, actions: list[Action]) -> list[Action]:
     return [action for action in actions if is_older(version, action.since)]
 
 
+FIELD = re.compile(r"\$\.components\.schemas\.(\w+)\.properties(?:\.(\w+)|\['([^']+)'\])")
+
+
+def field_of(action: Action) -> tuple[str, str] | None:
+    """Schema and field that an action is about, None when it is about something else."""
+    found = FIELD.fullmatch(action.target)
+    return (found[1], found[2] or found[3]) if found else None
+
+
 def is_older(version: str, than: str) -> bool:
     """Whether one version comes before another; `-dev` and the like count as the release."""
     return _numbers(version) < _numbers(than)

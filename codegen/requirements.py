@@ -40,8 +40,8 @@ CORE = {
 
 # What the templates import into the modules of the models.
 IN_MODELS = {
-    "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
-    "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PathLike",
+    "Annotated", "Any", "AnsweredAs", "ClassVar", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
+    "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PartlySupported", "PathLike",
     "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict", "Unsupported",
 }  # fmt: skip
 # What they import into the module of the operations, and what every operation may take.

@@ -62,8 +62,11 @@ HostPath: TypeAlias = Annotated[str, BeforeValidator(_text_of_path), AnsweredAs(
 """A path of the host: a caller gives text or an `os.PathLike`, the model holds text."""
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
     """Reading and writing of JSON; unset fields and None are never sent."""
+
+    ids_in_path: ClassVar[tuple[str, ...]] = ()
+    """The fields that the path of a call repeats."""
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -91,7 +94,7 @@ class _Body(BaseModel):
         )
 
 
-class ApiModel(_Body):
+class ApiModel(Body):
     """Base of the generated models with fields of their own.
 
     Values are checked when the model is made and when a field is assigned: no unknown field, no
@@ -109,7 +112,7 @@ class ApiModel(_Body):
     )
 
 
-class ApiDocument(_Body, RootModel[Root], Generic[Root]):
+class ApiDocument(Body, RootModel[Root], Generic[Root]):
     """Base of the generated models that are free-form JSON, kept in `root`; None in it is null."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(**TEXT, allow_inf_nan=False, strict=True)

@@ -34,7 +34,7 @@ class AsyncDriveResource(AsyncDeviceResource):
         """
         await self._send(
             operations.put_guest_drive_by_id(
-                self._id, as_model(models.Drive, body, fields, drive_id=self._id)
+                self._id, as_model(models.Drive, body, fields, self._id)
             )
         )
 
@@ -48,7 +48,7 @@ class AsyncDriveResource(AsyncDeviceResource):
         """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
         await self._send(
             operations.patch_guest_drive_by_id(
-                self._id, as_model(models.PartialDrive, body, fields, drive_id=self._id)
+                self._id, as_model(models.PartialDrive, body, fields, self._id)
             )
         )
 
@@ -76,7 +76,7 @@ class AsyncNetworkInterfaceResource(AsyncDeviceResource):
         """
         await self._send(
             operations.put_guest_network_interface_by_id(
-                self._id, as_model(models.NetworkInterface, body, fields, iface_id=self._id)
+                self._id, as_model(models.NetworkInterface, body, fields, self._id)
             )
         )
 
@@ -90,7 +90,7 @@ class AsyncNetworkInterfaceResource(AsyncDeviceResource):
         """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
         await self._send(
             operations.patch_guest_network_interface_by_id(
-                self._id, as_model(models.PartialNetworkInterface, body, fields, iface_id=self._id)
+                self._id, as_model(models.PartialNetworkInterface, body, fields, self._id)
             )
         )
 
@@ -118,9 +118,7 @@ class AsyncPmemResource(AsyncDeviceResource):
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
         await self._send(
-            operations.put_guest_pmem_by_id(
-                self._id, as_model(models.Pmem, body, fields, id=self._id)
-            )
+            operations.put_guest_pmem_by_id(self._id, as_model(models.Pmem, body, fields, self._id))
         )
 
     @overload
@@ -133,7 +131,7 @@ class AsyncPmemResource(AsyncDeviceResource):
         """Changes the rate limiter, after the start (PATCH /pmem/{id})."""
         await self._send(
             operations.patch_guest_pmem_by_id(
-                self._id, as_model(models.PartialPmem, body, fields, id=self._id)
+                self._id, as_model(models.PartialPmem, body, fields, self._id)
             )
         )
 

@@ -31,7 +31,7 @@ class DriveResource(DeviceResource):
         """
         self._send(
             operations.put_guest_drive_by_id(
-                self._id, as_model(models.Drive, body, fields, drive_id=self._id)
+                self._id, as_model(models.Drive, body, fields, self._id)
             )
         )
 
@@ -43,7 +43,7 @@ class DriveResource(DeviceResource):
         """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
         self._send(
             operations.patch_guest_drive_by_id(
-                self._id, as_model(models.PartialDrive, body, fields, drive_id=self._id)
+                self._id, as_model(models.PartialDrive, body, fields, self._id)
             )
         )
 
@@ -71,7 +71,7 @@ class NetworkInterfaceResource(DeviceResource):
         """
         self._send(
             operations.put_guest_network_interface_by_id(
-                self._id, as_model(models.NetworkInterface, body, fields, iface_id=self._id)
+                self._id, as_model(models.NetworkInterface, body, fields, self._id)
             )
         )
 
@@ -85,7 +85,7 @@ class NetworkInterfaceResource(DeviceResource):
         """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
         self._send(
             operations.patch_guest_network_interface_by_id(
-                self._id, as_model(models.PartialNetworkInterface, body, fields, iface_id=self._id)
+                self._id, as_model(models.PartialNetworkInterface, body, fields, self._id)
             )
         )
 
@@ -113,9 +113,7 @@ class PmemResource(DeviceResource):
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
         self._send(
-            operations.put_guest_pmem_by_id(
-                self._id, as_model(models.Pmem, body, fields, id=self._id)
-            )
+            operations.put_guest_pmem_by_id(self._id, as_model(models.Pmem, body, fields, self._id))
         )
 
     @overload
@@ -126,7 +124,7 @@ class PmemResource(DeviceResource):
         """Changes the rate limiter, after the start (PATCH /pmem/{id})."""
         self._send(
             operations.patch_guest_pmem_by_id(
-                self._id, as_model(models.PartialPmem, body, fields, id=self._id)
+                self._id, as_model(models.PartialPmem, body, fields, self._id)
             )
         )
 
