@@ -12,12 +12,15 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from codegen.document import (
+    CORRECT,
     TARGET,
     Document,
     Unusable,
     answer_of,
+    base_path,
     body_of,
     operations_of,
+    parameters_in,
     references_in,
     schemas_of,
 )
@@ -64,9 +67,13 @@ def for_generator(document: Document) -> Document:
         schema["x-in-path"] = sorted(sent.get(name, ()))
         for field, member in schema.get("properties", {}).items():
             _annotate(field, member)
+    base = base_path(document)
+    document["paths"] = {base + path: item for path, item in document["paths"].items()}
     for path, method, operation in operations_of(document):
         # The generator keeps no operationId; the summary carries it to the template.
         operation["summary"] = operation["operationId"]
+        for parameter in operation.get("parameters", []):
+            parameter["schema"].pop("default", None)  # the monitor has its own
         operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
 
@@ -89,7 +96,7 @@ def _name_if_object(schemas: Document, schema: object, name: str) -> None:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return
     if name in schemas:
-        raise Unusable(f"components/schemas/{name}: two schemas would get this name")
+        raise Unusable("two schemas would get this name", TARGET + name, CORRECT)
     schemas[name] = dict(schema)
     schema.clear()
     schema["$ref"] = TARGET + name
@@ -136,7 +143,7 @@ def _sent_schemas(document: Document) -> dict[str, set[str]]:
     for _, _, operation in operations_of(document):
         body = body_of(operation)
         for name in references_in(body):
-            in_path = {parameter["name"] for parameter in operation.get("parameters", [])}
+            in_path = set(parameters_in("path", operation))
             members = schemas_of(document)[name].get("properties", {})
             sent.setdefault(name, set()).update(in_path & set(members))
     waiting = list(sent)
@@ -153,6 +160,7 @@ def _annotate(field: str, member: Document) -> None:
         member["x-nullable"] = True
     if member.get("type") == "string":
         member.pop("format", None)
+    member["x-unique"] = member.pop("uniqueItems", False)
     member["x-host-path"] = is_host_path(member)
     member["x-limits"] = limits(member)
     name = field.replace("-", "_")
@@ -204,18 +212,19 @@ KEPT = ("type", "enum", "minimum", "maximum", "default")
 
 def write_table(document: Document, target: Path) -> None:
     """Write the table of a described API into the package's folder."""
+    base = base_path(document)
     table = {
         "version": document["info"]["version"],
-        "operations": [_operation(*place) for place in operations_of(document)],
+        "operations": [_operation(base, *place) for place in operations_of(document)],
         "schemas": {name: _schema(schema) for name, schema in schemas_of(document).items()},
     }
     (target / FILE).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
-def _operation(path: str, method: str, operation: Document) -> Document:
+def _operation(base: str, path: str, method: str, operation: Document) -> Document:
     return {
         "method": method.upper(),
-        "path": path,
+        "path": base + path,
         "phase": operation.get("x-phase", "any"),
         "body": _name(body_of(operation)),
         "body_required": operation.get("requestBody", {}).get("required", False),
@@ -224,7 +233,7 @@ def _operation(path: str, method: str, operation: Document) -> Document:
 
 
 def _name(schema: Document | None) -> str | None:
-    return None if schema is None else _schema(schema)["ref"]
+    return None if schema is None else _schema(schema).get("ref")
 
 
 def _schema(schema: Document) -> Document:

@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -20,6 +21,8 @@ from ruamel.yaml.events import (
     NodeEvent,
     ScalarEvent,
 )
+from ruamel.yaml.nodes import MappingNode, SequenceNode
+from ruamel.yaml.nodes import Node as YamlNode
 
 # A description that was imported: plain JSON values whose shape `import_spec` has checked.
 Document: TypeAlias = dict[str, Any]
@@ -29,8 +32,63 @@ TARGET = "#/components/schemas/"
 METHODS = ("get", "put", "delete", "patch")  # all that an `Operation` can be
 
 
+# What somebody can do about a refusal.
+CORRECT = "correct the description"
+TEACH = "leave it out of a copy of the description, or teach codegen to generate it"
+
+
 class Unusable(Exception):
-    """An input that cannot be used; the message is one line and names the place."""
+    """An input that cannot be used; the message is one line: place, reason, and what to do.
+
+    `place` is a JSON pointer until the file and the line are known; see `located`.
+    """
+
+    def __init__(self, reason: str, place: str = "", remedy: str = "") -> None:
+        self.reason, self.place, self.remedy = reason, place, remedy
+        message = f"{place}: {reason}" if place else reason
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Whatever is `Unusable` in this block at a place of the description in a file names both."""
+    try:
+        yield
+    except Unusable as error:
+        if not error.place.startswith("#"):
+            raise
+        place = f"{path}:{_line_of(error.place, path)}: {error.place}"
+        raise Unusable(error.reason, place, error.remedy) from error
+
+
+def _line_of(place: str, path: Path) -> int:
+    """The line of what a JSON pointer leads to, or of the last step that the file has."""
+    node = YAML(typ="safe", pure=True).compose(path.read_bytes())
+    line = 1
+    for step in place.replace(TARGET, "#/definitions/").split("/")[1:]:
+        found = _child(node, step) or (step == "definitions" and _schemas_of_openapi(node))
+        if not found:
+            break
+        line, node = found
+    return line
+
+
+def _schemas_of_openapi(node: YamlNode) -> tuple[int, YamlNode] | None:
+    components = _child(node, "components")
+    return components and _child(components[1], "schemas")
+
+
+def _child(node: YamlNode, step: str) -> tuple[int, YamlNode] | None:
+    """Line and value of a member or an element."""
+    name = step.replace("~1", "/").replace("~0", "~")
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if str(key.value) == name:
+                return key.start_mark.line + 1, value
+    if isinstance(node, SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        element = node.value[int(name)]
+        return element.start_mark.line + 1, element
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +98,9 @@ class Node:
     value: object
     place: str = "#"
 
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise `Unusable` with this place and the reason."""
-        raise Unusable(f"{self.place}: {reason}")
+    def refuse(self, reason: str, remedy: str = CORRECT) -> NoReturn:
+        """Raise `Unusable` with this place, the reason and what to do."""
+        raise Unusable(reason, self.place, remedy)
 
     def members(self) -> dict[str, Node]:
         """The members of an object; keys are text, as YAML reads `200:` as a number."""
@@ -58,7 +116,7 @@ class Node:
         members = self.members()
         for key, member in members.items():
             if key not in known:
-                member.refuse(f"'{key}' is not a construct this importer knows")
+                member.refuse(f"'{key}' is not a construct this importer knows", TEACH)
         return members
 
     def elements(self) -> list[Node]:
@@ -66,6 +124,10 @@ class Node:
         if not isinstance(self.value, list):
             self.refuse(f"expected an array, found {self.value!r:.60}")
         return [self.step(str(index), value) for index, value in enumerate(self.value)]
+
+    def is_array(self) -> bool:
+        """Whether this is the schema of an array."""
+        return isinstance(self.value, Mapping) and self.value.get("type") == "array"
 
     def text(self) -> str:
         """The value of a string that is not empty."""
@@ -90,6 +152,12 @@ class Node:
             self.refuse(f"{self.value} is no value of JSON")
         if self.value is not None and not isinstance(self.value, str | int | float):
             self.refuse(f"{self.value!r:.60} is no value of JSON")
+        return self.value
+
+    def whole(self) -> int:
+        """The value of a whole number."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self.refuse(f"expected a whole number, found {self.value!r:.60}")
         return self.value
 
     def flag(self) -> bool:
@@ -120,13 +188,13 @@ def read_yaml(path: Path) -> Node:
         require_limits(content)
         value = YAML(typ="safe", pure=True).load(content)
     except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from error
+        raise Unusable(f"{path}: {error.strerror}; name a file that can be read") from error
     except TooMuch as error:
-        raise Unusable(f"{path}: {error}") from error
+        raise Unusable(f"{path}: {error}; {CORRECT}") from error
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}; {CORRECT}") from error
     if not isinstance(value, Mapping):
-        raise Unusable(f"{path}: no description: the file holds no object")
+        raise Unusable(f"{path}: no description: the file holds no object; {CORRECT}")
     return Node(value)
 
 
@@ -153,6 +221,17 @@ def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
         for method in METHODS:
             if method in item:
                 yield path, method, item[method]
+
+
+def base_path(document: Document) -> str:
+    """What stands before every path, usually nothing."""
+    return str(document.get("servers", [{"url": ""}])[0]["url"])
+
+
+def parameters_in(location: str, operation: Document) -> list[str]:
+    """The names of an operation's parameters in the path or in the query."""
+    found = operation.get("parameters", [])
+    return [parameter["name"] for parameter in found if parameter["in"] == location]
 
 
 def references_in(value: object) -> Iterator[str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from codegen.describe import for_generator
-from codegen.document import Document, Unusable
+from codegen.document import TEACH, Document, Unusable
 
 HERE = Path(__file__).parent
 
@@ -59,7 +61,7 @@ def _run(module: str, *arguments: str) -> None:
     )
     if done.returncode:
         said = " ".join((done.stderr + done.stdout).split())
-        raise Unusable(f"{module} failed: {said[-2000:]}")
+        raise Unusable(f"{module} failed: {said[-500:]}", "", TEACH)
 
 
 CONFIG = Path(__file__).with_name("mypy_trial.ini")
@@ -75,11 +77,17 @@ for module in pkgutil.walk_packages(generated_vmm.__path__, "generated_vmm."):
 """
 
 
+MADE = re.compile(r"/_generated/|/_sync/")
+FRAME = re.compile(r'File "(generated_vmm/[^"]+)", line (\d+)')
+ERROR = re.compile(r"^(\S+:\d+): error: (.*)$", re.MULTILINE)
+ADAPT = "the description says otherwise now: edit this line, then generate again"
+
+
 def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> None:
     """Put the folders that were `made` into a copy of the `written` package and use it.
 
-    Raises `Unusable` when a module of the two cannot be imported, when that gives a warning, or
-    when mypy finds a mistake. `cache` keeps what mypy has learnt of other packages.
+    Raises `Unusable` when a module of it cannot be imported, when that gives a warning, or when
+    mypy finds a mistake: with the line to edit. `cache` keeps what mypy knows of other packages.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         whole = Path(scratch, written.name)
@@ -87,14 +95,19 @@ def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> Non
         for part in parts:
             shutil.rmtree(whole / part, ignore_errors=True)
             shutil.copytree(made / part, whole / part)
-        _use("cannot be imported", "-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch)
-        _use(
-            "does not pass mypy", "-m", "mypy", "--config-file", str(CONFIG),
-            "--cache-dir", str(cache), "--package", written.name, folder=scratch,
-        )  # fmt: skip
+        if said := _use("-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch):
+            reason = said.strip().splitlines()[-1]
+            last = FRAME.findall(said.replace(f"{scratch}/", ""))[-1:]
+            _refuse("cannot be imported", said, [(":".join(at), reason) for at in last], scratch)
+        if said := _use(
+            "-m", "mypy", "--config-file", str(CONFIG), "--cache-dir", str(cache),
+            "--package", written.name, folder=scratch,
+        ):  # fmt: skip
+            _refuse("does not pass mypy", said, sorted(ERROR.findall(said), key=_is_vague), scratch)
 
 
-def _use(fault: str, *arguments: str, folder: str) -> None:
+def _use(*arguments: str, folder: str) -> str:
+    """What Python said when it failed with these arguments, else nothing."""
     done = subprocess.run(  # noqa: S603  # the program and its arguments are ours
         [sys.executable, *arguments],
         cwd=folder,
@@ -103,6 +116,23 @@ def _use(fault: str, *arguments: str, folder: str) -> None:
         text=True,
         check=False,
     )
-    if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())
-        raise Unusable(f"the generated package {fault}: {said[-2000:]}")
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def _is_vague(fault: tuple[str, str]) -> bool:
+    """Whether a fault only follows from another one, which names what is missing."""
+    return " Any " in fault[1]
+
+
+def _refuse(what: str, said: str, faults: list[tuple[str, str]], folder: str) -> NoReturn:
+    """Raise `Unusable` with the first of the faults, each a place and a reason, in one line.
+
+    A fault of generated code shows in written code too, or is one that this program has to learn.
+    """
+    written = [fault for fault in faults if not MADE.search(fault[0])]
+    if not faults:
+        raise Unusable(f"the generated package {what}: {' '.join(said.split())[-500:]}")
+    (place, reason), *others = written or faults
+    more = f" (and {len(others)} more: {', '.join(place for place, _ in others)})" * bool(others)
+    remedy = ADAPT if written else TEACH
+    raise Unusable(f"{reason.replace(folder + '/', '')}{more}", place, remedy)

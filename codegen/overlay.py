@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.document import Document, Node, Unusable, read_yaml
+from codegen.document import Document, Node, Unusable, located, read_yaml
 
 STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]")
 TARGET = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\['[^']+'\])*")
@@ -27,10 +27,11 @@ class Action:
 
 def read_overlay(path: Path) -> list[Action]:
     """The actions of an overlay file. Raises `Unusable` for what this subset does not know."""
-    members = read_yaml(path).only("overlay", "info", "actions")
-    if members["overlay"].text() != "1.0.0":
-        members["overlay"].refuse("only Overlay 1.0.0 is known")
-    return [_action(node) for node in members["actions"].elements()]
+    with located(path):
+        members = read_yaml(path).only("overlay", "info", "actions")
+        if members["overlay"].text() != "1.0.0":
+            members["overlay"].refuse("only Overlay 1.0.0 is known")
+        return [_action(node) for node in members["actions"].elements()]
 
 
 def apply_overlay(document: Document, actions: list[Action]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codegen.describe import describe, write_table
-from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
+from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
 from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
 from codegen.overlay import Action, read_overlay
@@ -105,6 +105,11 @@ def described(project: Project, spec: Path) -> Document:
 def make(project: Project, spec: Path, folder: Path) -> Run:
     """Generate everything that a description determines into a folder."""
     facts = import_spec(spec)
+    with located(spec):
+        return _made(project, spec, folder, facts)
+
+
+def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
     actions = read_overlay(project.overlay)
     document, notes = describe(facts, actions)
     run = Run(folder, facts, document, notes)

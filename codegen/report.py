@@ -13,11 +13,13 @@ from codegen.document import (
     answer_of,
     body_of,
     operations_of,
+    parameters_in,
     references_in,
     schemas_of,
 )
 from codegen.schemas import BOUNDS, plain
 
+VALUES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 VERBS = {"get": "get", "put": "set", "patch": "update", "delete": "delete"}
 
 SETTER = """\
@@ -87,15 +89,22 @@ def lines_to_write(path: str, method: str, operation: Document, function: str) -
     words = {
         "id": operation["operationId"], "place": f"{method.upper()} {path}", "path": path,
         "method": method, "function": function, "verb": VERBS[method], "member": _member(path),
-        "ids": "self._id, " * len(operation.get("parameters", [])),
+        "ids": "self._id, " * len(parameters_in("path", operation)),
         "body": next(references_in(body), ""),
-        "answer": f"models.{next(references_in(answer))}" if answer else "None",
+        "answer": _answer(answer) if answer else "None",
         "give": "return " if answer else "",
     }  # fmt: skip
     if body is None:
         words["ids"] = words["ids"].removesuffix(", ")
     code = (SETTER if body is not None else GETTER).format(**words)
     return MEMBER.format(**words, code=code)
+
+
+def _answer(schema: Document) -> str:
+    """The type of an answer in Python."""
+    if "items" in schema:
+        return f"list[{_answer(schema['items'])}]"
+    return f"models.{name}" if (name := next(references_in(schema), "")) else VALUES[schema["type"]]
 
 
 def _member(path: str) -> str:
@@ -250,4 +259,4 @@ def _members(operation: Document) -> Iterator[str]:
 
 
 def _model(schema: Document | None) -> str:
-    return f"`{next(references_in(schema))}`" if schema is not None else ""
+    return f"`{_answer(schema).replace('models.', '')}`" if schema is not None else ""

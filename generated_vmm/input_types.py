@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias, TypeVar, overload
 
-from pydantic import BeforeValidator, JsonValue
+from pydantic import AfterValidator, BeforeValidator, JsonValue
 
 from generated_vmm.model import AnsweredAs
 
@@ -44,6 +44,15 @@ def plain_json(value: object, levels: int = DEEPEST) -> object:
         return [plain_json(element, levels - 1) for element in value]
     return value
 
+
+def _require_unique(values: list[Item]) -> list[Item]:
+    if any(value in values[:index] for index, value in enumerate(values)):
+        raise ValueError("every element has to be there once")
+    return values
+
+
+Unique = AfterValidator(_require_unique)
+"""Annotation of a list: no two elements are equal."""
 
 JsonObject: TypeAlias = Annotated[
     dict[str, JsonValue], BeforeValidator(plain_json), AnsweredAs(dict[str, JsonValue])
