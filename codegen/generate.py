@@ -61,7 +61,7 @@ def _run(module: str, *arguments: str) -> None:
     )
     if done.returncode:
         said = " ".join((done.stderr + done.stdout).split())
-        raise Unusable(f"{module} failed: {said[-500:]}", "", TEACH)
+        raise Unusable(f"{module} failed: {said[:500]}", "", TEACH)
 
 
 CONFIG = Path(__file__).with_name("mypy_trial.ini")

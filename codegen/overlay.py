@@ -38,7 +38,11 @@ def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
     """Apply the actions to the document in order; the notes name those that matched nothing."""
     version = document["info"]["version"]
     later = later_than(version, actions)
-    notes = [f"overlay: {action.target} is for {action.since} and later" for action in later]
+    notes = [
+        f"overlay: {action.target} is for {action.since} and later"
+        for action in later
+        if not _below(action, later)
+    ]
     for action in actions:
         if action not in later and not _apply(document, action) and not _below(action, later):
             notes.append(f"overlay: {action.target} matches nothing in {version}")
@@ -46,7 +50,9 @@ def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
 
 
 def _below(action: Action, others: list[Action]) -> bool:
-    return any(action.target.startswith(other.target) for other in others)
+    return any(
+        action is not other and action.target.startswith(f"{other.target}.") for other in others
+    )
 
 
 def later_than(version: str, actions: list[Action]) -> list[Action]:

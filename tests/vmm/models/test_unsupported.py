@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from generated_vmm.binding import as_model
 from generated_vmm.errors import VmmError
-from generated_vmm.unsupported import Unsupported, unsupported
+from generated_vmm.unsupported import PartlySupported, Unsupported, unsupported
 
 
 class Torch(Unsupported):
@@ -36,9 +36,26 @@ def test_every_use_is_an_error_of_the_client(use: Callable[[], object]) -> None:
 
 
 def test_what_is_sent_is_left_to_the_operation_which_knows_the_member() -> None:
-    assert isinstance(as_model(Torch, None, {"watts": 1}, id="a"), Torch)
+    assert isinstance(as_model(Torch, None, {"watts": 1}, "a"), Torch)
 
 
 def test_without_a_known_version_it_is_a_newer_one() -> None:
     error = unsupported("lamp.set", None, "1.0.0")
     assert str(error) == "lamp.set needs a newer monitor; this client is made for 1.0.0"
+
+
+class Lantern(PartlySupported):
+    watts: int
+    later_fields: ClassVar = {"colour": "2.1.0"}
+    made_for: ClassVar = "1.0.0"
+    colour: ClassVar = None
+
+
+def test_a_field_of_newer_monitors_is_none_and_refused_when_it_is_given() -> None:
+    assert Lantern(watts=1).colour is None
+    with pytest.raises(VmmError, match=r"Lantern\.colour needs monitor 2\.1\.0 or newer"):
+        Lantern.model_validate({"watts": 1, "colour": "red"})
+
+
+def test_an_answer_with_a_field_of_newer_monitors_is_read() -> None:
+    assert Lantern.from_answer(b'{"watts":1,"colour":"red"}').watts == 1
