@@ -36,9 +36,12 @@ def as_model(
     if is_unsupported:
         # The operation that would send it says which member it is.
         return cast(Model, model.model_construct())
-    given = fields if body is None else body
     ids = dict.fromkeys(model.ids_in_path, id_in_path) if id_in_path else {}
-    made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
+    if isinstance(body, model):
+        made = body
+    else:
+        given = fields if body is None else body
+        made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
     for name, value in ids.items():
         if getattr(made, name) != value:
             raise ValueError(f"{name} is {getattr(made, name)!r}, but the path has {value!r}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 
 import httpx
 
@@ -20,6 +22,7 @@ from generated_vmm.transport.calls import (
     unreadable,
 )
 
+LIBRARIES = ("httpx", "httpx2")
 ERRORS: dict[tuple[type[VmmError], bool], type[httpx.TransportError]] = {
     (VmmTimeoutError, False): httpx.ConnectTimeout,
     (VmmTimeoutError, True): httpx.ReadTimeout,
@@ -61,17 +64,26 @@ class Body:
         return ReadAnswer(response.status_code, headers, b"".join(self._parts))
 
 
-def request_for(operation: Operation[object], seconds: float | None) -> httpx.Request:
-    """The operation as httpx has it."""
+def request_for(
+    transport: object, operation: Operation[object], seconds: float | None
+) -> httpx.Request:
+    """The operation as the transport's own library has it."""
     headers = {"Content-Type": "application/json"} if operation.body else {}
     timeout = {"connect": seconds, "read": seconds, "write": seconds, "pool": seconds}
-    return httpx.Request(
+    request: type[httpx.Request] = library_of(transport).Request
+    return request(
         operation.method,
         f"http://localhost{operation.path}",
         headers=headers,
         content=operation.body or None,
         extensions={"timeout": timeout},
     )
+
+
+def library_of(transport: object) -> ModuleType:
+    """httpx2 for a transport that is made with it, else httpx; both have the same names."""
+    roots = {kind.__module__.partition(".")[0] for kind in type(transport).__mro__}
+    return sys.modules["httpx2"] if "httpx2" in roots else httpx
 
 
 @contextmanager
@@ -87,21 +99,21 @@ def failures_of_a_transport() -> Iterator[None]:
 
 def failure_of(error: Exception) -> CallFailed:
     """What an error of a transport means; any other library's may come out of one."""
-    match error:
-        case httpx.PoolTimeout() | httpx.ConnectTimeout():
-            return late(error, sent=False)
-        case httpx.TimeoutException():
-            return late(error, sent=True)
-        case TimeoutError():
-            return late("the answer did not come", sent=True)
-        case httpx.ConnectError():
-            return unreachable(error)
-        case httpx.NetworkError() | httpx.ProxyError() | OSError():
-            return lost(error)
-        case httpx.TransportError():
-            return unreadable(error)
-        case _:
-            return unreadable(f"the transport raised {type(error).__name__}: {error}")
+    kinds = type(error).__mro__
+    names = {kind.__name__ for kind in kinds if kind.__module__.partition(".")[0] in LIBRARIES}
+    if names & {"PoolTimeout", "ConnectTimeout"}:
+        return late(error, sent=False)
+    if "TimeoutException" in names:
+        return late(error, sent=True)
+    if isinstance(error, TimeoutError):
+        return late("the answer did not come", sent=True)
+    if "ConnectError" in names:
+        return unreachable(error)
+    if names & {"NetworkError", "ProxyError"} or isinstance(error, OSError):
+        return lost(error)
+    if "TransportError" in names:
+        return unreadable(error)
+    return unreadable(f"the transport raised {type(error).__name__}: {error}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields
@@ -22,11 +22,9 @@ from generated_vmm.transport import (
     DEFAULT_TIMEOUT,
     CallSettings,
 )
-from generated_vmm.transport._async.channels import AsyncChannel, async_channel_to
+from generated_vmm.transport._async.channels import AsyncChannel, AsyncHttpxTransport
+from generated_vmm.transport._async.unix import AsyncUnixChannel
 from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
-
-if TYPE_CHECKING:
-    import httpx
 
 POLL_SECONDS = 0.01
 
@@ -37,9 +35,9 @@ class AsyncVmmClient(AsyncMonitorApi):
     Nothing is connected until the first call; one connection is then kept. `timeout` is for a
     whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
     sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests or a proxy: a transport of httpx's, or a channel. Calls raise `VmmError`.
-    Tasks of one event loop may share a client; their calls take turns. A forked child that uses
-    the client has a connection of its own.
+    monitor, for tests or a proxy: a transport of httpx's or httpx2's, or a channel. Calls raise
+    `VmmError`. Tasks of one event loop may share a client; their calls take turns. A forked child
+    that uses the client has a connection of its own.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class AsyncVmmClient(AsyncMonitorApi):
         timeout: float | None = DEFAULT_TIMEOUT,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-        transport: httpx.AsyncBaseTransport | AsyncChannel | None = None,
+        transport: AsyncHttpxTransport | AsyncChannel | None = None,
     ) -> None:
         path = os.fsdecode(socket_path)
         settings = CallSettings(path, timeout, max_body_bytes)
@@ -151,3 +149,22 @@ class AsyncVmmClient(AsyncMonitorApi):
             message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
             raise VmmConnectionError(message, operation)
         return vsock.uds_path
+
+
+def async_channel_to(
+    socket_path: str,
+    max_answer_bytes: int,
+    transport: AsyncHttpxTransport | AsyncChannel | None,
+) -> AsyncChannel:
+    """The way that was given, as it is or through httpx's transport, else straight to the socket.
+
+    httpx takes longer to import than everything here, and only a program that gives one of its
+    transports needs it.
+    """
+    if transport is None:
+        return AsyncUnixChannel(socket_path, max_answer_bytes)
+    if isinstance(transport, AsyncChannel):
+        return transport
+    from generated_vmm.transport._async.httpx import AsyncHttpxChannel
+
+    return AsyncHttpxChannel(transport, max_answer_bytes)

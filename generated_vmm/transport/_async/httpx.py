@@ -8,6 +8,7 @@ import httpx
 
 from generated_vmm.concurrency._async import time_limit
 from generated_vmm.operation import Operation
+from generated_vmm.transport._async.channels import AsyncHttpxTransport
 from generated_vmm.transport._async.unix import AsyncUnixChannel
 from generated_vmm.transport.calls import closed, deadline_after
 from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES, require_path
@@ -30,7 +31,7 @@ class AsyncHttpxChannel:
     of the whole call is kept here. Whatever the transport raises becomes a `CallFailed`.
     """
 
-    def __init__(self, transport: httpx.AsyncBaseTransport, max_answer_bytes: int) -> None:
+    def __init__(self, transport: AsyncHttpxTransport, max_answer_bytes: int) -> None:
         self._transport = transport
         self._max_answer_bytes = max_answer_bytes
         self._closed = False
@@ -42,7 +43,7 @@ class AsyncHttpxChannel:
         require_path(operation.path)  # ValueError as for a socket of ours
         body = Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
-            request = request_for(operation, seconds)
+            request = request_for(self._transport, operation, seconds)
             async with time_limit(seconds):
                 response = await self._transport.handle_async_request(request)
                 try:

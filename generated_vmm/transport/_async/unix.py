@@ -59,20 +59,17 @@ class AsyncUnixChannel:
         if held is None:
             raise late("another call held the connection", sent=False)
         try:
-            return await self._converse(request, deadline)
+            connection, keep = self._slot.take(), False
+            try:
+                if not connection.is_open:
+                    await open_until(deadline, connection, self._connect)
+                answer = await answered(connection, request, deadline, self._max_answer_bytes)
+                keep = answer.reusable
+                return answer
+            finally:
+                self._slot.put_back(connection, keep=keep)
         finally:
             held.release()
-
-    async def _converse(self, request: bytes, deadline: float) -> AnswerParser:
-        connection, keep = self._slot.take(), False
-        try:
-            if not connection.is_open:
-                await open_until(deadline, connection, self._connect)
-            answer = await answered(connection, request, deadline, self._max_answer_bytes)
-            keep = answer.reusable
-            return answer
-        finally:
-            self._slot.put_back(connection, keep=keep)
 
     def start_over(self) -> None:
         """Leaves connection and lock to the process that this one was forked from."""

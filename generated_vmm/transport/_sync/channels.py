@@ -1,16 +1,12 @@
 # Derived from `generated_vmm/transport/_async/channels.py` by `make codegen`. Do not edit.
-"""What a client needs of the way to its monitor, and which way it is."""
+"""What a client needs of the way to its monitor."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from generated_vmm.operation import Operation
-from generated_vmm.transport._sync.unix import UnixChannel
 from generated_vmm.transport.calls import HttpAnswer
-
-if TYPE_CHECKING:
-    import httpx
 
 
 @runtime_checkable
@@ -24,18 +20,11 @@ class Channel(Protocol):
         """Ends the way; later calls are refused. Raises `CallFailed`."""
 
 
-def channel_to(
-    socket_path: str, max_answer_bytes: int, transport: httpx.BaseTransport | Channel | None
-) -> Channel:
-    """The way that was given, as it is or through httpx's transport, else straight to the socket.
+class HttpxTransport(Protocol):
+    """A transport of httpx's or httpx2's."""
 
-    httpx takes longer to import than everything here, and only a program that gives one of its
-    transports needs it.
-    """
-    if transport is None:
-        return UnixChannel(socket_path, max_answer_bytes)
-    if isinstance(transport, Channel):
-        return transport
-    from generated_vmm.transport._sync.httpx import HttpxChannel
+    def handle_request(self, request: Any, /) -> Any:
+        """The response to a request of the same library."""
 
-    return HttpxChannel(transport, max_answer_bytes)
+    def close(self) -> None:
+        """Ends the transport."""

@@ -9,6 +9,7 @@ import httpx
 
 from generated_vmm.concurrency._sync import time_limit
 from generated_vmm.operation import Operation
+from generated_vmm.transport._sync.channels import HttpxTransport
 from generated_vmm.transport._sync.unix import UnixChannel
 from generated_vmm.transport.calls import closed, deadline_after
 from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES, require_path
@@ -31,7 +32,7 @@ class HttpxChannel:
     of the whole call is kept here. Whatever the transport raises becomes a `CallFailed`.
     """
 
-    def __init__(self, transport: httpx.BaseTransport, max_answer_bytes: int) -> None:
+    def __init__(self, transport: HttpxTransport, max_answer_bytes: int) -> None:
         self._transport = transport
         self._max_answer_bytes = max_answer_bytes
         self._closed = False
@@ -43,7 +44,7 @@ class HttpxChannel:
         require_path(operation.path)  # ValueError as for a socket of ours
         body = Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
-            request = request_for(operation, seconds)
+            request = request_for(self._transport, operation, seconds)
             with time_limit(seconds):
                 response = self._transport.handle_request(request)
                 try:

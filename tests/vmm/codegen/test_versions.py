@@ -109,7 +109,9 @@ class _Body:
 
 def _functions(module: types.ModuleType) -> Iterator[Any]:
     for name, function in vars(module).items():
-        own = inspect.isfunction(function) and function.__module__ == module.__name__
+        own = (
+            inspect.isfunction(inspect.unwrap(function)) and function.__module__ == module.__name__
+        )
         if own and "Not in monitor" not in (function.__doc__ or ""):
             assert name == function.__name__
             yield function
