@@ -90,11 +90,7 @@ def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> Non
     mypy finds a mistake: with the line to edit. `cache` keeps what mypy knows of other packages.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
-        whole = Path(scratch, written.name)
-        shutil.copytree(written, whole, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-        for part in parts:
-            shutil.rmtree(whole / part, ignore_errors=True)
-            shutil.copytree(made / part, whole / part)
+        put_together(made, parts, written, Path(scratch, written.name))
         if said := _use("-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch):
             reason = said.strip().splitlines()[-1]
             last = FRAME.findall(said.replace(f"{scratch}/", ""))[-1:]
@@ -104,6 +100,14 @@ def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> Non
             "--package", written.name, folder=scratch,
         ):  # fmt: skip
             _refuse("does not pass mypy", said, sorted(ERROR.findall(said), key=_is_vague), scratch)
+
+
+def put_together(made: Path, parts: Sequence[str], written: Path, target: Path) -> None:
+    """Copy the written package to `target`, with the folders that were made in their places."""
+    shutil.copytree(written, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for part in parts:
+        shutil.rmtree(target / part, ignore_errors=True)
+        shutil.copytree(made / part, target / part)
 
 
 def _use(*arguments: str, folder: str) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.releases import renames
 from tests.vmm.codegen.descriptions import ROOT, published, write
 from tests.vmm.codegen.releases import release_1_17
 
@@ -35,7 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.releases", description=__doc__)
     parser.add_argument("specs", nargs="*", type=Path, metavar="SPEC")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
+    parser.add_argument(
+        "--renames",
+        nargs="*",
+        metavar="WORD",
+        help="try every rename of one field instead, or those whose names have a word (15 minutes)",
+    )
     options = parser.parse_args(arguments)
+    if options.renames is not None:
+        return renames.main(options.renames)
     with tempfile.TemporaryDirectory(prefix="releases-") as scratch:
         specs = options.specs or [*published(), write(release_1_17(), Path(scratch), "newer")]
         results = [is_green(spec.absolute(), options.tests) for spec in specs]
