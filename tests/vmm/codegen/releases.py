@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.vmm.codegen.descriptions import reference, swagger
+from codegen.overlay import STEP, later_than, read_overlay
+from tests.vmm.codegen.descriptions import PROJECT, committed, reference, swagger
 
 
 def openapi_3_1() -> dict[str, Any]:
@@ -76,6 +77,23 @@ def release_1_13() -> dict[str, Any]:
     schemas["CpuConfig"]["properties"] = {
         name: {"type": "object"} for name in schemas["CpuConfig"]["properties"]
     }
+    return document
+
+
+def before(version: str) -> dict[str, Any]:
+    """The committed description without all that came after a version, as the overlay knows it.
+
+    So there is an older release wherever the project is, without the file of one.
+    """
+    document = committed()
+    document["info"]["version"] = version
+    for action in later_than(version, read_overlay(PROJECT.overlay)):
+        *steps, last = [dotted or quoted for dotted, quoted in STEP.findall(action.target)]
+        found = document
+        for step in steps:
+            found = found.get(step, {})
+        found.pop(last, None)
+    document["paths"] = {path: item for path, item in document["paths"].items() if item}
     return document
 
 
