@@ -15,24 +15,36 @@ sleep = asyncio.sleep
 time_limit = asyncio.timeout
 
 
+class _CountedLock(asyncio.Lock):
+    """Knows how many tasks wait for it: without any it is had at once, and no time limit is set."""
+
+    waiting = 0
+
+
 class Lock:
     """For one task at a time, in the order in which they ask; it may outlive an event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = asyncio.Lock()
+        self._lock = _CountedLock()
 
     async def acquire(self, deadline: float) -> asyncio.Lock | None:
         """The lock, to be released by `release()`, or None when the deadline came first."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._lock = loop, asyncio.Lock()
+            self._loop, self._lock = loop, _CountedLock()
         lock = self._lock
+        if not lock.locked() and not lock.waiting:
+            await lock.acquire()  # at once
+            return lock
+        lock.waiting += 1
         try:
             async with asyncio.timeout(_seconds_until(deadline)):
                 await lock.acquire()
         except TimeoutError:
             return None
+        finally:
+            lock.waiting -= 1
         return lock
 
 

@@ -132,6 +132,9 @@ async def send(connection: Connection, content: bytes, deadline: float) -> None:
 
 async def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
     """What came next; empty at the end of the stream. Raises TimeoutError, OSError."""
-    if not await readable(connection.socket, deadline):
-        raise TimeoutError
-    return connection.socket.recv(most)
+    while True:
+        try:
+            return connection.socket.recv(most)
+        except BlockingIOError:
+            if not await readable(connection.socket, deadline):
+                raise TimeoutError from None
