@@ -50,8 +50,8 @@ IN_MODELS = {
 }  # fmt: skip
 # What they import into the module of the operations, and what every operation may take.
 IN_OPERATIONS = {
-    "Literal", "Operation", "annotations", "bool", "cache", "int", "list", "list_of", "models", "no_answer",
-    "quote", "str", "with_query",
+    "Literal", "Operation", "annotations", "bool", "cache", "int", "list", "list_of", "models",
+    "no_answer", "quote", "str", "with_query",
 }  # fmt: skip
 BODY = "body"
 PLAIN = ("string", "integer", "number", "boolean")

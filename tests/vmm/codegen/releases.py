@@ -88,6 +88,8 @@ def before(version: str) -> dict[str, Any]:
     document = committed()
     document["info"]["version"] = version
     for action in later_than(version, read_overlay(PROJECT.overlay)):
+        if action.target.startswith("$.paths") and "operationId" not in (action.update or {}):
+            continue  # words about a call, or a call that no release describes
         *steps, last = [dotted or quoted for dotted, quoted in STEP.findall(action.target)]
         found = document
         for step in steps:
