@@ -28,8 +28,9 @@ UNRUN: Final = (
     "tests/oidc/session/test_refresh_lock_processes.py",
     "tests/vmm/facade/test_deprecation.py",
 )
-"""Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because they start processes or sign eighty users in,
-and hold together what quick tests beside them hold one by one."""
+"""Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because
+they start processes or sign eighty users in, and hold together what quick tests beside them hold
+one by one."""
 
 USUAL: Final = (
     "fastapi_oidc/protocol/claims.py",

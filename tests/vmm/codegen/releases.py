@@ -120,6 +120,7 @@ def unlike_any_release() -> dict[str, Any]:
         "Thing": {"type": "object", "required": ["needed", "names"], "properties": _members()},
         "Empty": {"type": "object", "additionalProperties": False},
     }
+    document["components"]["schemas"] |= _several_in_one()
     success = {"204": {"description": "x"}}
     ids = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -135,8 +136,56 @@ def unlike_any_release() -> dict[str, Any]:
             "get": {"operationId": "getThing", "responses": found},
             "patch": {"operationId": "patchEmpty", "requestBody": empty, "responses": success},
         },
+        "/parts/{id}": _shared_parameters(success),
+        "/parts": {"get": {"operationId": "listParts", "responses": _answers("Parts")}},
+        "/names": {"get": {"operationId": "listNames", "responses": _answers("Names")}},
     }
+    document["servers"] = [{"url": "http://localhost/api/v1"}]
     return document
+
+
+def _several_in_one() -> dict[str, Any]:
+    """Objects made of several, lists with a name, numbers to choose from, elements once each."""
+    base = {
+        "id": {"type": "string"},
+        "step": {"type": "integer", "enum": [1, 2, 4]},
+        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    }
+    own = {"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}}
+    reference_to = "#/components/schemas/"
+    return {
+        "Base": {"type": "object", "required": ["id"], "properties": base},
+        "Part": {"allOf": [{"$ref": f"{reference_to}Base"}, own, {"description": "x"}]},
+        "Parts": {"type": "array", "items": {"$ref": f"{reference_to}Part"}},
+        "Names": {"type": "array", "items": {"type": "string"}},
+    }
+
+
+def _shared_parameters(success: dict[str, Any]) -> dict[str, Any]:
+    """A path whose parameters are those of all its calls, and parameters behind it."""
+    shared = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+    query = {
+        "page-size": {"type": "integer", "default": 10},
+        "deep": {"type": "boolean"},
+        "order": {"type": "string", "enum": ["up", "down"]},
+    }
+    parameters = [{"name": name, "in": "query", "schema": query[name]} for name in query]
+    required = {"name": "force", "in": "query", "required": True, "schema": {"type": "boolean"}}
+    body = {"required": True, "content": _content("Part")}
+    return {
+        "parameters": [shared],
+        "get": {"operationId": "getPart", "parameters": parameters, "responses": _answers("Part")},
+        "put": {
+            "operationId": "putPart",
+            "parameters": [required],
+            "requestBody": body,
+            "responses": success,
+        },
+    }
+
+
+def _answers(name: str) -> dict[str, Any]:
+    return {"200": {"description": "x", "content": _content(name)}}
 
 
 def _content(name: str) -> dict[str, Any]:
