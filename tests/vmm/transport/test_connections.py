@@ -7,14 +7,20 @@ import socket
 import stat
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from generated_vmm.transport import UnixTransport
+from generated_vmm.errors import VmmConnectionError
+from generated_vmm.operation import Operation
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, UnixChannel, UnixTransport
 from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
+from tests.vmm.facade.conftest import result_of
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve
+
+VERSION = Operation("own", "GET", "/version", None, bytes)
 
 
 def test_calls_share_one_connection(call: Call, serve: Serve) -> None:
@@ -201,3 +207,30 @@ def test_it_serves_httpx_clients_too(serve: Serve, socket_path: Path) -> None:
     serve(Wire.answer_all)
     with httpx.Client(transport=UnixTransport(socket_path), base_url="http://localhost") as client:
         assert client.get("/version").json() == {}
+
+
+@pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])
+def test_a_channel_connects_its_socket_by_the_function_it_is_given(
+    kind: Any, serve: Serve, socket_path: Path
+) -> None:
+    server, folder = serve(Wire.answer_all), os.open(socket_path.parent, os.O_PATH)
+
+    def beneath(connection: socket.socket) -> None:
+        connection.connect(f"/proc/self/fd/{folder}/{socket_path.name}")
+
+    channel = kind("/nowhere", connect=beneath)
+    for _ in range(2):
+        assert result_of(lambda: channel.exchange(VERSION, 5)).content == b"{}"
+    os.close(folder)
+    assert len(server.connections) == 1
+    result_of(channel.close)
+
+
+@pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])
+def test_an_error_of_that_function_says_that_nothing_was_sent(kind: Any) -> None:
+    def refuse(_: socket.socket) -> None:
+        raise PermissionError(1, "the socket belongs to somebody else")
+
+    with pytest.raises(CallFailed, match="somebody else") as caught:
+        result_of(lambda: kind("/nowhere", connect=refuse).exchange(VERSION, 5))
+    assert (caught.value.kind, caught.value.sent) == (VmmConnectionError, False)
