@@ -81,8 +81,11 @@ codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's d
 codegen-check: setup ## compare the generated code with a fresh generation
 	@$(BIN)/python -m codegen --check
 
-releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ..."
+releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"
 	@$(BIN)/python -m tests.releases $(SPECS)
+
+renames: setup ## try the client with every field of the description renamed (15 minutes); WORDS="Drive ..." for some
+	@$(BIN)/python -m tests.releases --renames $(WORDS)
 
 # FIRECRACKER_BIN=PROGRAM for a real monitor; BEFORE=FOLDER beside the libraries of another checkout; NAMES="storms memory"
 bench: setup ## print figures and peers side by side, and which targets are missed (4 minutes); KEEP=1 for docs/benchmarks
@@ -143,4 +146,4 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

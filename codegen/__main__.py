@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from codegen.diff import changes
 from codegen.document import Unusable
-from codegen.pipeline import PACKAGE, Project, Run, described, install, make, stale
-from codegen.trial import try_out
+from codegen.generate import try_out
+from codegen.pipeline import PARTS, Project, Run, described, install, make, stale
+from codegen.report import changes
 
 EXAMPLES = """\
 examples:
@@ -82,7 +82,7 @@ def _generate_into(project: Project, spec: Path, folder: Path) -> int:
         raise Unusable(f"{folder}: not an empty folder")
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         run = make(project, spec, Path(scratch))
-        try_out(run.folder / PACKAGE, project.written, project.mypy_cache)
+        try_out(run.folder, PARTS, project.written, project.mypy_cache)
         shutil.copytree(run.folder, folder, dirs_exist_ok=True)
     _print(run)
     for path in sorted(folder.iterdir()):
@@ -91,7 +91,7 @@ def _generate_into(project: Project, spec: Path, folder: Path) -> int:
 
 
 def _install(run: Run, project: Project) -> int:
-    try_out(run.folder / PACKAGE, project.written, project.mypy_cache)
+    try_out(run.folder, PARTS, project.written, project.mypy_cache)
     install(run, project)
     _print(run)
     return 0

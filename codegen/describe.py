@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import keyword
 from collections.abc import Iterator
+from pathlib import Path
 
 from pydantic import BaseModel
 
 from codegen.document import (
+    CORRECT,
     TARGET,
     Document,
     Unusable,
+    answer_of,
+    base_path,
     body_of,
     operations_of,
+    parameters_in,
     references_in,
     schemas_of,
 )
 from codegen.fixups import repair
-from codegen.overlay import Action, apply_overlay
+from codegen.overlay import Action, apply_overlay, field_of, later_than
 from codegen.requirements import require_generable
 
 # How our words for a path on the host begin.
@@ -32,7 +38,7 @@ ARGUMENTS = {
 
 # What every model has beside what pydantic gives it. Not read from `generated_vmm`: the package
 # cannot be imported while its generated half is missing or broken, and then this has to run.
-OWN_METHODS = {"from_answer", "to_json"}
+OWN_NAMES = {"from_answer", "ids_in_path", "later_fields", "made_for", "to_json"}
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
@@ -42,6 +48,7 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
     _name_inline_objects(document)
     _wrap_references(document)
     notes += apply_overlay(document, overlay)
+    _note_later_fields(document, overlay)
     notes += [f"overlay: no words for {place}" for place in _without_words(document)]
     return document, notes
 
@@ -60,9 +67,13 @@ def for_generator(document: Document) -> Document:
         schema["x-in-path"] = sorted(sent.get(name, ()))
         for field, member in schema.get("properties", {}).items():
             _annotate(field, member)
+    base = base_path(document)
+    document["paths"] = {base + path: item for path, item in document["paths"].items()}
     for path, method, operation in operations_of(document):
         # The generator keeps no operationId; the summary carries it to the template.
         operation["summary"] = operation["operationId"]
+        for parameter in operation.get("parameters", []):
+            parameter["schema"].pop("default", None)  # the monitor has its own
         operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
 
@@ -85,7 +96,7 @@ def _name_if_object(schemas: Document, schema: object, name: str) -> None:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return
     if name in schemas:
-        raise Unusable(f"components/schemas/{name}: two schemas would get this name")
+        raise Unusable("two schemas would get this name", TARGET + name, CORRECT)
     schemas[name] = dict(schema)
     schema.clear()
     schema["$ref"] = TARGET + name
@@ -102,6 +113,16 @@ def _wrap_references(document: Document) -> None:
         for member in schema.get("properties", {}).values():
             if "$ref" in member:
                 member["allOf"] = [{"$ref": member.pop("$ref")}]
+
+
+def _note_later_fields(document: Document, overlay: list[Action]) -> None:
+    """Every object knows the fields that it has in later versions, and since when."""
+    for action in later_than(document["info"]["version"], overlay):
+        name, field = field_of(action) or ("", "")
+        schema = schemas_of(document).get(name, {})
+        if schema.get("properties") and field not in schema["properties"]:
+            schema["x-version"] = document["info"]["version"]
+            schema.setdefault("x-later", {})[field.replace("-", "_")] = action.since
 
 
 def _without_words(document: Document) -> Iterator[str]:
@@ -122,7 +143,7 @@ def _sent_schemas(document: Document) -> dict[str, set[str]]:
     for _, _, operation in operations_of(document):
         body = body_of(operation)
         for name in references_in(body):
-            in_path = {parameter["name"] for parameter in operation.get("parameters", [])}
+            in_path = set(parameters_in("path", operation))
             members = schemas_of(document)[name].get("properties", {})
             sent.setdefault(name, set()).update(in_path & set(members))
     waiting = list(sent)
@@ -139,6 +160,7 @@ def _annotate(field: str, member: Document) -> None:
         member["x-nullable"] = True
     if member.get("type") == "string":
         member.pop("format", None)
+    member["x-unique"] = member.pop("uniqueItems", False)
     member["x-host-path"] = is_host_path(member)
     member["x-limits"] = limits(member)
     name = field.replace("-", "_")
@@ -181,4 +203,51 @@ def _docstring(operation: Document, endpoint: str) -> str:
 def _is_taken(name: str) -> bool:
     """Whether a field of this name would hide what every model has, its metaclass included."""
     inherited = {*dir(BaseModel), *(known for known, _ in inspect.getmembers(type(BaseModel)))}
-    return name in inherited | OWN_METHODS or keyword.iskeyword(name)
+    return name in inherited | OWN_NAMES or keyword.iskeyword(name)
+
+
+FILE = "api.json"
+KEPT = ("type", "enum", "minimum", "maximum", "default")
+
+
+def write_table(document: Document, target: Path) -> None:
+    """Write the table of a described API into the package's folder."""
+    base = base_path(document)
+    table = {
+        "version": document["info"]["version"],
+        "operations": [_operation(base, *place) for place in operations_of(document)],
+        "schemas": {name: _schema(schema) for name, schema in schemas_of(document).items()},
+    }
+    (target / FILE).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+
+
+def _operation(base: str, path: str, method: str, operation: Document) -> Document:
+    return {
+        "method": method.upper(),
+        "path": base + path,
+        "phase": operation.get("x-phase", "any"),
+        "body": _name(body_of(operation)),
+        "body_required": operation.get("requestBody", {}).get("required", False),
+        "answer": _name(answer_of(operation)),
+    }
+
+
+def _name(schema: Document | None) -> str | None:
+    return None if schema is None else _schema(schema).get("ref")
+
+
+def _schema(schema: Document) -> Document:
+    """What a value must be, without words about it."""
+    if "allOf" in schema:
+        return _schema(schema["allOf"][0])
+    if "$ref" in schema:
+        return {"ref": schema["$ref"].removeprefix(TARGET)}
+    kept = {key: schema[key] for key in KEPT if key in schema}
+    if "items" in schema:
+        kept["items"] = _schema(schema["items"])
+    if "properties" in schema:
+        kept["required"] = schema.get("required", [])
+        kept["fields"] = {name: _schema(one) for name, one in schema["properties"].items()}
+    if isinstance(schema.get("additionalProperties"), dict):
+        kept["values"] = _schema(schema["additionalProperties"])
+    return kept

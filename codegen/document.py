@@ -6,14 +6,23 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-
-from codegen.yaml_limits import LARGEST, TooMuch, require_limits
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    Event,
+    NodeEvent,
+    ScalarEvent,
+)
+from ruamel.yaml.nodes import MappingNode, SequenceNode
+from ruamel.yaml.nodes import Node as YamlNode
 
 # A description that was imported: plain JSON values whose shape `import_spec` has checked.
 Document: TypeAlias = dict[str, Any]
@@ -23,8 +32,63 @@ TARGET = "#/components/schemas/"
 METHODS = ("get", "put", "delete", "patch")  # all that an `Operation` can be
 
 
+# What somebody can do about a refusal.
+CORRECT = "correct the description"
+TEACH = "leave it out of a copy of the description, or teach codegen to generate it"
+
+
 class Unusable(Exception):
-    """An input that cannot be used; the message is one line and names the place."""
+    """An input that cannot be used; the message is one line: place, reason, and what to do.
+
+    `place` is a JSON pointer until the file and the line are known; see `located`.
+    """
+
+    def __init__(self, reason: str, place: str = "", remedy: str = "") -> None:
+        self.reason, self.place, self.remedy = reason, place, remedy
+        message = f"{place}: {reason}" if place else reason
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+
+
+@contextmanager
+def located(path: Path) -> Iterator[None]:
+    """Whatever is `Unusable` in this block at a place of the description in a file names both."""
+    try:
+        yield
+    except Unusable as error:
+        if not error.place.startswith("#"):
+            raise
+        place = f"{path}:{_line_of(error.place, path)}: {error.place}"
+        raise Unusable(error.reason, place, error.remedy) from error
+
+
+def _line_of(place: str, path: Path) -> int:
+    """The line of what a JSON pointer leads to, or of the last step that the file has."""
+    node = YAML(typ="safe", pure=True).compose(path.read_bytes())
+    line = 1
+    for step in place.replace(TARGET, "#/definitions/").split("/")[1:]:
+        found = _child(node, step) or (step == "definitions" and _schemas_of_openapi(node))
+        if not found:
+            break
+        line, node = found
+    return line
+
+
+def _schemas_of_openapi(node: YamlNode) -> tuple[int, YamlNode] | None:
+    components = _child(node, "components")
+    return components and _child(components[1], "schemas")
+
+
+def _child(node: YamlNode, step: str) -> tuple[int, YamlNode] | None:
+    """Line and value of a member or an element."""
+    name = step.replace("~1", "/").replace("~0", "~")
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if str(key.value) == name:
+                return key.start_mark.line + 1, value
+    if isinstance(node, SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        element = node.value[int(name)]
+        return element.start_mark.line + 1, element
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +98,9 @@ class Node:
     value: object
     place: str = "#"
 
-    def refuse(self, reason: str) -> NoReturn:
-        """Raise `Unusable` with this place and the reason."""
-        raise Unusable(f"{self.place}: {reason}")
+    def refuse(self, reason: str, remedy: str = CORRECT) -> NoReturn:
+        """Raise `Unusable` with this place, the reason and what to do."""
+        raise Unusable(reason, self.place, remedy)
 
     def members(self) -> dict[str, Node]:
         """The members of an object; keys are text, as YAML reads `200:` as a number."""
@@ -52,7 +116,7 @@ class Node:
         members = self.members()
         for key, member in members.items():
             if key not in known:
-                member.refuse(f"'{key}' is not a construct this importer knows")
+                member.refuse(f"'{key}' is not a construct this importer knows", TEACH)
         return members
 
     def elements(self) -> list[Node]:
@@ -60,6 +124,10 @@ class Node:
         if not isinstance(self.value, list):
             self.refuse(f"expected an array, found {self.value!r:.60}")
         return [self.step(str(index), value) for index, value in enumerate(self.value)]
+
+    def is_array(self) -> bool:
+        """Whether this is the schema of an array."""
+        return isinstance(self.value, Mapping) and self.value.get("type") == "array"
 
     def text(self) -> str:
         """The value of a string that is not empty."""
@@ -84,6 +152,12 @@ class Node:
             self.refuse(f"{self.value} is no value of JSON")
         if self.value is not None and not isinstance(self.value, str | int | float):
             self.refuse(f"{self.value!r:.60} is no value of JSON")
+        return self.value
+
+    def whole(self) -> int:
+        """The value of a whole number."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self.refuse(f"expected a whole number, found {self.value!r:.60}")
         return self.value
 
     def flag(self) -> bool:
@@ -114,13 +188,13 @@ def read_yaml(path: Path) -> Node:
         require_limits(content)
         value = YAML(typ="safe", pure=True).load(content)
     except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from error
+        raise Unusable(f"{path}: {error.strerror}; name a file that can be read") from error
     except TooMuch as error:
-        raise Unusable(f"{path}: {error}") from error
+        raise Unusable(f"{path}: {error}; {CORRECT}") from error
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}; {CORRECT}") from error
     if not isinstance(value, Mapping):
-        raise Unusable(f"{path}: no description: the file holds no object")
+        raise Unusable(f"{path}: no description: the file holds no object; {CORRECT}")
     return Node(value)
 
 
@@ -149,6 +223,17 @@ def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
                 yield path, method, item[method]
 
 
+def base_path(document: Document) -> str:
+    """What stands before every path, usually nothing."""
+    return str(document.get("servers", [{"url": ""}])[0]["url"])
+
+
+def parameters_in(location: str, operation: Document) -> list[str]:
+    """The names of an operation's parameters in the path or in the query."""
+    found = operation.get("parameters", [])
+    return [parameter["name"] for parameter in found if parameter["in"] == location]
+
+
 def references_in(value: object) -> Iterator[str]:
     """The names of the schemas that a part of a document refers to."""
     if isinstance(value, dict):
@@ -175,3 +260,68 @@ def answer_of(operation: Document) -> Document | None:
             schema: Document | None = response.get("content", {}).get(JSON, {}).get("schema")
             return schema
     return None
+
+
+LARGEST = 2**20  # bytes; a release's description has 60 thousand
+MOST_VALUES = 50_000  # with those that aliases stand for; a description has 4 thousand
+DEEPEST = 50  # levels; a description has 12
+
+
+class TooMuch(ValueError):
+    """A file over one of the limits."""
+
+
+def require_limits(content: bytes) -> None:
+    """Raises `TooMuch` for content over a limit, `YAMLError` for what is no YAML."""
+    if len(content) > LARGEST:
+        raise TooMuch(f"larger than {LARGEST} bytes")
+    count = _Count()
+    for event in YAML(typ="safe", pure=True).parse(content):
+        count.take(event)
+
+
+class _Count:
+    """The number of values so far, and that below each anchor."""
+
+    def __init__(self) -> None:
+        self.values = 0
+        self.open: list[
+            int
+        ] = []  # the count at the start of each collection that is not at its end
+        self.names: list[str | None] = []
+        self.anchored: dict[str | None, int] = {}
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, AliasEvent):
+            self._add(self._size_of(event.anchor))
+        elif isinstance(event, ScalarEvent):
+            self._require_new(event.anchor)
+            self._add(1)
+            self.anchored[event.anchor] = 1
+        elif isinstance(event, CollectionStartEvent):
+            self._begin(event)
+        elif isinstance(event, CollectionEndEvent):
+            self.anchored[self.names.pop()] = self.values - self.open.pop()
+
+    def _begin(self, event: NodeEvent) -> None:
+        self._require_new(event.anchor)
+        self.open.append(self.values)
+        self.names.append(event.anchor)
+        self._add(1)
+        if len(self.open) > DEEPEST:
+            raise TooMuch(f"nested deeper than {DEEPEST} levels")
+
+    def _require_new(self, anchor: str | None) -> None:
+        """YAML allows it (1.2.2, 3.2.2.2); what an alias means would depend on where it stands."""
+        if anchor is not None and (anchor in self.anchored or anchor in self.names):
+            raise TooMuch(f"the anchor &{anchor} is there twice")
+
+    def _size_of(self, anchor: str) -> int:
+        if anchor in self.names:
+            raise TooMuch(f"the alias *{anchor} contains itself")
+        return self.anchored.get(anchor, 1)
+
+    def _add(self, values: int) -> None:
+        self.values += values
+        if self.values > MOST_VALUES:
+            raise TooMuch(f"more than {MOST_VALUES} values, those of aliases included")

@@ -1,16 +1,19 @@
-"""openapi-python-client with our templates, then ruff: a description becomes a Python package."""
+"""The tools that are run: the generator with our templates, ruff, and a trial of what they made."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from codegen.describe import for_generator
-from codegen.document import Document, Unusable
+from codegen.document import TEACH, Document, Unusable
 
 HERE = Path(__file__).parent
 
@@ -30,12 +33,13 @@ def generate_package(document: Document, target: Path) -> None:
         shutil.copytree(made / "models", target / "models")
 
 
-def format_package(target: Path) -> None:
+def format_package(*folders: Path) -> None:
     """Bring generated files into the one shape that ruff gives them."""
-    config = ["--no-cache", "--config", str(HERE / "ruff_generated.toml")]
-    _run("ruff", "check", "--fix-only", "--quiet", *config, str(target))
-    _run("ruff", "format", "--quiet", *config, str(target))
-    _run("ruff", "check", "--quiet", *config, str(target))
+    arguments = ["--no-cache", "--quiet", "--config", str(HERE / "ruff_generated.toml")]
+    arguments += map(str, folders)
+    _run("ruff", "check", "--fix-only", *arguments)
+    _run("ruff", "format", *arguments)
+    _run("ruff", "check", *arguments)
 
 
 def _run_generator(source: Path, made: Path) -> None:
@@ -57,4 +61,82 @@ def _run(module: str, *arguments: str) -> None:
     )
     if done.returncode:
         said = " ".join((done.stderr + done.stdout).split())
-        raise Unusable(f"{module} failed: {said[-2000:]}")
+        raise Unusable(f"{module} failed: {said[:500]}", "", TEACH)
+
+
+CONFIG = Path(__file__).with_name("mypy_trial.ini")
+
+# Isolated, so that no variable of the environment shows it another package of the name.
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+import generated_vmm
+for module in pkgutil.walk_packages(generated_vmm.__path__, "generated_vmm."):
+    if not module.name.endswith(".__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+MADE = re.compile(r"/_generated/|/_sync/")
+FRAME = re.compile(r'File "(generated_vmm/[^"]+)", line (\d+)')
+ERROR = re.compile(r"^(\S+:\d+): error: (.*)$", re.MULTILINE)
+ADAPT = "the description says otherwise now: edit this line, then generate again"
+
+
+def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> None:
+    """Put the folders that were `made` into a copy of the `written` package and use it.
+
+    Raises `Unusable` when a module of it cannot be imported, when that gives a warning, or when
+    mypy finds a mistake: with the line to edit. `cache` keeps what mypy knows of other packages.
+    """
+    with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
+        put_together(made, parts, written, Path(scratch, written.name))
+        if said := _use("-I", "-W", "error", "-c", IMPORT_ALL, scratch, folder=scratch):
+            reason = said.strip().splitlines()[-1]
+            last = FRAME.findall(said.replace(f"{scratch}/", ""))[-1:]
+            _refuse("cannot be imported", said, [(":".join(at), reason) for at in last], scratch)
+        if said := _use(
+            "-m", "mypy", "--config-file", str(CONFIG), "--cache-dir", str(cache),
+            "--package", written.name, folder=scratch,
+        ):  # fmt: skip
+            _refuse("does not pass mypy", said, sorted(ERROR.findall(said), key=_is_vague), scratch)
+
+
+def put_together(made: Path, parts: Sequence[str], written: Path, target: Path) -> None:
+    """Copy the written package to `target`, with the folders that were made in their places."""
+    shutil.copytree(written, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for part in parts:
+        shutil.rmtree(target / part, ignore_errors=True)
+        shutil.copytree(made / part, target / part)
+
+
+def _use(*arguments: str, folder: str) -> str:
+    """What Python said when it failed with these arguments, else nothing."""
+    done = subprocess.run(  # noqa: S603  # the program and its arguments are ours
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={"MYPYPATH": folder},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def _is_vague(fault: tuple[str, str]) -> bool:
+    """Whether a fault only follows from another one, which names what is missing."""
+    return " Any " in fault[1]
+
+
+def _refuse(what: str, said: str, faults: list[tuple[str, str]], folder: str) -> NoReturn:
+    """Raise `Unusable` with the first of the faults, each a place and a reason, in one line.
+
+    A fault of generated code shows in written code too, or is one that this program has to learn.
+    """
+    written = [fault for fault in faults if not MADE.search(fault[0])]
+    if not faults:
+        raise Unusable(f"the generated package {what}: {' '.join(said.split())[-500:]}")
+    (place, reason), *others = written or faults
+    more = f" (and {len(others)} more: {', '.join(place for place, _ in others)})" * bool(others)
+    remedy = ADAPT if written else TEACH
+    raise Unusable(f"{reason.replace(folder + '/', '')}{more}", place, remedy)

@@ -7,9 +7,19 @@ original. Whatever is not known here stops the import; nothing is dropped in sil
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from codegen.document import JSON, METHODS, Document, Node, Unusable, operations_of, read_yaml
+from codegen.document import (
+    JSON,
+    METHODS,
+    TEACH,
+    Document,
+    Node,
+    located,
+    operations_of,
+    read_yaml,
+)
 from codegen.schemas import PROSE, facts_of_schema, repeated
 
 TITLE = "HTTP API of the Firecracker monitor"
@@ -27,17 +37,19 @@ ROOT_OPENAPI = ("openapi", "info", "servers", "paths", "components", "tags", "ex
 INFO = ("title", "description", "summary", "version", "termsOfService", "contact", "license")
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 TAG = re.compile(r"[A-Za-z][A-Za-z0-9 _-]*")
-SERVER = re.compile(r"/|https?://[^/]+/?")
+PARAMETER = ("type", "enum", "default", "format")
+PARAMETER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+QUERY = ("string", "integer", "boolean")
+SERVER = re.compile(r"(?:https?://[^/]+)?(/.*|)")
+BASE = re.compile(r"(/[A-Za-z0-9_.-]+)*")
 PATH = re.compile(r"/|(/[A-Za-z0-9_.-]+|/\{[A-Za-z][A-Za-z0-9_]*\})+")
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?")
 
 
 def import_spec(path: Path) -> Document:
     """The facts of the description in a file. Raises `Unusable` with the file, place and reason."""
-    try:
+    with located(path):
         return facts_of_description(read_yaml(path))
-    except Unusable as error:
-        raise Unusable(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 
 
 def facts_of_description(root: Node) -> Document:
@@ -48,20 +60,24 @@ def facts_of_description(root: Node) -> Document:
         if needed not in members:
             root.refuse(f"'{needed}' is missing")
     _require_json(members)
-    _require_root_path(members)
     schemas = _schemas(members, dialect)
     for name in repeated(schemas):
         schemas[name].refuse("another schema would get the same name in Python")
-    known = frozenset(node.named(NAME, name) for name, node in schemas.items())
+    known = {node.named(NAME, name): node for name, node in schemas.items()}
     document: Document = {
         "openapi": "3.0.3",
         "info": {"title": TITLE, "version": _version(members["info"])},
+        **({"servers": [{"url": base}]} if (base := _base_path(members)) else {}),
         "paths": {
             path: _facts_of_path(path, item, known)
             for path, item in members["paths"].members().items()
         },
         "components": {
-            "schemas": {name: facts_of_schema(node, known) for name, node in schemas.items()}
+            "schemas": {
+                name: facts_of_schema(node, known)
+                for name, node in schemas.items()
+                if not node.is_array()
+            }
         },
     }
     _require_distinct_names(document, members["paths"])
@@ -80,7 +96,7 @@ def _dialect(root: Node) -> str:
         return "swagger"
     if "openapi" in members and re.fullmatch(r"3\.[01]\.\d+", str(members["openapi"].value)):
         return "openapi"
-    root.refuse("neither Swagger 2.0 nor OpenAPI 3.0 or 3.1")
+    root.refuse("neither Swagger 2.0 nor OpenAPI 3.0 or 3.1", TEACH)
 
 
 def _schemas(members: dict[str, Node], dialect: str) -> dict[str, Node]:
@@ -98,18 +114,22 @@ def _version(info: Node) -> str:
     return version
 
 
-def _facts_of_path(path: str, item: Node, known: frozenset[str]) -> Document:
+def _facts_of_path(path: str, item: Node, known: Mapping[str, Node]) -> Document:
     if not PATH.fullmatch(path):
-        item.refuse(f"path {path!r} has characters that paths here do not have")
-    operations = item.only(*METHODS, "summary", "description")
+        item.refuse(f"path {path!r} has characters that paths here do not have", TEACH)
+    operations = item.only(*METHODS, "summary", "description", "parameters")
+    shared = operations["parameters"].elements() if "parameters" in operations else []
     return {
-        method: _facts_of_operation(path, operations[method], known)
+        method: _facts_of_operation(path, operations[method], shared, known)
         for method in METHODS
         if method in operations
     }
 
 
-def _facts_of_operation(path: str, node: Node, known: frozenset[str]) -> Document:
+def _facts_of_operation(
+    path: str, node: Node, shared: list[Node], known: Mapping[str, Node]
+) -> Document:
+    """The facts of one call; `shared` are the parameters of all calls of the path."""
     members = node.only(
         *WORDS, "tags", "operationId", "parameters", "requestBody", "responses", "deprecated",
         "consumes", "produces",
@@ -124,53 +144,76 @@ def _facts_of_operation(path: str, node: Node, known: frozenset[str]) -> Documen
         facts["tags"] = [tag.named(TAG, tag.text()) for tag in members["tags"].elements()]
     if "deprecated" in members:
         facts["deprecated"] = members["deprecated"].flag()
-    facts |= _facts_of_parameters(path, node, members, known)
+    own = members["parameters"].elements() if "parameters" in members else []
+    parameters = {_name_and_location(found): found for found in (*shared, *own)}
+    facts |= _facts_of_parameters(path, node, list(parameters.values()))
+    facts |= _facts_of_body(node, members, list(parameters.values()), known)
     facts["responses"] = _responses(members["responses"], known)
     return facts
 
 
-def _facts_of_parameters(
-    path: str, node: Node, members: dict[str, Node], known: frozenset[str]
-) -> Document:
-    """What the path and the body hold; Swagger 2.0 lists the body among the parameters."""
-    facts: Document = {}
-    parameters = members["parameters"].elements() if "parameters" in members else []
-    bodies = [found for found in parameters if _location(found) == "body"]
-    in_path = [_path_parameter(found) for found in parameters if _location(found) == "path"]
-    if sorted(found["name"] for found in in_path) != sorted(re.findall(r"{([^}]+)}", path)):
+def _facts_of_parameters(path: str, node: Node, parameters: list[Node]) -> Document:
+    """What the path holds, and what stands behind it."""
+    found = [_parameter(each) for each in parameters if _location(each) != "body"]
+    in_path = [each["name"] for each in found if each["in"] == "path"]
+    if sorted(in_path) != sorted(re.findall(r"{([^}]+)}", path)):
         node.refuse("the parameters do not match those of the path")
-    if in_path:
-        facts["parameters"] = in_path
+    for name in repeated(each["name"] for each in found):
+        node.refuse(f"another parameter would get the same name as {name!r} in Python", TEACH)
+    return {"parameters": found} if found else {}
+
+
+def _facts_of_body(
+    node: Node, members: dict[str, Node], parameters: list[Node], known: Mapping[str, Node]
+) -> Document:
+    """What is sent; Swagger 2.0 lists it among the parameters."""
+    bodies = [found for found in parameters if _location(found) == "body"]
     if len(bodies) > 1 or (bodies and "requestBody" in members):
         node.refuse("more than one body")
     if bodies:
-        facts["requestBody"] = _body_parameter(bodies[0], known)
+        return {"requestBody": _body_parameter(bodies[0], known)}
     if "requestBody" in members:
-        facts["requestBody"] = _request_body(members["requestBody"], known)
-    return facts
+        return {"requestBody": _request_body(members["requestBody"], known)}
+    return {}
 
 
 def _location(parameter: Node) -> str:
     members = parameter.members()
     location = members["in"].text() if "in" in members else ""
-    if location not in ("path", "body"):
-        parameter.refuse(f"a parameter in {location or 'no place'!r} is not known")
+    if location not in ("path", "query", "body"):
+        parameter.refuse(f"a parameter in {location or 'no place'!r} is not known", TEACH)
     return location
 
 
-def _path_parameter(node: Node) -> Document:
-    members = node.only(*PROSE, "name", "in", "required", "type", "schema")
-    if "required" not in members or not members["required"].flag():
-        node.refuse("a path parameter has to be required")
-    schema = facts_of_schema(members["schema"], frozenset()) if "schema" in members else None
-    kind = members["type"].text() if "type" in members else ""
-    if (schema or {"type": kind}) != {"type": "string"}:
-        node.refuse("a path parameter has to be a plain string")
-    name = members["name"].text()
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+def _name_and_location(parameter: Node) -> tuple[str, str]:
+    """What makes a parameter of an operation replace one of its path."""
+    location, members = _location(parameter), parameter.members()
+    return location, members["name"].text() if location != "body" and "name" in members else ""
 
 
-def _body_parameter(node: Node, known: frozenset[str]) -> Document:
+def _parameter(node: Node) -> Document:
+    """A parameter in the path, which is text, or in the query; Swagger 2.0 has no schema there."""
+    members = node.only(
+        *PROSE, "name", "in", "required", "schema", "type", "enum", "default", "format"
+    )
+    if "name" not in members:
+        node.refuse("'name' is missing")
+    name, location = members["name"].text(), members["in"].text()
+    inline = {key: members[key].value for key in PARAMETER if key in members}
+    schema = facts_of_schema(members.get("schema", Node(inline, node.place)), {})
+    required = "required" in members and members["required"].flag()
+    if location == "path":
+        if not required:
+            node.refuse("a path parameter has to be required")
+        if schema != {"type": "string"}:
+            node.refuse("a path parameter has to be a plain string", TEACH)
+    elif schema["type"] not in QUERY or set(schema) - {"type", "enum", "default"}:
+        node.refuse("a query parameter has to be a plain value", TEACH)
+    members["name"].named(PARAMETER_NAME, name)
+    return {"name": name, "in": location, "required": required, "schema": schema}
+
+
+def _body_parameter(node: Node, known: Mapping[str, Node]) -> Document:
     members = node.only(*PROSE, "name", "in", "required", "schema")
     if "schema" not in members:
         node.refuse("'schema' is missing")
@@ -178,7 +221,7 @@ def _body_parameter(node: Node, known: frozenset[str]) -> Document:
     return _json_body(facts_of_schema(members["schema"], known), required=required)
 
 
-def _request_body(node: Node, known: frozenset[str]) -> Document:
+def _request_body(node: Node, known: Mapping[str, Node]) -> Document:
     members = node.only("description", "required", "content")
     required = "required" in members and members["required"].flag()
     return _json_body(_json_schema(node, members, known), required=required)
@@ -188,11 +231,11 @@ def _json_body(schema: Document, *, required: bool) -> Document:
     return {"required": required, "content": {JSON: {"schema": schema}}}
 
 
-def _responses(node: Node, known: frozenset[str]) -> Document:
+def _responses(node: Node, known: Mapping[str, Node]) -> Document:
     return {status: _response(status, found, known) for status, found in node.members().items()}
 
 
-def _response(status: str, node: Node, known: frozenset[str]) -> Document:
+def _response(status: str, node: Node, known: Mapping[str, Node]) -> Document:
     members = node.only("description", "schema", "content", "examples")
     facts: Document = {"description": _phrase(status, node)}
     if "schema" in members:
@@ -206,11 +249,11 @@ def _response(status: str, node: Node, known: frozenset[str]) -> Document:
 def _phrase(status: str, node: Node) -> str:
     """OpenAPI wants a text for each response: the name that HTTP gives its status."""
     if status not in PHRASES and not re.fullmatch(r"[1-5]\d\d", status):
-        node.refuse(f"status {status!r} is not known")
+        node.refuse(f"status {status!r} is not known", TEACH)
     return PHRASES.get(status, f"Status {status}")
 
 
-def _json_schema(node: Node, members: dict[str, Node], known: frozenset[str]) -> Document:
+def _json_schema(node: Node, members: dict[str, Node], known: Mapping[str, Node]) -> Document:
     media = members["content"].only(JSON) if "content" in members else {}
     found = media[JSON].only("schema", "example", "examples") if media else {}
     if "schema" not in found:
@@ -221,14 +264,18 @@ def _json_schema(node: Node, members: dict[str, Node], known: frozenset[str]) ->
 def _require_json(members: dict[str, Node]) -> None:
     for node in (members[key] for key in ("consumes", "produces") if key in members):
         if [found.text() for found in node.elements()] != [JSON]:
-            node.refuse(f"only {JSON} is known")
+            node.refuse(f"only {JSON} is known", TEACH)
 
 
-def _require_root_path(members: dict[str, Node]) -> None:
-    """The paths are whole: the monitor serves them at the root of its socket."""
-    if "basePath" in members and members["basePath"].text() != "/":
-        members["basePath"].refuse("only the base path '/' is known")
+def _base_path(members: dict[str, Node]) -> str:
+    """What stands before every path, without a slash behind it; usually nothing."""
+    found = [members["basePath"]] if "basePath" in members else []
     for server in members["servers"].elements() if "servers" in members else []:
-        url = server.only("url", "description")["url"]
-        if not SERVER.fullmatch(url.text()):
-            url.refuse("only a server without a path is known")
+        found.append(server.only("url", "description")["url"])
+    base = ""
+    for node in found[:1]:
+        url = SERVER.fullmatch(node.text())
+        base = url[1].rstrip("/") if url else "?"
+        if not BASE.fullmatch(base):
+            node.refuse(f"{node.text()!r} is no base path that is known", TEACH)
+    return base

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.document import Document, Node, Unusable, read_yaml
+from codegen.document import Document, Node, Unusable, located, read_yaml
 
 STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]")
 TARGET = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\['[^']+'\])*")
@@ -27,17 +27,22 @@ class Action:
 
 def read_overlay(path: Path) -> list[Action]:
     """The actions of an overlay file. Raises `Unusable` for what this subset does not know."""
-    members = read_yaml(path).only("overlay", "info", "actions")
-    if members["overlay"].text() != "1.0.0":
-        members["overlay"].refuse("only Overlay 1.0.0 is known")
-    return [_action(node) for node in members["actions"].elements()]
+    with located(path):
+        members = read_yaml(path).only("overlay", "info", "actions")
+        if members["overlay"].text() != "1.0.0":
+            members["overlay"].refuse("only Overlay 1.0.0 is known")
+        return [_action(node) for node in members["actions"].elements()]
 
 
 def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
     """Apply the actions to the document in order; the notes name those that matched nothing."""
     version = document["info"]["version"]
     later = later_than(version, actions)
-    notes = [f"overlay: {action.target} is for {action.since} and later" for action in later]
+    notes = [
+        f"overlay: {action.target} is for {action.since} and later"
+        for action in later
+        if not _below(action, later)
+    ]
     for action in actions:
         if action not in later and not _apply(document, action) and not _below(action, later):
             notes.append(f"overlay: {action.target} matches nothing in {version}")
@@ -45,12 +50,23 @@ def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
 
 
 def _below(action: Action, others: list[Action]) -> bool:
-    return any(action.target.startswith(other.target) for other in others)
+    return any(
+        action is not other and action.target.startswith(f"{other.target}.") for other in others
+    )
 
 
 def later_than(version: str, actions: list[Action]) -> list[Action]:
     """The actions that are about what only later versions have."""
     return [action for action in actions if is_older(version, action.since)]
+
+
+FIELD = re.compile(r"\$\.components\.schemas\.(\w+)\.properties(?:\.(\w+)|\['([^']+)'\])")
+
+
+def field_of(action: Action) -> tuple[str, str] | None:
+    """Schema and field that an action is about, None when it is about something else."""
+    found = FIELD.fullmatch(action.target)
+    return (found[1], found[2] or found[3]) if found else None
 
 
 def is_older(version: str, than: str) -> bool:

@@ -7,23 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.absent import add_absent
-from codegen.async_facade import derive_folder
-from codegen.describe import describe
-from codegen.document import Document, Unusable, operations_of, schemas_of, write_yaml
+from codegen.describe import describe, write_table
+from codegen.document import Document, Unusable, located, operations_of, schemas_of, write_yaml
 from codegen.generate import format_package, generate_package
 from codegen.import_spec import import_spec
-from codegen.members import members_page
 from codegen.overlay import Action, read_overlay
-from codegen.report import lines_to_write, report, without_member
+from codegen.report import lines_to_write, members_page, report, without_member
 from codegen.requirements import require_unclaimed
 from codegen.schemas import plain
-from codegen.table import write_table
 from codegen.tree import differences, fresh_beside, recover, replace, write_whole
-from codegen.usage import defined, used_by
+from codegen.unasync import PACKAGES, SYNC, derive
+from codegen.unsupported import add_unsupported, defined, used_by
 
 PACKAGE = "_generated"
-ASYNC_FACADE = "async_facade"
+PARTS = (PACKAGE, *(f"{name}/{SYNC}" for name in PACKAGES))  # folders of generated_vmm
 MEMBERS = "members.md"
 
 
@@ -108,6 +105,11 @@ def described(project: Project, spec: Path) -> Document:
 def make(project: Project, spec: Path, folder: Path) -> Run:
     """Generate everything that a description determines into a folder."""
     facts = import_spec(spec)
+    with located(spec):
+        return _made(project, spec, folder, facts)
+
+
+def _made(project: Project, spec: Path, folder: Path, facts: Document) -> Run:
     actions = read_overlay(project.overlay)
     document, notes = describe(facts, actions)
     run = Run(folder, facts, document, notes)
@@ -123,10 +125,9 @@ def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
     target = run.folder / PACKAGE
     generate_package(run.document, target)
     require_unclaimed(defined(target / "models" / "__init__.py"), project.written)
-    derive_folder(target / ASYNC_FACADE, project.written / "facade")
-    run.notes.extend(add_absent(target, run.version, project.written, actions))
+    run.notes.extend(add_unsupported(target, run.version, project.written, actions))
     write_table(run.document, target)
-    format_package(target)
+    format_package(target, *derive(project.written, run.folder))
 
 
 def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[str]:
@@ -154,9 +155,11 @@ def install(run: Run, project: Project) -> None:
 
     The description comes last: until then an interrupted import is one that did not happen.
     """
-    recover(project.package)
-    shutil.copytree(run.folder / PACKAGE, fresh_beside(project.package))
-    replace(project.package)
+    for part in PARTS:
+        target = project.written / part
+        recover(target)
+        shutil.copytree(run.folder / part, fresh_beside(target))
+        replace(target)
     write_whole(project.members, (run.folder / MEMBERS).read_text(encoding="utf-8"))
     write_whole(
         project.root / "openapi" / run.name, (run.folder / run.name).read_text(encoding="utf-8")
@@ -168,7 +171,9 @@ def install(run: Run, project: Project) -> None:
 
 def stale(run: Run, project: Project) -> list[str]:
     """What in the project is not what the run made, one line for each file."""
-    found = list(differences(run.folder / PACKAGE, project.package))
+    found = [
+        line for part in PARTS for line in differences(run.folder / part, project.written / part)
+    ]
     for made, present in (
         (MEMBERS, project.members),
         (run.name, project.root / "openapi" / run.name),

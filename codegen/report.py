@@ -1,14 +1,25 @@
-"""What somebody who uses the client has to know of a new description, one line for each thing."""
+"""What somebody who uses the client has to know of a description: news, differences, members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
 
 from codegen.describe import python_name
-from codegen.diff import changes
-from codegen.document import Document, answer_of, body_of, operations_of, references_in, schemas_of
-from codegen.schemas import plain
+from codegen.document import (
+    TARGET,
+    Document,
+    answer_of,
+    body_of,
+    operations_of,
+    parameters_in,
+    references_in,
+    schemas_of,
+)
+from codegen.schemas import BOUNDS, plain
 
+VALUES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 VERBS = {"get": "get", "put": "set", "patch": "update", "delete": "delete"}
 
 SETTER = """\
@@ -78,9 +89,9 @@ def lines_to_write(path: str, method: str, operation: Document, function: str) -
     words = {
         "id": operation["operationId"], "place": f"{method.upper()} {path}", "path": path,
         "method": method, "function": function, "verb": VERBS[method], "member": _member(path),
-        "ids": "self._id, " * len(operation.get("parameters", [])),
+        "ids": "self._id, " * len(parameters_in("path", operation)),
         "body": next(references_in(body), ""),
-        "answer": f"models.{next(references_in(answer))}" if answer else "None",
+        "answer": _answer(answer) if answer else "None",
         "give": "return " if answer else "",
     }  # fmt: skip
     if body is None:
@@ -89,7 +100,163 @@ def lines_to_write(path: str, method: str, operation: Document, function: str) -
     return MEMBER.format(**words, code=code)
 
 
+def _answer(schema: Document) -> str:
+    """The type of an answer in Python."""
+    if "items" in schema:
+        return f"list[{_answer(schema['items'])}]"
+    return f"models.{name}" if (name := next(references_in(schema), "")) else VALUES[schema["type"]]
+
+
 def _member(path: str) -> str:
     """What a member for a path would be called: `/drives/{drive_id}` is `drives(id)`."""
     steps = path.strip("/").replace("-", "_").split("/")
     return ".".join(steps).replace(".{", "(").replace("}", ")") or "instance"
+
+
+# What is described, by place: an operation, a model or a field, each with its facts as text.
+Facts: TypeAlias = dict[str, dict[str, str]]
+
+
+def changes(old: Document, new: Document) -> Iterator[str]:
+    """One line for everything that comes (+), goes (-) or changes (~), in reading order."""
+    for before, after in (
+        (_operations(old), _operations(new)),
+        (_models(old), _models(new)),
+        (_fields(old), _fields(new)),
+    ):
+        for place in before | after:
+            yield from _changes_at(place, before.get(place), after.get(place))
+
+
+def _changes_at(
+    place: str, before: dict[str, str] | None, after: dict[str, str] | None
+) -> Iterator[str]:
+    if before is None or after is None:
+        sign, facts = ("+", after) if after is not None else ("-", before)
+        yield f"{sign} {place}{_in_words(facts or {})}"
+        return
+    for fact in before | after:
+        was, now = before.get(fact, "-"), after.get(fact, "-")
+        if was != now:
+            yield f"~ {place}: {fact} {was} -> {now}"
+
+
+def _in_words(facts: dict[str, str]) -> str:
+    return "".join(f"{': ' if not n else ', '}{fact} {facts[fact]}" for n, fact in enumerate(facts))
+
+
+def _operations(document: Document) -> Facts:
+    return {
+        f"{method.upper()} {path}": _operation_facts(operation)
+        for path, method, operation in operations_of(document)
+    }
+
+
+def _operation_facts(operation: Document) -> dict[str, str]:
+    facts = {"member": str(operation.get("x-member", "none"))}
+    body, answer = body_of(operation), answer_of(operation)
+    if body is not None:
+        facts["sends"] = _type(body)
+        facts["body"] = "required" if operation["requestBody"]["required"] else "optional"
+    if answer is not None:
+        facts["answers"] = _type(answer)
+    facts["statuses"] = " ".join(sorted(operation["responses"]))
+    return facts
+
+
+def _models(document: Document) -> Facts:
+    return {f"model {name}": _schema_facts(schema) for name, schema in _named(document)}
+
+
+def _fields(document: Document) -> Facts:
+    return {
+        f"field {name}.{field}": _schema_facts(member)
+        | {"required": "yes" if field in schema.get("required", []) else "no"}
+        for name, schema in _named(document)
+        for field, member in schema.get("properties", {}).items()
+    }
+
+
+def _named(document: Document) -> Iterator[tuple[str, Document]]:
+    yield from schemas_of(document).items()
+
+
+def _schema_facts(schema: Document) -> dict[str, str]:
+    facts = {"type": _type(schema)}
+    facts |= {key: str(schema[key]) for key in (*BOUNDS, "pattern", "nullable") if key in schema}
+    if "enum" in schema:
+        facts["values"] = " ".join(repr(value) for value in schema["enum"])
+    if "x-default" in schema:
+        facts["monitor's default"] = repr(schema["x-default"])
+    return facts
+
+
+def _type(schema: Document) -> str:
+    """The type as a reader of a model names it."""
+    for reference in (schema, *schema.get("allOf", [])):
+        if "$ref" in reference:
+            return str(reference["$ref"]).removeprefix(TARGET)
+    if "items" in schema:
+        return f"list of {_type(schema['items'])}"
+    if schema.get("additionalProperties"):
+        return "free-form object"
+    return str(schema.get("type", "any"))
+
+
+HEAD = Path(__file__).with_name("members_head.md")
+COLUMNS = """
+| Member | Endpoint | Sends | Answers | Phase | Errors |
+|---|---|---|---|---|---|
+"""
+
+LEFT = """
+## Operations without a member
+
+`vm.send()` sends them; the functions that make them are in `generated_vmm._generated.operations`.
+
+"""
+
+
+def members_page(document: Document, used: set[str]) -> str:
+    """The page of the members for the described API, in the order of the description.
+
+    `used` are the generated functions that members call; operations without one come last.
+    """
+    sections: dict[str, list[str]] = {}
+    left = without_member(document, used)
+    for path, method, operation in operations_of(document):
+        if (path, method, operation) not in left:
+            rows = sections.setdefault(operation["tags"][0], [])
+            rows.append(_row(path, method, operation))
+    page = HEAD.read_text("utf-8").format(version=document["info"]["version"])
+    for tag, rows in sections.items():
+        page += f"\n## {tag}\n{COLUMNS}" + "".join(rows)
+    if left:
+        page += LEFT + "".join(_line(*found) for found in left)
+    return page
+
+
+def _line(path: str, method: str, operation: Document) -> str:
+    return f"- `{method.upper()} {path}` (`{operation['operationId']}`)\n"
+
+
+def _row(path: str, method: str, operation: Document) -> str:
+    cells = (
+        "<br>".join(f"`{member}`" for member in _members(operation)),
+        f"`{method.upper()} {path}`",
+        _model(body_of(operation)),
+        _model(answer_of(operation)),
+        operation.get("x-phase", ""),
+        "<br>".join(operation.get("x-errors", [])),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _members(operation: Document) -> Iterator[str]:
+    yield str(operation["x-member"])
+    if "x-shorthand" in operation:
+        yield str(operation["x-shorthand"])
+
+
+def _model(schema: Document | None) -> str:
+    return f"`{_answer(schema).replace('models.', '')}`" if schema is not None else ""

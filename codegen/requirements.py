@@ -14,6 +14,9 @@ from typing import TypeGuard
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from codegen.document import (
+    CORRECT,
+    TARGET,
+    TEACH,
     Document,
     Unusable,
     answer_of,
@@ -22,7 +25,7 @@ from codegen.document import (
     references_in,
     schemas_of,
 )
-from codegen.repairs import schemas_and_members
+from codegen.fixups import schemas_and_members
 from codegen.schemas import plain
 
 # Without these calls no machine boots: every monitor since 1.7 has them.
@@ -40,13 +43,20 @@ CORE = {
 
 # What the templates import into the modules of the models.
 IN_MODELS = {
-    "Absent", "Annotated", "AnsweredAs", "ApiDocument", "ApiModel", "Field", "HostPath", "Items",
-    "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation", "PathLike",
-    "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
+    "Annotated", "AnsweredAs", "Any", "ApiDocument", "ApiModel", "ClassVar", "Field", "HostPath",
+    "Items", "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation",
+    "PartlySupported", "PathLike", "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
+    "Unsupported",
 }  # fmt: skip
 # What they import into the module of the operations, and what every operation may take.
-IN_OPERATIONS = {"Operation", "annotations", "models", "no_answer", "quote", "str"}
+IN_OPERATIONS = {
+    "Literal", "Operation", "annotations", "bool", "cache", "int", "list", "list_of", "models",
+    "no_answer", "quote", "str", "with_query",
+}  # fmt: skip
 BODY = "body"
+PLAIN = ("string", "integer", "number", "boolean")
+SCHEMAS = TARGET.rstrip("/")
+RENAME = "rename it in a copy of the description"
 
 
 def require_generable(document: Document) -> None:
@@ -57,9 +67,10 @@ def require_generable(document: Document) -> None:
     require_models(schemas_of(document))
     require_patterns(document)
     for path, method, operation in operations_of(document):
-        require_one_answer(operation, f"{method.upper()} {path}")
-        require_object_bodies(document, operation, f"{method.upper()} {path}")
-        require_free_parameters(operation, f"{method.upper()} {path}")
+        place = f"#/paths/{path.replace('/', '~1')}/{method}"
+        require_one_answer(operation, place)
+        require_object_bodies(document, operation, place)
+        require_free_parameters(operation, place)
 
 
 def require_core(document: Document) -> None:
@@ -70,7 +81,11 @@ def require_core(document: Document) -> None:
     }
     lacking = [f"{place} ({name})" for name, place in CORE.items() if found.get(name) != place]
     if lacking:
-        raise Unusable(f"this describes no Firecracker monitor: it lacks {', '.join(lacking)}")
+        raise Unusable(
+            f"this describes no Firecracker monitor: it lacks {', '.join(lacking)}",
+            "#/paths",
+            CORRECT,
+        )
 
 
 def require_order(schemas: Document) -> None:
@@ -79,21 +94,21 @@ def require_order(schemas: Document) -> None:
         TopologicalSorter({n: list(references_in(schemas[n])) for n in schemas}).prepare()
     except CycleError as error:
         circle = " -> ".join(error.args[1])
-        raise Unusable(f"#/components/schemas: a circle of references, {circle}") from error
+        raise Unusable(f"a circle of references, {circle}", SCHEMAS, TEACH) from error
 
 
 def require_free_names(schemas: Document) -> None:
     """A model may not take the name of what its module imports or of another's arguments."""
     for name in schemas:
         if name in IN_MODELS or name.removesuffix("Fields") in schemas.keys() - {name}:
-            raise Unusable(f"#/components/schemas/{name}: generated code has this name already")
+            raise Unusable("generated code has this name already", TARGET + name, RENAME)
 
 
 def require_models(schemas: Document) -> None:
     """What is named becomes a model or an alias of values; anything else would lose its limits."""
     for name, schema in schemas.items():
         if schema.get("nullable") or (schema.get("type") != "object" and "enum" not in schema):
-            raise Unusable(f"#/components/schemas/{name}: neither an object nor an enum")
+            raise Unusable("neither an object nor an enum", TARGET + name, TEACH)
 
 
 def require_patterns(document: Document) -> None:
@@ -104,26 +119,32 @@ def require_patterns(document: Document) -> None:
                 SchemaValidator(core_schema.str_schema(pattern=schema["pattern"]))
             except SchemaError as error:
                 said = " ".join(str(error).split())
-                raise Unusable(f"{place}: pydantic cannot check this pattern: {said}") from error
+                what = f"pydantic cannot check this pattern: {said}"
+                raise Unusable(
+                    what, TARGET + place.replace(".", "/properties/"), CORRECT
+                ) from error
 
 
 def require_one_answer(operation: Document, place: str) -> None:
     """A call has one way to succeed."""
     successes = [status for status in operation["responses"] if status.startswith("2")]
     if len(successes) != 1:
-        raise Unusable(f"{place}: expected one 2xx status, found {successes}")
+        raise Unusable(f"expected one 2xx status, found {successes}", place, CORRECT)
 
 
 def require_object_bodies(document: Document, operation: Document, place: str) -> None:
-    """What is sent or answered is a model."""
-    for schema in (body_of(operation), answer_of(operation)):
+    """What is sent is a model, what is answered a model or a list."""
+    answer = answer_of(operation)
+    element = answer.get("items") if answer else None
+    answered = None if element and element.get("type") in PLAIN else element or answer
+    for schema in (body_of(operation), answered):
         if schema is None:
             continue
         if "$ref" not in schema:
-            raise Unusable(f"{place}: a body that is no named schema cannot be generated")
+            raise Unusable("a body that is no named schema cannot be generated", place, TEACH)
         name = next(references_in(schema))
         if schemas_of(document)[name]["type"] != "object":
-            raise Unusable(f"{place}: a body that is no object ({name}) cannot be generated")
+            raise Unusable(f"a body that is no object ({name}) cannot be generated", place, TEACH)
 
 
 def require_free_parameters(operation: Document, place: str) -> None:
@@ -132,7 +153,7 @@ def require_free_parameters(operation: Document, place: str) -> None:
     taken = {plain(name) for name in (*IN_OPERATIONS, BODY)}
     for name in (operation["operationId"], *parameters):
         if plain(name) in taken:
-            raise Unusable(f"{place}: generated code has the name {name!r} already")
+            raise Unusable(f"generated code has the name {name!r} already", place, RENAME)
 
 
 def require_unclaimed(names: Iterable[str], written: Path) -> None:
@@ -141,7 +162,7 @@ def require_unclaimed(names: Iterable[str], written: Path) -> None:
     lists = (node.value for node in tree.body if _assigns(node, "__all__"))
     exported = {name for found in lists for name in ast.literal_eval(found)}
     for name in sorted(exported & set(names)):
-        raise Unusable(f"#/components/schemas/{name}: generated_vmm has this name already")
+        raise Unusable("generated_vmm has this name already", TARGET + name, RENAME)
 
 
 def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:

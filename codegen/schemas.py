@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from codegen.document import TARGET, Document, Node
+from codegen.document import TARGET, TEACH, Document, Node
 
 PROSE = ("description", "title", "example", "examples", "externalDocs", "xml")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 LIMITS = {
     "string": {"minLength", "maxLength", "pattern", "enum"},
-    "integer": {"minimum", "maximum"},
+    "integer": {"minimum", "maximum", "enum"},
     "number": {"minimum", "maximum"},
-    "array": {"minItems", "maxItems"},
+    "array": {"minItems", "maxItems", "uniqueItems"},
 }
-FLAGS = ("readOnly", "deprecated", "nullable")
+FLAGS = ("readOnly", "deprecated", "nullable", "uniqueItems")
 OTHER = ("type", "format", "pattern", "enum", "default", "required")
 NESTED = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref")
 
@@ -25,7 +26,7 @@ FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 LOCATIONS = ("#/definitions/", TARGET)
 
 
-def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
+def facts_of_schema(node: Node, known: Mapping[str, Node]) -> Document:
     """The schema without prose, in the terms of OpenAPI 3.0.
 
     `known` holds the names a reference may have. Raises `Unusable` for a keyword outside the tables
@@ -33,6 +34,8 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     """
     members = node.only(*PROSE, *BOUNDS, *FLAGS, *OTHER, *NESTED)
     facts: Document = {}
+    if "allOf" in members and (several := _facts_of_several(members, known)):
+        return several
     for combination in ("allOf", "anyOf", "oneOf"):
         if combination in members:
             facts |= _facts_of_combination(members[combination], known)
@@ -43,7 +46,7 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     facts |= {key: members[key].flag() for key in FLAGS if key in members}
     facts |= {key: members[key].printable() for key in ("format", "pattern") if key in members}
     if "enum" in members:
-        facts["enum"] = _enum(members["enum"])
+        facts["enum"] = _enum(members["enum"], facts.get("type"))
     if "default" in members:
         facts["default"] = members["default"].json()
     facts |= _facts_of_object(node, members, known)
@@ -55,23 +58,60 @@ def facts_of_schema(node: Node, known: frozenset[str]) -> Document:
     return facts["allOf"][0] if list(facts) == ["allOf"] else facts
 
 
-def _reference(node: Node, known: frozenset[str]) -> Document:
+def _reference(node: Node, known: Mapping[str, Node]) -> Document:
     """The reference under OpenAPI 3's location; siblings of a `$ref` count only through allOf."""
     for location in LOCATIONS:
         if node.text().startswith(location) and node.text().removeprefix(location) in known:
-            return {"allOf": [{"$ref": TARGET + node.text().removeprefix(location)}]}
+            name = node.text().removeprefix(location)
+            if known[name].is_array():  # no model has its name
+                return facts_of_schema(known[name], without(known, name))
+            return {"allOf": [{"$ref": TARGET + name}]}
     node.refuse(f"'{node.text()}' refers to no schema of this description")
 
 
-def _facts_of_combination(node: Node, known: frozenset[str]) -> Document:
+def _facts_of_combination(node: Node, known: Mapping[str, Node]) -> Document:
     """A combination that says no more than "this schema" or "this schema or null"."""
     choices = [choice for choice in node.elements() if choice.value != {"type": "null"}]
     if len(choices) != 1:
-        node.refuse("a combination of several schemas cannot be generated")
+        node.refuse("a combination of several schemas cannot be generated", TEACH)
     nullable = len(choices) < len(node.elements())
     facts = facts_of_schema(choices[0], known)
     facts = {"allOf": [facts]} if "$ref" in facts else facts
     return facts | ({"nullable": True} if nullable else {})
+
+
+def _facts_of_several(members: dict[str, Node], known: Mapping[str, Node]) -> Document:
+    """One object with the members of all parts of an `allOf`; nothing when it has one part."""
+    parts = [part for part in members["allOf"].elements() if set(part.members()) - set(PROSE)]
+    own = {name: members[name].value for name in ("properties", "required") if name in members}
+    if "properties" in own:
+        parts.append(Node({"type": "object"} | own, members["allOf"].place))
+    if len(parts) < 2:
+        return {}
+    merged: Document = {"type": "object", "properties": {}}
+    required: list[str] = []
+    for part in parts:
+        facts = _facts_of_part(part, known)
+        required += [name for name in facts.get("required", []) if name not in required]
+        for name, described in facts["properties"].items():
+            if merged["properties"].setdefault(name, described) != described:
+                part.refuse(f"'{name}' is described in two ways")
+    return merged | ({"required": required} if required else {})
+
+
+def _facts_of_part(part: Node, known: Mapping[str, Node]) -> Document:
+    facts = facts_of_schema(part, known)
+    if "$ref" in facts:
+        name = facts["$ref"].removeprefix(TARGET)
+        facts = facts_of_schema(known[name], without(known, name))
+    if set(facts) - {"required"} != {"type", "properties"}:
+        part.refuse("of several schemas only objects with described members can be one", TEACH)
+    return facts
+
+
+def without(known: Mapping[str, Node], name: str) -> Mapping[str, Node]:
+    """The other schemas, so that nothing is looked up in a circle."""
+    return {other: node for other, node in known.items() if other != name}
 
 
 def _type_of(members: dict[str, Node]) -> Document:
@@ -82,7 +122,7 @@ def _type_of(members: dict[str, Node]) -> Document:
     names = node.value if isinstance(node.value, list) else [node.value]
     types = [name for name in names if name != "null"]
     if len(types) != 1 or types[0] not in TYPES:
-        node.refuse(f"type {node.value!r} cannot be generated")
+        node.refuse(f"type {node.value!r} cannot be generated", TEACH)
     return {"type": types[0]} | ({"nullable": True} if len(types) < len(names) else {})
 
 
@@ -94,18 +134,18 @@ def _require_type(node: Node, facts: Document) -> None:
         node.refuse("an array without 'items'")
 
 
-def _facts_of_element(node: Node, known: frozenset[str]) -> Document:
+def _facts_of_element(node: Node, known: Mapping[str, Node]) -> Document:
     """The schema of what an array or a map holds: the generator loses any limit said there."""
     facts = facts_of_schema(node, known)
-    for lost in (*BOUNDS, "pattern", "nullable"):
+    for lost in (*BOUNDS, "pattern", "nullable", "uniqueItems"):
         if lost in facts:
-            node.refuse(f"'{lost}' of an element cannot be generated")
+            node.refuse(f"'{lost}' of an element cannot be generated", TEACH)
     return facts
 
 
 def _require_suiting_limits(node: Node, facts: Document) -> None:
     """A limit has to suit the type beside which it stands; beside a reference none does."""
-    for limit in (*BOUNDS, "pattern", "enum"):
+    for limit in (*BOUNDS, "pattern", "enum", "uniqueItems"):
         if limit in facts and limit not in LIMITS.get(facts.get("type", ""), ()):
             node.refuse(f"'{limit}' does not suit the type")
     if "allOf" in facts and "type" in facts:
@@ -134,14 +174,17 @@ def _require_room(node: Node, facts: Document) -> None:
             node.refuse(f"nothing lies between '{low}' and '{high}'")
 
 
-def _enum(node: Node) -> list[str]:
-    values = [value.printable() for value in node.elements()]
+def _enum(node: Node, kind: object) -> list[str] | list[int]:
+    values: Any = [
+        value.whole() if kind == "integer" else value.printable() for value in node.elements()
+    ]
     if not values or len(set(values)) < len(values):
         node.refuse("an enum needs values, each once")
-    return values
+    found: list[str] | list[int] = values
+    return found
 
 
-def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]) -> Document:
+def _facts_of_object(node: Node, members: dict[str, Node], known: Mapping[str, Node]) -> Document:
     """The members of an object: described one by one, or a free-form map, not both."""
     facts: Document = {}
     if "required" in members:
@@ -161,7 +204,7 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: frozenset[str]
         else:
             facts["additionalProperties"] = _facts_of_element(rest, known)
     if facts.get("properties") and facts.get("additionalProperties"):
-        node.refuse("described properties beside additionalProperties cannot be generated")
+        node.refuse("described properties beside additionalProperties cannot be generated", TEACH)
     for name in facts.get("required", []):
         if name not in facts.get("properties", {}):
             members["required"].refuse(f"'{name}' is required but not described")

@@ -25,8 +25,8 @@ from generated_vmm.facade.config_file import to_config_file
 from generated_vmm.operation import Operation
 
 if TYPE_CHECKING:
-    from generated_vmm._generated.async_facade import AsyncVmmClient
     from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
+    from generated_vmm.facade import AsyncVmmClient
 
     __version__: str
 
@@ -54,9 +54,9 @@ if not TYPE_CHECKING:
 
             found = version("fastapi-oidc-vmm")
         elif name == "AsyncVmmClient":
-            from generated_vmm._generated import async_facade
+            from generated_vmm import facade
 
-            found = async_facade.AsyncVmmClient
+            found = facade.AsyncVmmClient
         elif name in _models.__all__:
             found = getattr(_models, name)
         else:

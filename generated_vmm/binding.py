@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel
-
-from generated_vmm.absent import Absent
+from generated_vmm.model import Body
+from generated_vmm.unsupported import Unsupported
 
 Fields: TypeAlias = Mapping[str, object]
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Body)
 
 ID = re.compile(r"[A-Za-z0-9_]+")
 
@@ -23,19 +22,26 @@ def require_id(name: str, value: object) -> str:
     return value
 
 
-def as_model(model: type[Model], body: Model | Fields | None, fields: Fields, **ids: str) -> Model:
-    """The model to send; `ids`, which the path has, are filled in.
+def as_model(
+    model: type[Model], body: Model | Fields | None, fields: Fields, id_in_path: str = ""
+) -> Model:
+    """The model to send; the id that the path has is filled in where the model has it too.
 
     Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
     contradicts the path, TypeError for a body and keyword arguments at once.
     """
     if body is not None and fields:
         raise TypeError(f"{model.__name__}: give the body or keyword arguments, not both")
-    is_absent = issubclass(model, Absent)
-    if is_absent:
-        return model.model_construct()  # the operation that would send it says which member it is
-    given = fields if body is None else body
-    made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
+    is_unsupported = issubclass(model, Unsupported)
+    if is_unsupported:
+        # The operation that would send it says which member it is.
+        return cast(Model, model.model_construct())
+    ids = dict.fromkeys(model.ids_in_path, id_in_path) if id_in_path else {}
+    if isinstance(body, model):
+        made = body
+    else:
+        given = fields if body is None else body
+        made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
     for name, value in ids.items():
         if getattr(made, name) != value:
             raise ValueError(f"{name} is {getattr(made, name)!r}, but the path has {value!r}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from pydantic import (
@@ -20,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
+Item = TypeVar("Item")
 Root = TypeVar("Root")
 # Text is looked at only where its length is limited: then half a surrogate pair, which JSON cannot
 # hold and Python makes of a file name that is no UTF-8, is refused like any wrong value.
@@ -62,8 +65,11 @@ HostPath: TypeAlias = Annotated[str, BeforeValidator(_text_of_path), AnsweredAs(
 """A path of the host: a caller gives text or an `os.PathLike`, the model holds text."""
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
     """Reading and writing of JSON; unset fields and None are never sent."""
+
+    ids_in_path: ClassVar[tuple[str, ...]] = ()
+    """The fields that the path of a call repeats."""
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -91,7 +97,7 @@ class _Body(BaseModel):
         )
 
 
-class ApiModel(_Body):
+class ApiModel(Body):
     """Base of the generated models with fields of their own.
 
     Values are checked when the model is made and when a field is assigned: no unknown field, no
@@ -109,10 +115,22 @@ class ApiModel(_Body):
     )
 
 
-class ApiDocument(_Body, RootModel[Root], Generic[Root]):
+class ApiDocument(Body, RootModel[Root], Generic[Root]):
     """Base of the generated models that are free-form JSON, kept in `root`; None in it is null."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(**TEXT, allow_inf_nan=False, strict=True)
+
+
+@cache
+def list_of(item: type[Item]) -> Callable[[bytes], list[Item]]:
+    """What reads the body of an answer that is a list; tolerant as `Body.from_answer`."""
+    reader = TypeAdapter(list[item])  # type: ignore[valid-type]  # a value to mypy
+
+    def read(content: bytes) -> list[Item]:
+        found: list[Item] = reader.validate_json(content, extra="ignore")
+        return found
+
+    return read
 
 
 def no_answer(content: bytes) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 
 Answer = TypeVar("Answer", covariant=True)
 Method: TypeAlias = Literal["GET", "PUT", "PATCH", "DELETE"]
+
+
+def with_query(path: str, parameters: Mapping[str, str | int | None]) -> str:
+    """The path with the parameters behind it that are not None."""
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in parameters.items()
+        if value is not None
+    }
+    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from itertools import islice
 import httpx
 
 from examples.console.events import person
-from generated_vmm.transport.faults import fault_message_in
-from generated_vmm.transport.httpx_transports import AsyncUnixTransport
+from generated_vmm.transport import AsyncUnixTransport
+from generated_vmm.transport.calls import fault_message_in
 
 KEPT_CALLS = 200
 

@@ -5,6 +5,7 @@ A function makes the call as a value; sending it is the caller's. `body` is chec
 
 from __future__ import annotations
 
+from functools import cache
 from urllib.parse import quote
 
 from generated_vmm.model import no_answer
@@ -13,6 +14,7 @@ from generated_vmm.operation import Operation
 from . import models
 
 
+@cache
 def describe_instance() -> Operation[models.InstanceInfo]:
     """Tell which process this is and whether its machine runs.
 
@@ -37,6 +39,7 @@ def create_sync_action(body: models.InstanceActionInfo) -> Operation[None]:
     )
 
 
+@cache
 def describe_balloon_config() -> Operation[models.Balloon]:
     """Read the settings of the balloon.
 
@@ -71,6 +74,7 @@ def patch_balloon(body: models.BalloonUpdate) -> Operation[None]:
     )
 
 
+@cache
 def describe_balloon_stats() -> Operation[models.BalloonStats]:
     """Read what the guest last said about its memory.
 
@@ -113,6 +117,7 @@ def start_balloon_hinting(body: models.BalloonStartCmd | None = None) -> Operati
     )
 
 
+@cache
 def describe_balloon_hinting() -> Operation[models.BalloonHintingStatus]:
     """Tell how far the run of free page hinting is.
 
@@ -127,6 +132,7 @@ def describe_balloon_hinting() -> Operation[models.BalloonHintingStatus]:
     )
 
 
+@cache
 def stop_balloon_hinting() -> Operation[None]:
     """End the run of free page hinting.
 
@@ -263,6 +269,7 @@ def put_logger(body: models.Logger) -> Operation[None]:
     )
 
 
+@cache
 def get_machine_configuration() -> Operation[models.MachineConfiguration]:
     """Read the settings of processors and memory; before any were made, 1 processor and 128 MiB.
 
@@ -315,6 +322,7 @@ def put_metrics(body: models.Metrics) -> Operation[None]:
     )
 
 
+@cache
 def get_mmds() -> Operation[models.MmdsContentsObject]:
     """Read the guest's metadata.
 
@@ -377,6 +385,7 @@ def put_serial_device(body: models.SerialDevice) -> Operation[None]:
     )
 
 
+@cache
 def get_memory_hotplug() -> Operation[models.MemoryHotplugStatus]:
     """Tell how much memory was asked for and has been taken.
 
@@ -489,6 +498,7 @@ def load_snapshot(body: models.SnapshotLoadParams) -> Operation[None]:
     )
 
 
+@cache
 def get_firecracker_version() -> Operation[models.FirecrackerVersion]:
     """Tell the version of the monitor.
 
@@ -511,6 +521,7 @@ def patch_vm(body: models.Vm) -> Operation[None]:
     return Operation(id="patchVm", method="PATCH", path="/vm", body=body.to_json(), read=no_answer)
 
 
+@cache
 def get_export_vm_config() -> Operation[models.FullVmConfiguration]:
     """Read all that was configured.
 

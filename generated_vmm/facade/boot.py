@@ -8,7 +8,7 @@ from generated_vmm._generated import models, operations
 from generated_vmm.binding import Fields, as_model, require_id
 from generated_vmm.operation import Operation
 
-ROOT_DRIVE: Fields = {"drive_id": "rootfs", "is_root_device": True}
+ROOT_DRIVE_ID = "rootfs"
 
 
 def boot_steps(
@@ -18,7 +18,7 @@ def boot_steps(
 ) -> list[Operation[None]]:
     """The calls that boot a microVM, in order."""
     if isinstance(boot_source, str | os.PathLike):
-        boot_source = {"kernel_image_path": boot_source}
+        boot_source = models.BootSource(kernel_image_path=boot_source)
     steps = [operations.put_guest_boot_source(as_model(models.BootSource, boot_source, {}))]
     if root_drive is not None:
         drive = as_root_drive(root_drive)
@@ -38,9 +38,10 @@ def boot_steps(
 def as_root_drive(root_drive: str | os.PathLike[str] | models.Drive | Fields) -> models.Drive:
     """The drive to boot from; ValueError when it says that it is not the root device."""
     if isinstance(root_drive, str | os.PathLike):
-        root_drive = {"path_on_host": root_drive}
+        return models.Drive(drive_id=ROOT_DRIVE_ID, is_root_device=True, path_on_host=root_drive)
     if not isinstance(root_drive, models.Drive):
-        root_drive = {**ROOT_DRIVE, **root_drive}
+        usual = models.Drive(drive_id=ROOT_DRIVE_ID, is_root_device=True)
+        root_drive = {**usual.model_dump(exclude_unset=True), **root_drive}
     drive = as_model(models.Drive, root_drive, {})
     if not drive.is_root_device:
         raise ValueError("root_drive has is_root_device=False")

@@ -14,5 +14,6 @@ def to_config_file(configuration: models.FullVmConfiguration) -> str:
     boot_source = configuration.boot_source
     if boot_source is None or not boot_source.kernel_image_path:
         raise ValueError("the configuration has no kernel_image_path, so nothing can boot from it")
-    document = configuration.model_copy(update={"drives": configuration.drives or []})
+    document = configuration.model_copy()
+    document.drives = configuration.drives or []
     return document.model_dump_json(by_alias=True, exclude_none=True, indent=2)

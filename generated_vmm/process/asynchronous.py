@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from generated_vmm._generated.async_facade import AsyncVmmClient
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.process.base import ASKING_SECONDS, ENDING, KILLING, Ending, MonitorBase
 from generated_vmm.process.channels import AsyncMonitorChannel
 from generated_vmm.process.child import Child

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Required, Unpack, cast
 
-from generated_vmm._generated.async_facade import AsyncVmmClient
-from generated_vmm.facade import VmmClient
+from generated_vmm.facade import AsyncVmmClient, VmmClient
 from generated_vmm.process.asynchronous import AsyncMonitor
 from generated_vmm.process.base import Client, MonitorBase
 from generated_vmm.process.jail import Jail, JailSettings

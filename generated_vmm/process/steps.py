@@ -12,9 +12,8 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeAlias
 
-from generated_vmm._generated.async_facade import AsyncVmmClient
 from generated_vmm.errors import VmmApiError, VmmError, VmmProtocolError
-from generated_vmm.facade import VmmClient
+from generated_vmm.facade import AsyncVmmClient, VmmClient
 from generated_vmm.process.base import Ending
 from generated_vmm.process.child import Child
 from generated_vmm.process.process import Process

@@ -1,32 +1,33 @@
-"""The hand-written way to the monitor: channels over one unix-socket connection each."""
+"""The ways to a monitor: channels over one unix-socket connection each, or an httpx transport.
+
+Written once, in `_async`; `_sync` is derived from it by `make codegen`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from generated_vmm.transport.blocking import UnixChannel as UnixChannel
+from generated_vmm.transport._sync.channels import Channel as Channel
+from generated_vmm.transport._sync.unix import UnixChannel as UnixChannel
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES as DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.calls import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
+from generated_vmm.transport.calls import CallFailed as CallFailed
 from generated_vmm.transport.calls import CallSettings as CallSettings
-from generated_vmm.transport.channels import AsyncChannel as AsyncChannel
-from generated_vmm.transport.channels import Channel as Channel
-from generated_vmm.transport.channels import async_channel_to as async_channel_to
-from generated_vmm.transport.channels import channel_to as channel_to
-from generated_vmm.transport.failure import CallFailed as CallFailed
-from generated_vmm.transport.vsock import VsockConnection as VsockConnection
-from generated_vmm.transport.vsock import connect_vsock as connect_vsock
-from generated_vmm.transport.wire import DEFAULT_MAX_ANSWER_BYTES as DEFAULT_MAX_ANSWER_BYTES
-from generated_vmm.transport.wire import HttpAnswer as HttpAnswer
+from generated_vmm.transport.calls import HttpAnswer as HttpAnswer
+from generated_vmm.transport.connection import Connect as Connect
+from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES as DEFAULT_MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:
-    from generated_vmm.transport.async_vsock import AsyncVsockConnection as AsyncVsockConnection
-    from generated_vmm.transport.async_vsock import async_connect_vsock as async_connect_vsock
-    from generated_vmm.transport.asynchronous import AsyncUnixChannel as AsyncUnixChannel
+    from generated_vmm.transport._async.channels import AsyncChannel as AsyncChannel
+    from generated_vmm.transport._async.httpx import AsyncUnixTransport as AsyncUnixTransport
+    from generated_vmm.transport._async.unix import AsyncUnixChannel as AsyncUnixChannel
+    from generated_vmm.transport._sync.httpx import UnixTransport as UnixTransport
 else:
-    # asyncio is slow to import and only some programs need it.
+    # asyncio and httpx are slow to import and only some programs need them.
     _MODULES = {
-        "AsyncUnixChannel": "asynchronous",
-        "AsyncVsockConnection": "async_vsock",
-        "async_connect_vsock": "async_vsock",
+        "AsyncChannel": "_async.channels",
+        "AsyncUnixChannel": "_async.unix",
+        "AsyncUnixTransport": "_async.httpx",
+        "UnixTransport": "_sync.httpx",
     }
 
     def __getattr__(name):

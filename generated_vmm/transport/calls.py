@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import sys
+import time
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from threading import TIMEOUT_MAX
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import ValidationError
 
 from generated_vmm.errors import (
     VmmApiError,
     VmmConnectionError,
+    VmmDeprecationWarning,
     VmmError,
     VmmProtocolError,
     VmmRequestTooLarge,
@@ -17,10 +25,6 @@ from generated_vmm.errors import (
     shorten,
 )
 from generated_vmm.operation import Answer, Operation
-from generated_vmm.transport.deprecation import is_deprecated, warn_of_deprecation
-from generated_vmm.transport.failure import CallFailed
-from generated_vmm.transport.faults import fault_message_in
-from generated_vmm.transport.wire import HttpAnswer, require_seconds
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -29,6 +33,79 @@ DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # what the monitor takes unless started with another limit
 NOT_SENT = "nothing was sent"
 MAY_HAVE_ACTED = "the monitor may have carried the call out"
+# The monitor's HTTP layer writes JSON by hand: line breaks and quotes inside stay as they are.
+LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
+DEPRECATED = (b"deprecation", b"true")
+PACKAGE = __name__.partition(".")[0] + "."
+
+
+class HttpAnswer(Protocol):
+    """An answer of the monitor, its body read."""
+
+    @property
+    def status_code(self) -> int:
+        """The status."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case, and values."""
+
+    @property
+    def content(self) -> bytes:
+        """The whole body."""
+
+
+def require_seconds(timeout: object) -> None:
+    """ValueError unless the value is a number of seconds that can be waited."""
+    if not isinstance(timeout, int | float) or not 0 < timeout <= TIMEOUT_MAX:
+        raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
+
+
+def deadline_after(seconds: float | None) -> float:
+    """The `time.monotonic()` at which a call that starts now must have ended."""
+    return math.inf if seconds is None else time.monotonic() + seconds
+
+
+class CallFailed(Exception):
+    """Why there is no answer, where it is not known which call it was; never leaves the client.
+
+    `kind` is the error that the caller gets, `sent` whether the monitor may have seen the request,
+    `permanent` whether no later call can do better.
+    """
+
+    def __init__(
+        self, kind: type[VmmError], reason: object, *, sent: bool, permanent: bool = False
+    ) -> None:
+        self.kind = kind
+        self.reason = shorten(str(reason)) or type(reason).__name__
+        self.sent = sent
+        self.permanent = permanent
+        super().__init__(self.reason)
+
+
+def late(reason: object, *, sent: bool) -> CallFailed:
+    """The time is up."""
+    return CallFailed(VmmTimeoutError, reason, sent=sent)
+
+
+def unreachable(reason: object, *, permanent: bool = False) -> CallFailed:
+    """There is no connection, so nothing was sent."""
+    return CallFailed(VmmConnectionError, reason, sent=False, permanent=permanent)
+
+
+def closed() -> CallFailed:
+    """The client was closed before the call."""
+    return unreachable("the client is closed", permanent=True)
+
+
+def lost(reason: object) -> CallFailed:
+    """The connection ended before the answer was whole."""
+    return CallFailed(VmmConnectionError, reason, sent=True)
+
+
+def unreadable(reason: object) -> CallFailed:
+    """What came is no answer that a monitor gives."""
+    return CallFailed(VmmProtocolError, reason, sent=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +181,47 @@ def _fault_of(error: ValueError) -> str:
 
 def _place_of(fault: ErrorDetails) -> str:
     return ".".join(map(str, fault["loc"]))
+
+
+def fault_message_in(content: bytes) -> str:
+    """The `fault_message` of a JSON fault, the `error` of the HTTP layer, else the body as text."""
+    text = content.decode(errors="replace")
+    fault = _json_object(text)
+    for name in ("fault_message", "error"):
+        if isinstance(message := fault.get(name), str):
+            return message
+    written_by_hand = LAYER_ERROR.fullmatch(text)
+    return written_by_hand["text"] if written_by_hand else text.strip()
+
+
+def _json_object(text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_deprecated(answer: HttpAnswer) -> bool:
+    """Whether the monitor says `Deprecation: true`."""
+    return DEPRECATED in answer.headers
+
+
+def warn_of_deprecation(operation: Operation[object]) -> None:
+    """A VmmDeprecationWarning that points at the line that called the client."""
+    message = f"{operation}: the monitor says that this call uses something deprecated"
+    warnings.warn(message, VmmDeprecationWarning, stacklevel=_levels_to_caller())
+
+
+def _levels_to_caller() -> int:
+    """The stacklevel for `warnings.warn` in the function above: the first frame outside of us."""
+    levels = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        levels += 1
+    return levels
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(PACKAGE)

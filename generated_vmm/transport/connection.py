@@ -1,108 +1,122 @@
-"""A unix-socket connection that never blocks, and the one place that a process keeps it in."""
+"""A unix-socket connection that never blocks, and the slot that one process keeps it in."""
 
 from __future__ import annotations
 
 import os
 import select
 import socket
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+from weakref import WeakSet
 
-from generated_vmm.transport.failure import unreachable
+from generated_vmm.transport.calls import closed, unreachable
 
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
 FULL_QUEUE_PAUSE = 0.01  # seconds until another attempt to join the queue of a busy listener
 
-Turn = TypeVar("Turn")
+Connect: TypeAlias = Callable[[socket.socket], None]
+"""Connects a socket that never blocks. Raises what `socket.connect` does, or `CallFailed`."""
 
 
 class Connection:
     """One socket; `is_open` once it is connected."""
 
-    __slots__ = ("arrivals", "is_open", "socket")
+    __slots__ = ("_arrivals", "is_open", "socket")
 
     def __init__(self) -> None:
         self.is_open = False
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.setblocking(False)
-        self.arrivals = select.poll()
-        self.arrivals.register(self.socket, select.POLLIN)
+        self._arrivals = select.poll()
+        self._arrivals.register(self.socket, select.POLLIN)
 
-    def open(self, path: str) -> bool:
-        """Connects, which succeeds or fails at once; false: try again. Raises `CallFailed`.
+    def open(self, connect: Connect) -> bool:
+        """Connects, which succeeds or fails at once; false: try again. Raises OSError.
 
         It is false while the listener's queue is full, which no event ends.
         """
-        if fault := fault_of_path(path):
-            raise unreachable(fault, permanent=True)
         try:
-            self.socket.connect(path)
+            connect(self.socket)
         except BlockingIOError:
             return False
-        except OSError as error:
-            raise unreachable(error) from error
         self.is_open = True
         return True
 
     def is_quiet(self) -> bool:
         """Whether the peer has neither closed the connection nor sent anything unasked."""
-        return not self.arrivals.poll(0)
+        return not self._arrivals.poll(0)
 
     def close(self) -> None:
         """Ends the connection, or this process's share in it."""
         self.socket.close()
 
 
-class Line(Generic[Turn]):
-    """What one process has of a channel: whose turn it is, and the connection.
+class ConnectionSlot:
+    """The one connection of a channel, idle or in use by a call.
 
-    At each moment the connection is in one of two places, `kept` or `used`, so that a child that is
-    forked at that moment finds it. The child closes its copy and no more: the parent goes on.
+    Who pops it from `_idle` has it alone, without a lock: a signal handler may close the slot at
+    any moment. `_all` is for a child that is forked at that moment.
     """
 
-    __slots__ = ("kept", "turn", "used")
-
-    def __init__(self, turn: Turn) -> None:
-        self.turn = turn
-        self.kept: Connection | None = None
-        self.used: Connection | None = None
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._idle: list[Connection] = []
+        self._all: set[Connection] = set()
 
     def take(self) -> Connection:
-        """The kept connection when it is usable, else one that is not open yet.
+        """The idle connection when it is usable, else one that is not open yet.
 
         It is nobody else's until it is put back. Raises `CallFailed` when there can be none.
         """
-        kept = self.used = self.kept
-        self.kept = None
-        if kept is not None:
-            if kept.is_quiet():
-                return kept
-            kept.close()
+        if self.is_closed:
+            raise closed()
+        if (idle := self._popped()) is not None:
+            if idle.is_quiet():
+                return idle
+            self._discard(idle)
         try:
-            made = self.used = Connection()
+            made = Connection()
         except OSError as error:
             raise unreachable(error) from error
+        self._all.add(made)
         return made
 
     def put_back(self, connection: Connection, *, keep: bool) -> None:
         """Keeps the connection for the next call, or closes it."""
-        if keep and self.kept is None:
-            self.kept = connection
-        else:
-            connection.close()
-        if self.used is connection:
-            self.used = None
+        if not keep:
+            return self._discard(connection)
+        self._idle.append(connection)
+        if self.is_closed:  # since the call took the connection
+            self.close()
 
     def close(self) -> None:
-        """Closes the kept connection."""
-        if self.kept is not None:
-            self.kept.close()
-            self.kept = None
+        """Closes the idle connection; that of a call is closed when it is put back."""
+        self.is_closed = True
+        if (idle := self._popped()) is not None:
+            self._discard(idle)
 
-    def abandon(self) -> None:
-        """Closes this process's copy of a connection that belongs to its parent."""
-        if self.used is not None:
-            self.used.close()
-        self.close()
+    def start_over(self) -> None:
+        """Closes this process's copies of connections that belong to its parent."""
+        for connection in self._all:
+            connection.close()
+        self._idle, self._all = [], set()
+
+    def _popped(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _discard(self, connection: Connection) -> None:
+        connection.close()
+        self._all.discard(connection)
+
+
+def connect_to(path: str, connection: socket.socket) -> None:
+    """Connects to the unix socket at a path; a permanent `CallFailed` where there can be none."""
+    if fault := fault_of_path(path):
+        raise unreachable(fault, permanent=True)
+    connection.connect(path)
 
 
 def fault_of_path(path: str) -> str:
@@ -116,3 +130,26 @@ def fault_of_path(path: str) -> str:
     if size > LONGEST_PATH:
         return f"the path has {size} bytes, that of a unix socket at most {LONGEST_PATH}"
     return ""
+
+
+class Inherited(Protocol):
+    """Something that a child process gets as a copy and must not use as it is."""
+
+    def start_over(self) -> None:
+        """Called in the child before anything else, while it has one thread."""
+
+
+_inherited: WeakSet[Inherited] = WeakSet()
+
+
+def start_over_in_children(thing: Inherited) -> None:
+    """Lets every process that is forked from this one begin with `thing.start_over()`."""
+    _inherited.add(thing)
+
+
+def _start_over() -> None:
+    for thing in list(_inherited):
+        thing.start_over()
+
+
+os.register_at_fork(after_in_child=_start_over)

@@ -14,7 +14,7 @@ LOADED = """
 import sys
 import generated_vmm
 {use}
-parts = "generated_vmm._generated.models.", "generated_vmm._generated.async_facade"
+parts = "generated_vmm._generated.models.", "generated_vmm.facade._async."
 print(*sorted(name for name in sys.modules if name.startswith(parts)))
 """
 
@@ -28,17 +28,19 @@ def loaded_by(use: str) -> list[str]:
         capture_output=True,
         text=True,
     )
-    return [name.removeprefix("generated_vmm._generated.") for name in done.stdout.split()]
+    return [name.removeprefix("generated_vmm.") for name in done.stdout.split()]
 
 
 def test_no_model_is_imported_before_it_is_used() -> None:
     assert loaded_by("") == []
     assert loaded_by("generated_vmm.VmmClient('/s').drive('a')") == []
-    assert loaded_by("generated_vmm.TokenBucket(size=1, refill_time=1)") == ["models.token_bucket"]
+    assert loaded_by("generated_vmm.TokenBucket(size=1, refill_time=1)") == [
+        "_generated.models.token_bucket"
+    ]
 
 
 def test_the_async_client_is_imported_when_it_is_used() -> None:
-    assert "async_facade.client" in loaded_by("generated_vmm.AsyncVmmClient('/s')")
+    assert "facade._async.client" in loaded_by("generated_vmm.AsyncVmmClient('/s')")
 
 
 @pytest.mark.parametrize("module", ["httpx", "asyncio"])

@@ -12,9 +12,9 @@ from codegen.document import Unusable
 from codegen.import_spec import import_spec
 from generated_vmm._generated import operations
 from generated_vmm.errors import VmmError
+from generated_vmm.transport import CallFailed
 from generated_vmm.transport.calls import CallSettings
-from generated_vmm.transport.failure import CallFailed
-from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.transport.http import AnswerParser
 
 LIMIT: Final = 10_000
 SETTINGS: Final = CallSettings("/run/monitor.socket")

@@ -22,17 +22,13 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
 """Folder of modules -> the tests, folders or files, that must notice every change of them; of two
 folders that have a module the first."""
 
-UNPLAYABLE: Final[Mapping[str, str]] = {
-    "generated_vmm/transport/deprecation.py": "tests/vmm/facade/test_deprecation.py",
-}
-"""Module -> its tests, where both count the calls on the stack, to which mutmut adds its own."""
-
 UNRUN: Final = (
     "tests/oidc/session/test_refresh_lock_processes.py",
-    *UNPLAYABLE.values(),
+    "tests/vmm/facade/test_deprecation.py",
 )
-"""Tests that play no part: for the stack, or because they start processes or sign eighty users in,
-and hold together what quick tests beside them hold one by one."""
+"""Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because
+they start processes or sign eighty users in, and hold together what quick tests beside them hold
+one by one."""
 
 USUAL: Final = (
     "fastapi_oidc/protocol/claims.py",
@@ -63,7 +59,7 @@ def folders_for(chosen: Iterable[str]) -> list[str]:
 
 def _decides(name: str) -> bool:
     is_module = name.endswith(".py") and (REPOSITORY / name).is_file()
-    return is_module and bool(_area(name)) and name not in UNPLAYABLE
+    return is_module and bool(_area(name))
 
 
 def _area(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from generated_vmm.accepted import Items
+from generated_vmm.input_types import Items
 from generated_vmm.model import ApiModel
 
 from .arm_register_modifier import ArmRegisterModifier, ArmRegisterModifierFields

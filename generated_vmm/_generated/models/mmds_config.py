@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from generated_vmm.accepted import Items
+from generated_vmm.input_types import Items
 from generated_vmm.model import AnsweredAs, ApiModel
 
 from .mmds_config_version import MmdsConfigVersion

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from generated_vmm.accepted import Json, JsonObject
+from generated_vmm.input_types import Json, JsonObject
 from generated_vmm.model import ApiDocument
 
 

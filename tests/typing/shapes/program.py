@@ -24,7 +24,7 @@ from shapes.models import (
     ThingPartsItemFields,
 )
 
-from generated_vmm.accepted import Json
+from generated_vmm.input_types import Json
 
 
 class Words(TypedDict):

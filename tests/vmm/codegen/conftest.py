@@ -61,7 +61,7 @@ class Workshop:
 
     def packages(self) -> list[Path]:
         """The folders of those packages."""
-        return [self.folder / name / "_generated" for name in self.names()]
+        return [self.folder / name for name in self.names()]
 
     def make(self, _: Project, spec: Path, folder: Path) -> Run:
         """As `codegen.pipeline.make` for this project, by copying what was made before."""
@@ -95,13 +95,13 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 @pytest.fixture(scope="session", params=all_shapes())
 def generated(request: pytest.FixtureRequest, workshop: Workshop) -> Iterator[Generated]:
     made = workshop.get(str(request.param))
-    _import_package(made.folder, made.name)
+    import_package(made.folder, made.name)
     yield made
     for module in [found for found in sys.modules if found.split(".")[0] == made.name]:
         del sys.modules[module]
 
 
-def _import_package(folder: Path, name: str) -> None:
+def import_package(folder: Path, name: str) -> None:
     location = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.vmm.codegen.descriptions import reference, swagger
+from codegen.overlay import STEP, later_than, read_overlay
+from tests.vmm.codegen.descriptions import PROJECT, committed, reference, swagger
 
 
 def openapi_3_1() -> dict[str, Any]:
@@ -79,6 +80,25 @@ def release_1_13() -> dict[str, Any]:
     return document
 
 
+def before(version: str) -> dict[str, Any]:
+    """The committed description without all that came after a version, as the overlay knows it.
+
+    So there is an older release wherever the project is, without the file of one.
+    """
+    document = committed()
+    document["info"]["version"] = version
+    for action in later_than(version, read_overlay(PROJECT.overlay)):
+        if action.target.startswith("$.paths") and "operationId" not in (action.update or {}):
+            continue  # words about a call, or a call that no release describes
+        *steps, last = [dotted or quoted for dotted, quoted in STEP.findall(action.target)]
+        found = document
+        for step in steps:
+            found = found.get(step, {})
+        found.pop(last, None)
+    document["paths"] = {path: item for path, item in document["paths"].items() if item}
+    return document
+
+
 def release_1_7() -> dict[str, Any]:
     """1.7.0: a CPU template that is a string with members, no overrides."""
     document = release_1_13()
@@ -100,6 +120,7 @@ def unlike_any_release() -> dict[str, Any]:
         "Thing": {"type": "object", "required": ["needed", "names"], "properties": _members()},
         "Empty": {"type": "object", "additionalProperties": False},
     }
+    document["components"]["schemas"] |= _several_in_one()
     success = {"204": {"description": "x"}}
     ids = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -115,8 +136,56 @@ def unlike_any_release() -> dict[str, Any]:
             "get": {"operationId": "getThing", "responses": found},
             "patch": {"operationId": "patchEmpty", "requestBody": empty, "responses": success},
         },
+        "/parts/{id}": _shared_parameters(success),
+        "/parts": {"get": {"operationId": "listParts", "responses": _answers("Parts")}},
+        "/names": {"get": {"operationId": "listNames", "responses": _answers("Names")}},
     }
+    document["servers"] = [{"url": "http://localhost/api/v1"}]
     return document
+
+
+def _several_in_one() -> dict[str, Any]:
+    """Objects made of several, lists with a name, numbers to choose from, elements once each."""
+    base = {
+        "id": {"type": "string"},
+        "step": {"type": "integer", "enum": [1, 2, 4]},
+        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    }
+    own = {"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}}
+    reference_to = "#/components/schemas/"
+    return {
+        "Base": {"type": "object", "required": ["id"], "properties": base},
+        "Part": {"allOf": [{"$ref": f"{reference_to}Base"}, own, {"description": "x"}]},
+        "Parts": {"type": "array", "items": {"$ref": f"{reference_to}Part"}},
+        "Names": {"type": "array", "items": {"type": "string"}},
+    }
+
+
+def _shared_parameters(success: dict[str, Any]) -> dict[str, Any]:
+    """A path whose parameters are those of all its calls, and parameters behind it."""
+    shared = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+    query = {
+        "page-size": {"type": "integer", "default": 10},
+        "deep": {"type": "boolean"},
+        "order": {"type": "string", "enum": ["up", "down"]},
+    }
+    parameters = [{"name": name, "in": "query", "schema": query[name]} for name in query]
+    required = {"name": "force", "in": "query", "required": True, "schema": {"type": "boolean"}}
+    body = {"required": True, "content": _content("Part")}
+    return {
+        "parameters": [shared],
+        "get": {"operationId": "getPart", "parameters": parameters, "responses": _answers("Part")},
+        "put": {
+            "operationId": "putPart",
+            "parameters": [required],
+            "requestBody": body,
+            "responses": success,
+        },
+    }
+
+
+def _answers(name: str) -> dict[str, Any]:
+    return {"200": {"description": "x", "content": _content(name)}}
 
 
 def _content(name: str) -> dict[str, Any]:

@@ -158,8 +158,9 @@ def test_unusable_input_changes_nothing(
     spec = write(document, tmp_path)
     assert main(["--spec", str(spec)], root=project) == 2
     assert capsys.readouterr().err == (
-        f"codegen: {spec}: #/paths/~1actions/put/security: "
-        "'security' is not a construct this importer knows\n"
+        f"codegen: {spec}:1: #/paths/~1actions/put/security: "
+        "'security' is not a construct this importer knows; leave it out of a copy of the "
+        "description, or teach codegen to generate it\n"
     )
     assert files(project) == before
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 
 from codegen.document import operations_of
-from codegen.members import members_page
 from codegen.pipeline import described
-from codegen.report import without_member
-from codegen.usage import used_by
+from codegen.report import members_page, without_member
+from codegen.unsupported import used_by
 from generated_vmm import VmmClient
 from tests.vmm.codegen.descriptions import PROJECT, REFERENCE
 

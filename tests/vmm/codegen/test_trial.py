@@ -8,30 +8,31 @@ from pathlib import Path
 import pytest
 
 from codegen.__main__ import main
-from codegen.document import Unusable
-from codegen.trial import try_out
+from codegen.document import TEACH, Unusable
+from codegen.generate import ADAPT, try_out
+from codegen.pipeline import PARTS
 from tests.vmm.codegen.conftest import Workshop
-from tests.vmm.codegen.descriptions import PROJECT
+from tests.vmm.codegen.descriptions import PROJECT, committed, write
 
 CACHE = PROJECT.mypy_cache
 HARM = {
-    "no Python": ("operations.py", "def (", "cannot be imported"),
-    "a name that is missing": ("models/vm.py", "Missing", "cannot be imported: .*Missing"),
+    "no Python": ("_generated/operations.py", "def (", r"operations\.py:\d+: SyntaxError"),
+    "a missing name": ("_generated/models/vm.py", "Missing", r"vm\.py:\d+: NameError: .*Missing"),
     "a warning": (
-        "models/vm.py",
+        "_generated/models/vm.py",
         "\nimport warnings\nwarnings.warn('odd')\n",
-        "cannot be imported: .*UserWarning: odd",
+        r"vm\.py:\d+: UserWarning: odd",
     ),
     "a pattern that pydantic cannot check": (
-        "models/vm.py",
+        "_generated/models/vm.py",
         "\nclass Other(ApiModel):\n    name: str = Field(pattern='(?=a)')\n",
-        "cannot be imported: .*look-around",
+        r"vm\.py:\d+: .*look-around",
     ),
-    "a wrong type": ("operations.py", "\nx: int = 'a'\n", "does not pass mypy: .*Incompatible"),
+    "a wrong type": ("_generated/operations.py", "\nx: int = 'a'\n", r"py:\d+: Incompatible"),
     "a call that is not awaited": (
-        "async_facade/boot.py",
+        "facade/_sync/sender.py",
         "\nasync def f() -> None: ...\nasync def g() -> None:\n    f()\n",
-        "does not pass mypy: .*coroutine",
+        r"sender\.py:\d+: .*coroutine",
     ),
 }
 
@@ -40,18 +41,33 @@ HARM = {
 def test_a_package_that_does_not_work_is_refused(
     name: str, added: str, fault: str, tmp_path: Path
 ) -> None:
-    package = tmp_path / "_generated"
-    shutil.copytree(PROJECT.package, package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (package / name).open("a", encoding="utf-8") as module:
+    for part in PARTS:
+        source = PROJECT.written / part
+        shutil.copytree(source, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / name).open("a", encoding="utf-8") as module:
         module.write(added)
-    with pytest.raises(Unusable, match=f"the generated package {fault}") as caught:
-        try_out(package, PROJECT.written, CACHE)
+    with pytest.raises(Unusable, match=fault) as caught:
+        try_out(tmp_path, PARTS, PROJECT.written, CACHE)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(TEACH)
+
+
+def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_line(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    document = committed()
+    drive = document["components"]["schemas"]["Drive"]["properties"]
+    drive["file"] = drive.pop("path_on_host")
+    made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
+    line = r"generated_vmm/facade/boot\.py:\d+: Unexpected keyword argument \"path_on_host\".*"
+    with pytest.raises(Unusable, match=f"{line}{ADAPT}$") as caught:
+        try_out(made.folder, PARTS, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)
 
 
 def test_every_shape_gives_a_package_that_works(workshop: Workshop) -> None:
     for folder in workshop.packages():
-        try_out(folder, PROJECT.written, CACHE)
+        try_out(folder, PARTS, PROJECT.written, CACHE)
 
 
 @pytest.mark.parametrize("options", [[], ["--out"]])

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generated_vmm.transport.faults import fault_message_in
+from generated_vmm.transport.calls import fault_message_in
 
 
 @given(st.binary(max_size=200))

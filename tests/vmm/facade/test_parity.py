@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from generated_vmm import AsyncVmmClient, VmmClient
 from generated_vmm._generated import operations
-from generated_vmm.facade import api, devices, machine, memory, monitor
+from generated_vmm.facade._sync import api, devices, machine, memory, monitor
 
 RENAMED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 IMMEDIATE = {"with_options", "drive", "network_interface", "pmem"}
@@ -50,8 +50,8 @@ def test_exactly_the_calls_are_awaited() -> None:
 def test_every_generated_operation_has_a_member() -> None:
     made = {
         name
-        for name, function in inspect.getmembers(operations, inspect.isfunction)
-        if inspect.getmodule(function) is operations
+        for name, function in vars(operations).items()
+        if callable(function) and function.__module__ == operations.__name__
     }
     used = {
         name

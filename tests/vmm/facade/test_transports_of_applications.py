@@ -18,7 +18,8 @@ from generated_vmm import (
     VmmProtocolError,
     VmmTimeoutError,
 )
-from generated_vmm.transport.httpx_channels import AsyncHttpxChannel, HttpxChannel
+from generated_vmm.transport._async.httpx import AsyncHttpxChannel
+from generated_vmm.transport._sync.httpx import HttpxChannel
 from tests.vmm.facade.conftest import result_of
 
 VERSION = b'{"firecracker_version":"9"}'

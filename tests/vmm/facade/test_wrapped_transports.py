@@ -15,8 +15,13 @@ from generated_vmm import (
     VmmConnectionError,
     VmmTimeoutError,
 )
-from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
-from generated_vmm.transport.httpx_transports import UnixTransport
+from generated_vmm.transport import (
+    AsyncUnixChannel,
+    CallFailed,
+    HttpAnswer,
+    UnixChannel,
+    UnixTransport,
+)
 from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
 

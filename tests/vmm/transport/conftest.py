@@ -8,7 +8,7 @@ from typing import Protocol
 import httpx
 import pytest
 
-from generated_vmm.transport.httpx_transports import AsyncUnixTransport, UnixTransport
+from generated_vmm.transport import AsyncUnixTransport, UnixTransport
 from tests.vmm.scripted import Serve as Serve
 from tests.vmm.scripted import served
 

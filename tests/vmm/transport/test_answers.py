@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from generated_vmm.transport import CallFailed
-from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.transport.http import AnswerParser
 from tests.vmm.scripted import NO_CONTENT, OK, Play, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve
 

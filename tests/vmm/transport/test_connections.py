@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from generated_vmm.transport.connection import Connection, Line
-from generated_vmm.transport.httpx_transports import UnixTransport
+from generated_vmm.errors import VmmConnectionError
+from generated_vmm.operation import Operation
+from generated_vmm.transport import AsyncUnixChannel, CallFailed, UnixChannel, UnixTransport
+from generated_vmm.transport.connection import Connection, ConnectionSlot, connect_to
+from tests.vmm.facade.conftest import result_of
 from tests.vmm.scripted import OK, ScriptedServer, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve
+
+VERSION = Operation("own", "GET", "/version", None, bytes)
 
 
 def test_calls_share_one_connection(call: Call, serve: Serve) -> None:
@@ -98,7 +105,7 @@ def test_opening_says_whether_there_is_a_connection(
     with full_queue(busy):
         for path, is_open in ((socket_path, True), (busy, False)):
             connection = Connection()
-            assert connection.open(str(path)) is connection.is_open is is_open
+            assert connection.open(partial(connect_to, str(path))) is connection.is_open is is_open
             connection.close()
 
 
@@ -177,11 +184,11 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
 ) -> None:
     """As another thread may, when it was decided already to keep the connection."""
     gone: list[bool] = []
-    put_back = Line.put_back
+    put_back = ConnectionSlot.put_back
 
-    def close_and_put_back(line: Line[object], connection: Connection, *, keep: bool) -> None:
+    def close_and_put_back(slot: ConnectionSlot, connection: Connection, *, keep: bool) -> None:
         transport.close()
-        put_back(line, connection, keep=keep)
+        put_back(slot, connection, keep=keep)
 
     def play(wire: Wire) -> None:
         wire.request()
@@ -190,7 +197,7 @@ def test_closing_at_the_very_end_of_a_call_leaves_no_connection(
 
     server = serve(play)
     transport = UnixTransport(socket_path)
-    monkeypatch.setattr(Line, "put_back", close_and_put_back)
+    monkeypatch.setattr(ConnectionSlot, "put_back", close_and_put_back)
     transport.handle_request(httpx.Request("GET", "http://localhost/"))
     server.settle()
     assert gone == [True]
@@ -200,3 +207,30 @@ def test_it_serves_httpx_clients_too(serve: Serve, socket_path: Path) -> None:
     serve(Wire.answer_all)
     with httpx.Client(transport=UnixTransport(socket_path), base_url="http://localhost") as client:
         assert client.get("/version").json() == {}
+
+
+@pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])
+def test_a_channel_connects_its_socket_by_the_function_it_is_given(
+    kind: Any, serve: Serve, socket_path: Path
+) -> None:
+    server, folder = serve(Wire.answer_all), os.open(socket_path.parent, os.O_PATH)
+
+    def beneath(connection: socket.socket) -> None:
+        connection.connect(f"/proc/self/fd/{folder}/{socket_path.name}")
+
+    channel = kind("/nowhere", connect=beneath)
+    for _ in range(2):
+        assert result_of(lambda: channel.exchange(VERSION, 5)).content == b"{}"
+    os.close(folder)
+    assert len(server.connections) == 1
+    result_of(channel.close)
+
+
+@pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])
+def test_an_error_of_that_function_says_that_nothing_was_sent(kind: Any) -> None:
+    def refuse(_: socket.socket) -> None:
+        raise PermissionError(1, "the socket belongs to somebody else")
+
+    with pytest.raises(CallFailed, match="somebody else") as caught:
+        result_of(lambda: kind("/nowhere", connect=refuse).exchange(VERSION, 5))
+    assert (caught.value.kind, caught.value.sent) == (VmmConnectionError, False)

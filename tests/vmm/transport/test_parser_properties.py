@@ -8,8 +8,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generated_vmm.transport.failure import CallFailed
-from generated_vmm.transport.parser import AnswerParser
+from generated_vmm.transport import CallFailed
+from generated_vmm.transport.http import AnswerParser
 from tests.vmm.scripted import answer
 
 CHUNKED = b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n2\r\n3]\r\n0\r\n\r\n"

@@ -7,13 +7,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock, call
 
 import httpx
 import pytest
 
-from generated_vmm.transport.httpx_transports import AsyncUnixTransport, UnixTransport
+from generated_vmm.transport import AsyncUnixTransport, UnixTransport
 from tests.vmm.scripted import OK, Wire, answer
 from tests.vmm.transport.conftest import Serve
 
@@ -98,19 +96,6 @@ def test_waiting_for_another_thread_counts(serve: Serve, socket_path: Path) -> N
         finish.set()
         assert first.result().status_code == 200
     assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(("timeout", "patience"), [(None, -1), (5.0, 5.0)])
-def test_a_turn_is_waited_for_as_long_as_the_call_may_take(
-    serve: Serve, socket_path: Path, timeout: float | None, patience: float
-) -> None:
-    """-1 is how a lock is told to wait without a limit."""
-    serve(echo)
-    turn: Any = Mock()
-    with UnixTransport(socket_path) as transport:
-        transport._channel._line.turn = turn
-        transport.handle_request(request_to("/", timeout=timeout))
-    assert turn.acquire.call_args_list[0] == call(timeout=patience)
 
 
 async def test_waiting_for_another_task_counts(serve: Serve, socket_path: Path) -> None:

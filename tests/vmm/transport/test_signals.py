@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from generated_vmm.transport.httpx_transports import UnixTransport
+from generated_vmm.transport import UnixTransport
 from tests.vmm.scripted import OK, Wire, answer, full_queue
 from tests.vmm.transport.conftest import Call, Serve, make_request
 

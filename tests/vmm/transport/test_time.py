@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import select
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import httpx
 import pytest
 
-from generated_vmm.transport.blocking import waited
-from generated_vmm.transport.httpx_transports import UnixTransport
+from generated_vmm.concurrency._sync import writable
+from generated_vmm.transport import UnixTransport
 from tests.vmm.scripted import OK, Play, Wire
 from tests.vmm.transport.conftest import Call, Serve, make_request
 
@@ -78,44 +76,22 @@ def test_a_server_that_does_not_read_times_out(call: Call, serve: Serve) -> None
         call("PUT", bytes(1_000_000), timeout=TIMEOUT)
 
 
-def test_a_wait_is_one_system_call_for_all_the_time_that_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of so many milliseconds as poll(2) can be told."""
-
-    class Poll:
-        now, waits = 100.0, list[float]()
-
-        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
-            self.waits.append(milliseconds)
-            self.now += milliseconds / 1000
-            return []
-
-    poll: Any = Poll()
-    monkeypatch.setattr(
-        "generated_vmm.transport.blocking.time", SimpleNamespace(monotonic=lambda: poll.now)
-    )
-    assert not waited(poll, 100.25)
-    assert not waited(poll, 2_000_100.25)
-    assert poll.waits == [250, 1_000_000_000, 1_000_000_000]
-
-
 def test_who_waits_for_room_is_woken_by_room_alone(
     serve: Serve, socket_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the sync client: an answer that came before is read after the request was sent."""
     waits, finish = [], threading.Event()
 
-    def noted(poll: select.poll, deadline: float) -> bool:
-        waits.append(poll)
-        return waited(poll, deadline)
+    def noted(connection: socket.socket, deadline: float) -> bool:
+        waits.append(deadline)
+        return writable(connection, deadline)
 
     def unread(wire: Wire) -> None:
         wire.send(OK)
         finish.wait(5)
 
     serve(unread)
-    monkeypatch.setattr("generated_vmm.transport.blocking.waited", noted)
+    monkeypatch.setattr("generated_vmm.transport._sync.unix.writable", noted)
     with UnixTransport(socket_path) as transport, pytest.raises(httpx.ReadTimeout):
         transport.handle_request(make_request("PUT", bytes(4_000_000), TIMEOUT))
     finish.set()

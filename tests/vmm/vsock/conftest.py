@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import pytest
 
-from generated_vmm.transport import async_connect_vsock, connect_vsock
+from generated_vmm.transport._async.vsock import async_connect_vsock
+from generated_vmm.transport._sync.vsock import connect_vsock
 from tests.vmm.scripted import Serve as Serve
 from tests.vmm.scripted import served
 

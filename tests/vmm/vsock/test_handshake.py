@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from generated_vmm import VmmConnectionError, VmmProtocolError, VmmTimeoutError
-from generated_vmm.transport import vsock
 from tests.vmm.scripted import ScriptedServer, Wire, full_queue
 from tests.vmm.vsock.conftest import Connect, Serve
 
@@ -138,19 +135,6 @@ def test_of_an_answer_without_an_end_so_much_is_told_as_a_line_may_have(
 def test_a_device_whose_queue_is_full_is_a_timeout(connect: Connect, uds_path: Path) -> None:
     with full_queue(uds_path), pytest.raises(VmmTimeoutError, match=r"within 0\.2 s, at last: "):
         connect(52, 0.2)
-
-
-@pytest.mark.parametrize(("passed", "is_over"), [(9.9, False), (9.95, True), (10, True)])
-def test_no_attempt_begins_that_would_have_no_time(
-    monkeypatch: pytest.MonkeyPatch, passed: float, is_over: bool
-) -> None:
-    """One begins after a pause of 0.05 seconds, here of ten."""
-    now = 0.0
-    monkeypatch.setattr(vsock, "time", SimpleNamespace(monotonic=lambda: now))
-    attempts = vsock.Attempts("/run/v.sock", 52, 10)
-    now = passed
-    with pytest.raises(VmmTimeoutError) if is_over else contextlib.nullcontext():
-        attempts.require_time_left(ConnectionRefusedError("nobody"))
 
 
 @pytest.mark.parametrize("port", [0, 2**32 - 1])

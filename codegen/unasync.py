@@ -1,0 +1,63 @@
+"""The sync half of what is written once, for tasks: `_async` becomes `_sync`, word by word.
+
+What waits differently for threads and for tasks is in `generated_vmm/concurrency`, by hand, under
+the same names. A package is added in `PACKAGES`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from codegen.document import Unusable
+
+PACKAGES = ("facade", "transport")  # folders of generated_vmm that have a folder `_async`
+ASYNC, SYNC = "_async", "_sync"
+NOTE = "# Derived from `{}` by `make codegen`. Do not edit.\n"
+RULES = {
+    r"\basync (?=(def|with|for)\b)": "",
+    r"\bawait ": "",
+    r"\b_async\b": "_sync",
+    r"\bAsync(?=[A-Z])": "",
+    r"\basync_(?=[a-z])": "",
+    r"\b__a(?=(enter|exit)__)": "__",
+    r"\baclose\b": "close",
+    r"\baiter_bytes\b": "iter_bytes",
+    r"\baread\b": "read",
+    r"\bhandle_async_request\b": "handle_request",
+    r"\bTasks of one event loop\b": "Threads",
+}
+LEFT = re.compile(r"\bawait\b|async", re.IGNORECASE)
+
+
+def derive(written: Path, target: Path) -> list[Path]:
+    """Write the sync half of every package of `written` into `target`, not yet formatted.
+
+    Returns the folders made. Raises `Unusable` for a line that no rule makes sync, and for a rule
+    that no line needs.
+    """
+    unused = set(RULES)
+    folders = []
+    for package in PACKAGES:
+        folders.append(target / package / SYNC)
+        folders[-1].mkdir(parents=True)
+        for path in sorted((written / package / ASYNC).glob("*.py")):
+            place = path.relative_to(written.parent)
+            text = sync_of(path.read_text(encoding="utf-8"), place, unused)
+            (folders[-1] / path.name).write_text(text, encoding="utf-8")
+    if unused:
+        raise Unusable(f"{__file__}: no module needs the rules {sorted(unused)}; remove them")
+    return folders
+
+
+def sync_of(source: str, place: Path, unused: set[str]) -> str:
+    """The sync form of a module, which has the same lines; takes the rules it needs of `unused`."""
+    for rule, words in RULES.items():
+        source, count = re.subn(rule, words, source)
+        if count:
+            unused.discard(rule)
+    for number, line in enumerate(source.splitlines(), 1):
+        if found := LEFT.search(line):
+            fault = f"no rule of codegen/unasync.py makes {found[0]!r} sync"
+            raise Unusable(f"{place}:{number}: {fault}; write the line otherwise, or add a rule")
+    return NOTE.format(place) + source

@@ -1,0 +1,93 @@
+"""Waiting as a task of asyncio. Deadlines are values of `time.monotonic()`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+sleep = asyncio.sleep
+time_limit = asyncio.timeout
+
+
+class _CountedLock(asyncio.Lock):
+    """Knows how many tasks wait for it: without any it is had at once, and no time limit is set."""
+
+    waiting = 0
+
+
+class Lock:
+    """For one task at a time, in the order in which they ask; it may outlive an event loop."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = _CountedLock()
+
+    async def acquire(self, deadline: float) -> asyncio.Lock | None:
+        """The lock, to be released by `release()`, or None when the deadline came first."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._lock = loop, _CountedLock()
+        lock = self._lock
+        if not lock.locked() and not lock.waiting:
+            await lock.acquire()  # at once
+            return lock
+        lock.waiting += 1
+        try:
+            async with asyncio.timeout(_seconds_until(deadline)):
+                await lock.acquire()
+        except TimeoutError:
+            return None
+        finally:
+            lock.waiting -= 1
+        return lock
+
+
+async def readable(connection: socket.socket, deadline: float) -> bool:
+    """Whether there was something to receive, the end included, before the deadline."""
+    loop = asyncio.get_running_loop()
+    return await _ready(loop.add_reader, loop.remove_reader, connection, deadline)
+
+
+async def writable(connection: socket.socket, deadline: float) -> bool:
+    """Whether there was room to send before the deadline."""
+    loop = asyncio.get_running_loop()
+    return await _ready(loop.add_writer, loop.remove_writer, connection, deadline)
+
+
+async def stream_of(connection: socket.socket) -> Stream:
+    """A connected socket as the caller uses it from now on."""
+    return await asyncio.open_unix_connection(sock=connection)
+
+
+async def _ready(
+    watch: Callable[..., Any],
+    unwatch: Callable[..., Any],
+    connection: socket.socket,
+    deadline: float,
+) -> bool:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[bool] = loop.create_future()
+    seconds = _seconds_until(deadline)
+    timer = None if seconds is None else loop.call_later(seconds, _settle, ready, False)
+    watch(connection, _settle, ready, True)
+    try:
+        return await ready
+    finally:
+        unwatch(connection)
+        if timer is not None:
+            timer.cancel()
+
+
+def _settle(ready: asyncio.Future[bool], value: bool) -> None:
+    if not ready.done():
+        ready.set_result(value)
+
+
+def _seconds_until(deadline: float) -> float | None:
+    return None if deadline == math.inf else max(0.0, deadline - time.monotonic())

@@ -1,0 +1,61 @@
+"""Waiting as a thread. Deadlines are values of `time.monotonic()`.
+
+All waiting for sockets is in `poll`, which Python resumes with the time that is left after a
+signal (PEP 475); a limit of the kernel's own (SO_RCVTIMEO) would begin anew.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from contextlib import nullcontext
+from typing import TypeAlias
+
+Stream: TypeAlias = socket.socket
+
+LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
+
+sleep = time.sleep
+time_limit = nullcontext
+"""No limit of its own: a thread cannot be interrupted in what it calls."""
+
+
+class Lock:
+    """For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, deadline: float) -> threading.Lock | None:
+        """The lock, to be released by `release()`, or None when the deadline came first."""
+        if self._lock.acquire(blocking=False):
+            return self._lock
+        seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+        return self._lock if self._lock.acquire(timeout=seconds) else None
+
+
+def readable(connection: socket.socket, deadline: float) -> bool:
+    """Whether there was something to receive, the end included, before the deadline."""
+    return _ready(connection, select.POLLIN, deadline)
+
+
+def writable(connection: socket.socket, deadline: float) -> bool:
+    """Whether there was room to send before the deadline."""
+    return _ready(connection, select.POLLOUT, deadline)
+
+
+def stream_of(connection: socket.socket) -> Stream:
+    """A connected socket as the caller uses it from now on."""
+    connection.setblocking(True)
+    return connection
+
+
+def _ready(connection: socket.socket, event: int, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(connection, event)
+    while (left := deadline - time.monotonic()) > 0:
+        if poll.poll(min(left, LONGEST_WAIT) * 1_000):
+            return True
+    return False

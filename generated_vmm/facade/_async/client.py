@@ -1,0 +1,170 @@
+"""The client: its connection and limits, and what takes several operations."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from dataclasses import replace
+from typing import Self
+
+from generated_vmm._generated import models, operations
+from generated_vmm.binding import Fields
+from generated_vmm.concurrency._async import sleep
+from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
+from generated_vmm.facade._async.api import AsyncMonitorApi
+from generated_vmm.facade._async.sender import AsyncSender
+from generated_vmm.facade.boot import boot_steps
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import (
+    DEFAULT_MAX_ANSWER_BYTES,
+    DEFAULT_MAX_BODY_BYTES,
+    DEFAULT_TIMEOUT,
+    CallSettings,
+)
+from generated_vmm.transport._async.channels import AsyncChannel, AsyncHttpxTransport
+from generated_vmm.transport._async.unix import AsyncUnixChannel
+from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
+
+POLL_SECONDS = 0.01
+
+
+class AsyncVmmClient(AsyncMonitorApi):
+    """Controls the microVM of the monitor that listens on a unix socket.
+
+    Nothing is connected until the first call; one connection is then kept. `timeout` is for a
+    whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
+    sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
+    monitor, for tests or a proxy: a transport of httpx's or httpx2's, or a channel. Calls raise
+    `VmmError`. Tasks of one event loop may share a client; their calls take turns. A forked child
+    that uses the client has a connection of its own.
+    """
+
+    def __init__(
+        self,
+        socket_path: str | os.PathLike[str],
+        *,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
+        transport: AsyncHttpxTransport | AsyncChannel | None = None,
+    ) -> None:
+        path = os.fsdecode(socket_path)
+        settings = CallSettings(path, timeout, max_body_bytes)
+        super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
+
+    def __repr__(self) -> str:
+        settings = self._sender.settings
+        return f"{type(self).__name__}({settings.socket_path!r}, timeout={settings.timeout})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection, also for clients made with `with_options`; no call works after."""
+        await self._sender.close()
+
+    def with_options(self, *, timeout: float | None) -> Self:
+        """The same client with another timeout in seconds; both use the one connection."""
+        client = copy.copy(self)
+        settings = replace(self._sender.settings, timeout=timeout)
+        AsyncMonitorApi.__init__(client, AsyncSender(settings, self._sender.channel))
+        return client
+
+    async def send(self, operation: Operation[Answer]) -> Answer:
+        """Sends an operation made elsewhere and returns the value of its answer."""
+        return await self._sender.send(operation)
+
+    async def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> models.InstanceInfo:
+        """Asks for the instance until the monitor answers, for at most `timeout` seconds.
+
+        For a monitor that was just started: its socket may not exist yet, or exist before it
+        listens. Raises `VmmTimeoutError` when nobody answers in time, and at once a
+        `VmmConnectionError` that is `permanent`.
+        """
+        operation = operations.describe_instance()
+        client = self.with_options(timeout=timeout)
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return await client.send(operation)
+            except VmmConnectionError as error:
+                if error.permanent:
+                    raise
+                left = deadline - time.monotonic() - POLL_SECONDS
+                if left <= 0:
+                    message = f"not ready within {timeout} s, at last: {error}"
+                    raise VmmTimeoutError(message, operation) from error
+            await sleep(POLL_SECONDS)
+            client = self.with_options(timeout=left)
+
+    async def boot(
+        self,
+        boot_source: str | os.PathLike[str] | models.BootSource | Fields,
+        root_drive: str | os.PathLike[str] | models.Drive | Fields | None = None,
+        machine_config: models.MachineConfiguration | Fields | None = None,
+    ) -> models.InstanceInfo:
+        """Sets kernel, root drive and machine size, starts the microVM and reads its state.
+
+        A text or path object is a host path: the kernel's, the root drive's. Without `root_drive`
+        the boot source needs an initrd; without `machine_config` the monitor's defaults hold. All
+        values are checked before anything is sent. Set other devices before, with their members.
+        """
+        for step in boot_steps(boot_source, root_drive, machine_config):
+            await self.send(step)
+        return await self.send(operations.describe_instance())
+
+    async def pause(self) -> None:
+        """Pauses the vCPUs of a started microVM; no change is no error (PATCH /vm)."""
+        await self.send(operations.patch_vm(models.Vm(state="Paused")))
+
+    async def resume(self) -> None:
+        """Lets the vCPUs run again; no change is no error (PATCH /vm)."""
+        await self.send(operations.patch_vm(models.Vm(state="Resumed")))
+
+    async def connect_vsock(
+        self,
+        port: int,
+        *,
+        uds_path: str | os.PathLike[str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> AsyncVsockConnection:
+        """A connection to a port in the guest, tried again until something there listens.
+
+        The path of the vsock device's unix socket is asked of the monitor; give `uds_path` when
+        this process sees the file under another path, as with a jailed monitor or a relative path.
+        `timeout` is in seconds. Raises `VmmTimeoutError`, `VmmConnectionError` without a device.
+        """
+        if uds_path is None:
+            uds_path = await self._vsock_path()
+        return await async_connect_vsock(os.fspath(uds_path), port, timeout)
+
+    async def _vsock_path(self) -> str:
+        operation = operations.get_export_vm_config()
+        vsock = (await self.send(operation)).vsock
+        if vsock is None:
+            message = f"{operation} on {self._sender.settings.socket_path}: no vsock device"
+            raise VmmConnectionError(message, operation)
+        return vsock.uds_path
+
+
+def async_channel_to(
+    socket_path: str,
+    max_answer_bytes: int,
+    transport: AsyncHttpxTransport | AsyncChannel | None,
+) -> AsyncChannel:
+    """The way that was given, as it is or through httpx's transport, else straight to the socket.
+
+    httpx takes longer to import than everything here, and only a program that gives one of its
+    transports needs it.
+    """
+    if transport is None:
+        return AsyncUnixChannel(socket_path, max_answer_bytes)
+    if isinstance(transport, AsyncChannel):
+        return transport
+    from generated_vmm.transport._async.httpx import AsyncHttpxChannel
+
+    return AsyncHttpxChannel(transport, max_answer_bytes)

@@ -1,0 +1,182 @@
+"""Devices that have an id, or one of a kind: drives, network interfaces, pmem, vsock, entropy.
+
+Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+`pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack, overload
+
+from generated_vmm._generated import models, operations
+from generated_vmm.binding import Fields, as_model, require_id
+from generated_vmm.facade._async.sender import (
+    AsyncDeviceResource,
+    AsyncResource,
+    AsyncSender,
+)
+
+
+class AsyncDriveResource(AsyncDeviceResource):
+    """One block device."""
+
+    def __init__(self, sender: AsyncSender, drive_id: str) -> None:
+        super().__init__(sender, require_id("drive_id", drive_id))
+
+    @overload
+    async def set(self, body: models.Drive | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
+    async def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
+        """Sets the drive up, before the start (PUT /drives/{drive_id}).
+
+        After the start it is hotplugged; needs a monitor started with --enable-pci.
+        """
+        await self._send(
+            operations.put_guest_drive_by_id(
+                self._id, as_model(models.Drive, body, fields, self._id)
+            )
+        )
+
+    @overload
+    async def update(self, body: models.PartialDrive | Fields, /) -> None: ...
+    @overload
+    async def update(self, /, **fields: Unpack[models.PartialDriveFields]) -> None: ...
+    async def update(
+        self, body: models.PartialDrive | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
+        await self._send(
+            operations.patch_guest_drive_by_id(
+                self._id, as_model(models.PartialDrive, body, fields, self._id)
+            )
+        )
+
+    async def delete(self) -> None:
+        """Unplugs the drive, after the start (DELETE /drives/{drive_id}); needs --enable-pci."""
+        await self._send(operations.delete_guest_drive_by_id(self._id))
+
+
+class AsyncNetworkInterfaceResource(AsyncDeviceResource):
+    """One network interface."""
+
+    def __init__(self, sender: AsyncSender, iface_id: str) -> None:
+        super().__init__(sender, require_id("iface_id", iface_id))
+
+    @overload
+    async def set(self, body: models.NetworkInterface | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.NetworkInterfaceFields]) -> None: ...
+    async def set(
+        self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Sets the interface up, before the start (PUT /network-interfaces/{iface_id}).
+
+        After the start it is hotplugged; needs a monitor started with --enable-pci.
+        """
+        await self._send(
+            operations.put_guest_network_interface_by_id(
+                self._id, as_model(models.NetworkInterface, body, fields, self._id)
+            )
+        )
+
+    @overload
+    async def update(self, body: models.PartialNetworkInterface | Fields, /) -> None: ...
+    @overload
+    async def update(self, /, **fields: Unpack[models.PartialNetworkInterfaceFields]) -> None: ...
+    async def update(
+        self, body: models.PartialNetworkInterface | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Changes rate limiters, after the start (PATCH /network-interfaces/{iface_id})."""
+        await self._send(
+            operations.patch_guest_network_interface_by_id(
+                self._id, as_model(models.PartialNetworkInterface, body, fields, self._id)
+            )
+        )
+
+    async def delete(self) -> None:
+        """Unplugs the interface, after the start (DELETE /network-interfaces/{iface_id}).
+
+        Needs a monitor started with --enable-pci.
+        """
+        await self._send(operations.delete_guest_network_interface_by_id(self._id))
+
+
+class AsyncPmemResource(AsyncDeviceResource):
+    """One persistent memory device."""
+
+    def __init__(self, sender: AsyncSender, id: str) -> None:
+        super().__init__(sender, require_id("id", id))
+
+    @overload
+    async def set(self, body: models.Pmem | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
+    async def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
+        """Sets the device up, before the start (PUT /pmem/{id}).
+
+        After the start it is hotplugged; needs a monitor started with --enable-pci.
+        """
+        await self._send(
+            operations.put_guest_pmem_by_id(self._id, as_model(models.Pmem, body, fields, self._id))
+        )
+
+    @overload
+    async def update(self, body: models.PartialPmem | Fields, /) -> None: ...
+    @overload
+    async def update(self, /, **fields: Unpack[models.PartialPmemFields]) -> None: ...
+    async def update(
+        self, body: models.PartialPmem | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Changes the rate limiter, after the start (PATCH /pmem/{id})."""
+        await self._send(
+            operations.patch_guest_pmem_by_id(
+                self._id, as_model(models.PartialPmem, body, fields, self._id)
+            )
+        )
+
+    async def delete(self) -> None:
+        """Unplugs the device, after the start (DELETE /pmem/{id}); needs --enable-pci."""
+        await self._send(operations.delete_guest_pmem_by_id(self._id))
+
+
+class AsyncVsockResource(AsyncResource):
+    """The socket device between host and guest."""
+
+    @overload
+    async def set(self, body: models.Vsock | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
+    async def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
+        """Sets the device up and binds its unix socket, before the start (PUT /vsock)."""
+        await self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
+
+
+class AsyncEntropyResource(AsyncResource):
+    """The entropy device."""
+
+    @overload
+    async def set(self, body: models.EntropyDevice | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.EntropyDeviceFields]) -> None: ...
+    async def set(
+        self, body: models.EntropyDevice | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Sets the device up, before the start (PUT /entropy); every field may be left out."""
+        await self._send(
+            operations.put_entropy_device(as_model(models.EntropyDevice, body, fields))
+        )
+
+
+class AsyncSerialResource(AsyncResource):
+    """Where the guest's serial console goes."""
+
+    @overload
+    async def set(self, body: models.SerialDevice | Fields, /) -> None: ...
+    @overload
+    async def set(self, /, **fields: Unpack[models.SerialDeviceFields]) -> None: ...
+    async def set(
+        self, body: models.SerialDevice | Fields | None = None, /, **fields: object
+    ) -> None:
+        """Sends the console to a file of the host, before the start (PUT /serial)."""
+        await self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))

@@ -1,0 +1,54 @@
+"""Sending operations: what the client and each of its resources are made on."""
+
+from __future__ import annotations
+
+from generated_vmm.operation import Answer, Operation
+from generated_vmm.transport import AsyncChannel, CallFailed, CallSettings
+
+
+class AsyncSender:
+    """Sends operations over one channel, with the settings of one client."""
+
+    def __init__(self, settings: CallSettings, channel: AsyncChannel) -> None:
+        self.settings = settings
+        self.channel = channel
+
+    async def send(self, operation: Operation[Answer]) -> Answer:
+        """The value of the answer; raises a `VmmError` for everything that can go wrong."""
+        self.settings.require_small(operation)
+        try:
+            answer = await self.channel.exchange(operation, self.settings.timeout)
+        except CallFailed as failed:
+            raise self.settings.error_of(operation, failed) from failed.__cause__
+        return self.settings.value_of(operation, answer)
+
+    async def close(self) -> None:
+        """Ends the way to the monitor; raises a `VmmError` when a given transport fails in it."""
+        try:
+            await self.channel.close()
+        except CallFailed as failed:
+            raise self.settings.error_at_close(failed) from failed.__cause__
+
+
+class AsyncResource:
+    """A part of the microVM as a client shows it."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._sender.settings.socket_path}>"
+
+    async def _send(self, operation: Operation[Answer]) -> Answer:
+        return await self._sender.send(operation)
+
+
+class AsyncDeviceResource(AsyncResource):
+    """One of the devices that the microVM has several of."""
+
+    def __init__(self, sender: AsyncSender, id: str) -> None:
+        super().__init__(sender)
+        self._id = id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._id!r} of {self._sender.settings.socket_path}>"

@@ -1,0 +1,77 @@
+# Derived from `generated_vmm/facade/_async/monitor.py` by `make codegen`. Do not edit.
+"""What the monitor does beside the machine: its log, its metrics, the metadata service.
+
+Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+`pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Unpack, overload
+
+from pydantic import JsonValue
+
+from generated_vmm._generated import models, operations
+from generated_vmm.binding import Fields, as_model
+from generated_vmm.facade._sync.sender import Resource, Sender
+from generated_vmm.input_types import Json
+
+
+class LoggerResource(Resource):
+    """The monitor's log."""
+
+    @overload
+    def set(self, body: models.Logger | Fields, /) -> None: ...
+    @overload
+    def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
+    def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
+        """Sets the log up, before the start (PUT /logger).
+
+        Fields left out stay as they are, except `level`, which becomes Info.
+        """
+        self._send(operations.put_logger(as_model(models.Logger, body, fields)))
+
+
+class MetricsResource(Resource):
+    """The monitor's metrics."""
+
+    @overload
+    def set(self, body: models.Metrics | Fields, /) -> None: ...
+    @overload
+    def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
+    def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
+        """Says where metrics go, once, before the start (PUT /metrics)."""
+        self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
+
+
+class MmdsConfigResource(Resource):
+    """How the guest reaches the metadata service."""
+
+    @overload
+    def set(self, body: models.MmdsConfig | Fields, /) -> None: ...
+    @overload
+    def set(self, /, **fields: Unpack[models.MmdsConfigFields]) -> None: ...
+    def set(self, body: models.MmdsConfig | Fields | None = None, /, **fields: object) -> None:
+        """Sets the service up, before the start (PUT /mmds/config)."""
+        self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
+
+
+class MmdsResource(Resource):
+    """The metadata that the guest can read: any JSON object; None in it is null."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(sender)
+        self.config = MmdsConfigResource(sender)
+
+    def get(self) -> dict[str, JsonValue]:
+        """The metadata, at any time; empty when there is none (GET /mmds)."""
+        return (self._send(operations.get_mmds())).root
+
+    def set(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
+        """Replaces the metadata, at any time (PUT /mmds)."""
+        self._send(operations.put_mmds(as_model(models.MmdsContentsObject, contents, {})))
+
+    def update(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:
+        """Merges into the metadata, at any time; None removes a key (PATCH /mmds, RFC 7396)."""
+        self._send(operations.patch_mmds(as_model(models.MmdsContentsObject, contents, {})))

@@ -1,0 +1,59 @@
+"""What a caller may write where the monitor takes a list or any JSON.
+
+The types are for callers; the generated models turn the values into what JSON has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias, TypeVar, overload
+
+from pydantic import AfterValidator, BeforeValidator, JsonValue
+
+from generated_vmm.model import AnsweredAs
+
+Item = TypeVar("Item", covariant=True)
+
+DEEPEST = 128  # levels, as many as the monitor reads
+
+if TYPE_CHECKING:
+
+    class Items(Protocol[Item]):
+        """Any sequence but text and bytes, which a type checker takes for sequences too."""
+
+        def __contains__(self, value: object, /) -> bool: ...
+        def __iter__(self) -> Iterator[Item]: ...
+        def __len__(self) -> int: ...
+        @overload
+        def __getitem__(self, index: int, /) -> Item: ...
+        @overload
+        def __getitem__(self, index: slice, /) -> Sequence[Item]: ...
+
+    Json: TypeAlias = Mapping[str, "Json"] | Items["Json"] | str | float | bool | None
+else:
+    Items, Json = Sequence, JsonValue
+
+
+def plain_json(value: object, levels: int = DEEPEST) -> object:
+    """The value with dicts for its mappings and lists for its sequences, at any depth."""
+    if levels == 0:
+        return value
+    if isinstance(value, Mapping):
+        return {key: plain_json(member, levels - 1) for key, member in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
+        return [plain_json(element, levels - 1) for element in value]
+    return value
+
+
+def _require_unique(values: list[Item]) -> list[Item]:
+    if any(value in values[:index] for index, value in enumerate(values)):
+        raise ValueError("every element has to be there once")
+    return values
+
+
+Unique = AfterValidator(_require_unique)
+"""Annotation of a list: no two elements are equal."""
+
+JsonObject: TypeAlias = Annotated[
+    dict[str, JsonValue], BeforeValidator(plain_json), AnsweredAs(dict[str, JsonValue])
+]

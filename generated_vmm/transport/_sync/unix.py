@@ -1,0 +1,141 @@
+# Derived from `generated_vmm/transport/_async/unix.py` by `make codegen`. Do not edit.
+"""Calls over one kept unix-socket connection, without httpx."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from generated_vmm.concurrency._sync import Lock, readable, sleep, writable
+from generated_vmm.operation import Operation
+from generated_vmm.transport.calls import HttpAnswer, deadline_after, late, lost, unreachable
+from generated_vmm.transport.connection import (
+    FULL_QUEUE_PAUSE,
+    Connect,
+    Connection,
+    ConnectionSlot,
+    connect_to,
+    start_over_in_children,
+)
+from generated_vmm.transport.http import (
+    DEFAULT_MAX_ANSWER_BYTES,
+    RECEIVE_BYTES,
+    AnswerParser,
+    request_bytes,
+)
+
+
+class UnixChannel:
+    """Sends operations to a unix socket, one at a time, over a connection that is kept open.
+
+    An operation is sent at most once. `max_answer_bytes` limits an answer with its headers.
+    Threads may share a channel; a forked child makes a connection of its own. A
+    call that fails closes the connection, so that its answer never reaches another call. `connect`
+    replaces the way to connect a socket, which is to `socket_path`.
+    """
+
+    def __init__(
+        self,
+        socket_path: str,
+        max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
+        connect: Connect | None = None,
+    ) -> None:
+        self._connect = connect or partial(connect_to, socket_path)
+        self._max_answer_bytes = max_answer_bytes
+        self._lock = Lock()
+        self._slot = ConnectionSlot()
+        start_over_in_children(self)
+
+    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        """The answer to the operation within so many seconds, waiting for other calls included.
+
+        Raises `CallFailed`, ValueError for an operation that cannot be asked for.
+        """
+        return self.converse(request_bytes(operation), seconds)
+
+    def converse(self, request: bytes, seconds: float | None) -> AnswerParser:
+        """`exchange` for a request as it goes over the wire."""
+        deadline = deadline_after(seconds)
+        held = self._lock.acquire(deadline)
+        if held is None:
+            raise late("another call held the connection", sent=False)
+        try:
+            connection, keep = self._slot.take(), False
+            try:
+                if not connection.is_open:
+                    open_until(deadline, connection, self._connect)
+                answer = answered(connection, request, deadline, self._max_answer_bytes)
+                keep = answer.reusable
+                return answer
+            finally:
+                self._slot.put_back(connection, keep=keep)
+        finally:
+            held.release()
+
+    def start_over(self) -> None:
+        """Leaves connection and lock to the process that this one was forked from."""
+        self._lock = Lock()
+        self._slot.start_over()
+
+    def close(self) -> None:
+        """Closes the connection; a call that uses it ends first, later calls are refused.
+
+        It does not wait for that call: a signal handler may close in the middle of it.
+        """
+        self._slot.close()
+
+
+def open_until(deadline: float, connection: Connection, connect: Connect) -> None:
+    """Connects. Raises `CallFailed`."""
+    try:
+        while not connection.open(connect):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise late("nobody accepted the connection", sent=False)
+            sleep(min(left, FULL_QUEUE_PAUSE))
+    except OSError as error:
+        raise unreachable(error) from error
+
+
+def answered(
+    connection: Connection, request: bytes, deadline: float, max_answer_bytes: int
+) -> AnswerParser:
+    """The answer to a request of which the peer is sent what it takes. Raises `CallFailed`."""
+    answer = AnswerParser(max_answer_bytes)
+    what = "the monitor did not take the whole request"
+    try:
+        send(connection, request, deadline)
+        what = "the answer did not come"
+        while not answer.feed(receive(connection, deadline)):
+            pass
+    except TimeoutError:
+        raise late(what, sent=True) from None
+    except OSError as error:
+        raise lost(error) from error
+    return answer
+
+
+def send(connection: Connection, content: bytes, deadline: float) -> None:
+    """Sends all of it, or what the peer takes: it may answer, hang up and not read on.
+
+    Raises TimeoutError at the deadline, OSError.
+    """
+    rest = memoryview(content)
+    while rest:
+        try:
+            rest = rest[connection.socket.send(rest) :]
+        except BlockingIOError:
+            if not writable(connection.socket, deadline):
+                raise TimeoutError from None
+        except ConnectionError:
+            return  # whether an answer was sent before tells what became of the request
+
+
+def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
+    """What came next; empty at the end of the stream. Raises TimeoutError, OSError."""
+    while True:
+        try:
+            return connection.socket.recv(most)
+        except BlockingIOError:
+            if not readable(connection.socket, deadline):
+                raise TimeoutError from None

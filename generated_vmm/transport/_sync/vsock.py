@@ -1,0 +1,88 @@
+# Derived from `generated_vmm/transport/_async/vsock.py` by `make codegen`. Do not edit.
+"""The host's side of a vsock connection: the CONNECT / OK handshake on the device's unix socket.
+
+Source: docs/vsock.md of the monitor. The monitor closes the connection when no process in the
+guest listens on the port, so a refused handshake is tried again until the time is up.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TypeAlias
+
+from generated_vmm.concurrency._sync import Stream, sleep, stream_of
+from generated_vmm.errors import VmmConnectionError, VmmProtocolError, VmmTimeoutError
+from generated_vmm.transport._sync.unix import receive, send
+from generated_vmm.transport.calls import deadline_after, require_seconds
+from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, fault_of_path
+
+VsockConnection: TypeAlias = Stream
+
+LONGEST_ATTEMPT = 1.0  # seconds: a guest that is still booting may never answer one attempt
+PAUSE = 0.05  # seconds between attempts
+LONGEST_LINE = 32
+HIGHEST_PORT = 2**32 - 1
+ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
+
+
+def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
+    """A connection to the port in the guest; `VmmTimeoutError` when there is none in time.
+
+    `VmmProtocolError` for another answer than that of a vsock device, a permanent
+    `VmmConnectionError` for a path that no socket can have, ValueError for a port or a time that
+    is none.
+    """
+    if not 0 <= port <= HIGHEST_PORT:
+        raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
+    require_seconds(seconds)
+    what = f"vsock port {port} on {uds_path}"
+    _require_path(uds_path, what)
+    deadline = deadline_after(seconds)
+    while True:
+        try:
+            until = min(deadline, deadline_after(LONGEST_ATTEMPT))
+            return _connected(uds_path, port, what, until)
+        except OSError as error:
+            if time.monotonic() + PAUSE >= deadline:
+                last = "no answer to CONNECT" if isinstance(error, TimeoutError) else str(error)
+                message = f"{what}: no connection within {seconds} s, at last: {last}"
+                raise VmmTimeoutError(message) from error
+        sleep(PAUSE)
+
+
+def _require_path(uds_path: str, what: str) -> None:
+    if fault := fault_of_path(uds_path):
+        error = VmmConnectionError(f"{what}: no connection: {fault}; nothing was sent")
+        error.permanent = True
+        raise error
+
+
+def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnection:
+    """One attempt. Raises OSError where another one may do better."""
+    connection = Connection()
+    try:
+        while not connection.open(lambda made: made.connect(uds_path)):
+            if time.monotonic() >= until:
+                raise TimeoutError
+            sleep(FULL_QUEUE_PAUSE)
+        send(connection, b"CONNECT %d\n" % port, until)
+        line = _line(connection, until)
+        if not line:
+            raise ConnectionRefusedError("nothing in the guest listens on the port")
+        if ACCEPTED.fullmatch(line) is None:
+            raise VmmProtocolError(f"{what}: the answer to CONNECT is {line!r}")
+        return stream_of(connection.socket)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _line(connection: Connection, until: float) -> bytes:
+    """One line, and no byte behind it: those are the guest's first bytes for the caller."""
+    line = b""
+    while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        if not (received := receive(connection, until, 1)):
+            break
+        line += received
+    return line

@@ -1,0 +1,151 @@
+"""HTTP as the monitor speaks it: operations to bytes, bytes to answers, and their limits."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import httptools
+
+from generated_vmm.operation import Operation
+from generated_vmm.transport.calls import HttpAnswer, lost, unreadable
+
+DEFAULT_MAX_ANSWER_BYTES = 1_048_576
+RECEIVE_BYTES = 65_536
+FAULT = b'{"fault_message"'
+LENGTHS = {b"content-length", b"transfer-encoding"}
+PATH = re.compile(r"/[!-~]*")  # what a request line can hold, RFC 9112 3.2
+
+
+def request_bytes(operation: Operation[object]) -> bytes:
+    """The operation as HTTP/1.1 writes it, body included."""
+    head = _request_head(operation.method, operation.path)
+    body = operation.body
+    if not body:
+        return head + b"\r\n"
+    return b"%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        head,
+        len(body),
+        body,
+    )
+
+
+def require_path(path: str) -> None:
+    """ValueError for a path that no request line can hold."""
+    if PATH.fullmatch(path) is None:
+        raise ValueError(f"the operation's path {path!r} is none that can be asked for")
+
+
+@lru_cache(maxsize=256)
+def _request_head(method: str, path: str) -> bytes:
+    """The first lines of a request; ValueError as `require_path`."""
+    require_path(path)
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode("ascii")
+
+
+def may_be_kept(answer: HttpAnswer) -> bool:
+    """Whether the connection is in step with us after this answer, as far as its status tells.
+
+    The monitor's HTTP layer reads the rest of a request it refused as the next request, so only
+    a success or a fault of the monitor itself (`fault_message`) leaves the connection usable.
+    """
+    return answer.status_code < 300 or answer.content.startswith(FAULT)
+
+
+class AnswerParser:
+    """Collects one final answer; interim (1xx) answers before it are skipped.
+
+    `status_code`, `headers`, `content` and `reusable` hold once `feed` returned true, which raises
+    `CallFailed` for bytes that are no answer.
+    """
+
+    __slots__ = (
+        "_body",
+        "_complete",
+        "_in_step",
+        "_limit",
+        "_parser",
+        "_received",
+        "headers",
+        "status_code",
+    )
+
+    def __init__(self, max_bytes: int) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._limit = max_bytes
+        self._received = 0
+        self._complete = False
+        self._in_step = False
+        self._body: list[bytes] = []
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.status_code = 0
+
+    @property
+    def content(self) -> bytes:
+        """The body of the answer, decoded from chunks when it came in chunks."""
+        return b"".join(self._body)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another call."""
+        return self._in_step and may_be_kept(self)
+
+    def feed(self, received: bytes) -> bool:
+        """Takes the next bytes, none at the end of the stream; true once the answer is whole."""
+        if not received:
+            return self._end()
+        self._received += len(received)
+        if self._received > self._limit:
+            raise unreadable(f"the answer is larger than {self._limit} bytes")
+        try:
+            self._parser.feed_data(received)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._complete:
+                raise unreadable(_reason(error)) from error
+            self._in_step = False  # bytes behind the answer
+        if self._complete:
+            del self._parser  # it refers back to us: freed now, not by the garbage collector
+        return self._complete
+
+    def _end(self) -> bool:
+        """True when the end of the stream is what ends the answer."""
+        if not self._received:
+            raise lost("the monitor closed it without an answer")
+        if self.status_code < 200 or self._has_length():
+            raise unreadable(f"the answer is cut after {self._received} bytes")
+        return True
+
+    def _has_length(self) -> bool:
+        return not LENGTHS.isdisjoint(name for name, _ in self.headers)
+
+    # What httptools calls while it reads.
+
+    def on_message_begin(self) -> None:
+        """Starts the answer, or the one after an interim answer."""
+        if self._complete:
+            raise ValueError("bytes behind the answer")
+        self.headers.clear()
+        self._body.clear()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header line."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The status line and all headers are known."""
+        self.status_code = self._parser.get_status_code()
+        self._in_step = self._parser.should_keep_alive()
+
+    def on_body(self, part: bytes) -> None:
+        """The next part of the body."""
+        self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        """The answer, or an interim one, is whole."""
+        self._complete = self.status_code >= 200
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httptools.HttpParserUpgrade):
+        return "the answer goes over to another protocol than HTTP"
+    return f"the answer is not HTTP: {error}"

@@ -1,0 +1,146 @@
+"""Calls as httpx has them: requests, answers and errors, there and back."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+
+import httpx
+
+from generated_vmm.errors import VmmConnectionError, VmmError, VmmTimeoutError
+from generated_vmm.operation import Operation
+from generated_vmm.transport.calls import (
+    CallFailed,
+    HttpAnswer,
+    late,
+    lost,
+    unreachable,
+    unreadable,
+)
+
+LIBRARIES = ("httpx", "httpx2")
+ERRORS: dict[tuple[type[VmmError], bool], type[httpx.TransportError]] = {
+    (VmmTimeoutError, False): httpx.ConnectTimeout,
+    (VmmTimeoutError, True): httpx.ReadTimeout,
+    (VmmConnectionError, False): httpx.ConnectError,
+    (VmmConnectionError, True): httpx.ReadError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """An answer of the monitor, its body read."""
+
+    status_code: int
+    headers: list[tuple[bytes, bytes]]
+    content: bytes
+
+
+class Body:
+    """The parts of a body as they come."""
+
+    def __init__(self, max_bytes: int, deadline: float) -> None:
+        self._max_bytes = max_bytes
+        self._deadline = deadline
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Takes the next part; raises `CallFailed` when it is one too many or too late."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            raise unreadable(f"the answer is larger than {self._max_bytes} bytes")
+        if time.monotonic() >= self._deadline:
+            raise late("the answer did not come", sent=True)
+
+    def of(self, response: httpx.Response) -> ReadAnswer:
+        """The answer that the body belongs to."""
+        headers = [(name.lower(), value) for name, value in response.headers.raw]
+        return ReadAnswer(response.status_code, headers, b"".join(self._parts))
+
+
+def request_for(
+    transport: object, operation: Operation[object], seconds: float | None
+) -> httpx.Request:
+    """The operation as the transport's own library has it."""
+    headers = {"Content-Type": "application/json"} if operation.body else {}
+    timeout = {"connect": seconds, "read": seconds, "write": seconds, "pool": seconds}
+    request: type[httpx.Request] = library_of(transport).Request
+    return request(
+        operation.method,
+        f"http://localhost{operation.path}",
+        headers=headers,
+        content=operation.body or None,
+        extensions={"timeout": timeout},
+    )
+
+
+def library_of(transport: object) -> ModuleType:
+    """httpx2 for a transport that is made with it, else httpx; both have the same names."""
+    roots = {kind.__module__.partition(".")[0] for kind in type(transport).__mro__}
+    return sys.modules["httpx2"] if "httpx2" in roots else httpx
+
+
+@contextmanager
+def failures_of_a_transport() -> Iterator[None]:
+    """Whatever a transport raises in this block is a `CallFailed`, with it as the cause."""
+    try:
+        yield
+    except (CallFailed, VmmError):  # the second by a transport that is made for our clients
+        raise
+    except Exception as error:
+        raise failure_of(error) from error
+
+
+def failure_of(error: Exception) -> CallFailed:
+    """What an error of a transport means; any other library's may come out of one."""
+    kinds = type(error).__mro__
+    names = {kind.__name__ for kind in kinds if kind.__module__.partition(".")[0] in LIBRARIES}
+    if names & {"PoolTimeout", "ConnectTimeout"}:
+        return late(error, sent=False)
+    if "TimeoutException" in names:
+        return late(error, sent=True)
+    if isinstance(error, TimeoutError):
+        return late("the answer did not come", sent=True)
+    if "ConnectError" in names:
+        return unreachable(error)
+    if names & {"NetworkError", "ProxyError"} or isinstance(error, OSError):
+        return lost(error)
+    if "TransportError" in names:
+        return unreadable(error)
+    return unreadable(f"the transport raised {type(error).__name__}: {error}")
+
+
+@contextmanager
+def failures_as_httpx_has_them() -> Iterator[None]:
+    """A call without an answer raises httpx's transport error."""
+    try:
+        yield
+    except CallFailed as failed:
+        error = ERRORS.get((failed.kind, failed.sent), httpx.RemoteProtocolError)
+        raise error(failed.reason) from failed.__cause__
+
+
+def seconds_for(request: httpx.Request) -> float | None:
+    """How long the whole call may take: httpx's `read` timeout, here a total; None for no limit."""
+    timeout: dict[str, float | None] = request.extensions.get("timeout", {})
+    return timeout.get("read")
+
+
+def bytes_of(request: httpx.Request, body: bytes) -> bytes:
+    """The request as HTTP/1.1 writes it."""
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    lines += [b"%b: %b" % header for header in request.headers.raw]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def response_from(answer: HttpAnswer) -> httpx.Response:
+    """The answer as httpx has it."""
+    return httpx.Response(
+        answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content)
+    )

@@ -1,0 +1,132 @@
+"""Waiting as a thread and as a task: the same names, the same results."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from generated_vmm.concurrency import _async, _sync
+
+HALVES = pytest.mark.parametrize("half", [_sync, _async], ids=["threads", "tasks"])
+SOON = 0.05
+
+
+def run(call: Any) -> Any:
+    """The result of a call of either half."""
+
+    async def awaited() -> Any:
+        made = call()
+        return await made if inspect.isawaitable(made) else made
+
+    return asyncio.run(awaited())
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with contextlib.ExitStack() as opened:
+        ends = socket.socketpair(socket.AF_UNIX)
+        for end in ends:
+            opened.enter_context(end).setblocking(False)
+        yield ends
+
+
+@HALVES
+@pytest.mark.parametrize("seconds", [5, math.inf])
+def test_what_has_come_is_readable_and_so_is_the_end(
+    half: ModuleType, seconds: float, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    theirs.send(b"x")
+    assert run(lambda: half.readable(ours, time.monotonic() + seconds))
+    ours.recv(1)
+    assert not run(lambda: half.readable(ours, time.monotonic() + SOON))
+    theirs.close()
+    assert run(lambda: half.readable(ours, time.monotonic() + seconds))
+
+
+@HALVES
+def test_room_is_waited_for_until_the_deadline(
+    half: ModuleType, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    assert run(lambda: half.writable(ours, time.monotonic() + 5))
+    with contextlib.suppress(BlockingIOError):
+        while ours.send(bytes(65_536)):
+            pass
+    theirs.send(b"what came is no room")
+    assert not run(lambda: half.writable(ours, time.monotonic() + SOON))
+
+
+@HALVES
+def test_a_lock_is_held_by_one_and_given_back(half: ModuleType) -> None:
+    lock = half.Lock()
+    held = run(lambda: lock.acquire(math.inf))
+    held.release()
+    assert run(lambda: lock.acquire(time.monotonic() + SOON))
+
+
+def test_a_thread_waits_for_a_lock_until_the_deadline_and_no_longer() -> None:
+    lock = _sync.Lock()
+    held = lock.acquire(math.inf)
+    assert held is not None
+    assert lock.acquire(time.monotonic() + SOON) is None
+    threading.Timer(SOON, held.release).start()
+    assert lock.acquire(math.inf) is held
+
+
+async def test_a_task_waits_for_a_lock_until_the_deadline_and_no_longer() -> None:
+    lock = _async.Lock()
+    held = await lock.acquire(math.inf)
+    assert held is not None
+    assert await lock.acquire(time.monotonic() + SOON) is None
+    asyncio.get_running_loop().call_later(SOON, held.release)
+    assert await lock.acquire(math.inf) is held
+
+
+async def test_a_cancelled_wait_leaves_the_socket_to_others(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    waiting = asyncio.create_task(_async.readable(ours, math.inf))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    theirs.send(b"x")
+    assert await _async.readable(ours, math.inf)
+
+
+def test_a_wait_is_one_system_call_for_all_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """Of so many milliseconds as poll(2) can be told."""
+
+    class Poll:
+        now, waits = 100.0, list[float]()
+
+        def register(self, *_: object) -> None:
+            pass
+
+        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+            self.waits.append(milliseconds)
+            self.now += milliseconds / 1000
+            return []
+
+    poll = Poll()
+    monkeypatch.setattr(_sync, "time", SimpleNamespace(monotonic=lambda: poll.now))
+    named = SimpleNamespace(poll=lambda: poll, POLLIN=select.POLLIN)
+    monkeypatch.setattr(_sync, "select", named)
+    assert not _sync.readable(pair[0], 100.25)
+    assert not _sync.readable(pair[0], 2_000_100.25)
+    assert poll.waits == [250, 1_000_000_000, 1_000_000_000]
