@@ -30,7 +30,6 @@ UNPLAYABLE: Final[Mapping[str, str]] = {
 UNRUN: Final = (
     "tests/oidc/flows/test_refresh_processes.py",
     "tests/oidc/flows/test_storm.py",
-    "tests/oidc/session/test_refresh_lock_processes.py",
     *UNPLAYABLE.values(),
 )
 """Tests that play no part: for the stack, or because they start processes or sign eighty users in,

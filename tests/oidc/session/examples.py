@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from fastapi_oidc.session.endings import Maker, RevocationRecord
+from fastapi_oidc.session.revocations import Maker, RevocationRecord
 from fastapi_oidc.session.model import LoginTransaction, OIDCSession, PreviousSession, Tokens
 
 SECRET = "0123456789abcdef0123456789abcdef"
