@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -90,7 +91,18 @@ class Presentation:
     """Nothing can arrive any more."""
     secured: bool = False
     """The response, or what was made of it, is where other processes find it."""
+    hindered: bool = False
+    """A fault kept the response from being secured."""
     repeated: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the decision says that the session is lost: nobody has the next token."""
+        if not self.used or self.secured:
+            return False
+        if not self.arrived:
+            return self.over or self.process.is_dead
+        return self.hindered and (self.repeated or self.process.is_dead)
 
 
 @dataclass(eq=False)
@@ -129,10 +141,12 @@ class Process:
         self.app = _application(self.oidc, world)
 
     async def ask(
-        self, kind: str, name: str, operation: Callable[[], Awaitable[Any]], args: tuple[Any, ...]
+        self, name: str, operation: Callable[[], Awaitable[Any]], args: tuple[Any, ...]
     ) -> Any:
-        """The reply of a store, with the next fault of this kind."""
-        world, fault = self.world, await self.next_fault(kind)
+        """The reply of a store, with the next fault of this name."""
+        world, fault = self.world, await self.next_fault(name)
+        if fault is not None and name in ("advance", "replace"):
+            world.hinder(self)
 
         async def effect() -> Any:
             if fault is Fault.LATE:
@@ -157,9 +171,9 @@ class Process:
             raise ConnectionError("the reply was lost")
         return result
 
-    async def next_fault(self, kind: str) -> Fault | None:
+    async def next_fault(self, name: str) -> Fault | None:
         await self.require_alive()
-        return self.faults[kind].popleft() if self.faults[kind] else None
+        return self.faults[name].popleft() if self.faults[name] else None
 
     async def require_alive(self) -> None:
         """A dead process does nothing any more."""
@@ -169,10 +183,10 @@ class Process:
             await asyncio.get_running_loop().create_future()
 
 
-def _asks(kind: str, name: str) -> Any:
+def _asks(name: str) -> Any:
     async def method(self: Any, *args: Any, **options: Any) -> Any:
         operation = partial(getattr(self.inner, name), *args, **options)
-        return await self.process.ask(kind, name, operation, args)
+        return await self.process.ask(name, operation, args)
 
     return method
 
@@ -183,20 +197,17 @@ class _Remote:
 
 
 class _Records(_Remote, RefreshRecords):
-    take, advance, look = (_asks("records", name) for name in ("take", "advance", "look"))
+    take, advance, look = map(_asks, ("take", "advance", "look"))
 
 
 class _Revocations(_Remote, RevocationStore):
-    revoke, ended_by, stamps = (
-        _asks("revocations", name) for name in ("revoke", "ended_by", "stamps")
-    )
+    revoke, ended_by, stamps = map(_asks, ("revoke", "ended_by", "stamps"))
 
 
 class _Store(_Remote, SessionStore[Any]):
     records_last_use = returns_copies = True
-    get, set, delete, replace, touch, find = (
-        _asks("rows", name) for name in ("get", "set", "delete", "replace", "touch", "find")
-    )
+    get, set, delete = map(_asks, ("get", "set", "delete"))
+    replace, touch, find = map(_asks, ("replace", "touch", "find"))
 
     def bind(self, *args: Any) -> None:
         self.inner.bind(*args)
@@ -252,34 +263,32 @@ class _ToProvider(httpx.AsyncBaseTransport):
 
 
 def _application(oidc: OIDC[Any, Any], world: MachineWorld) -> FastAPI:
-    app = FastAPI(openapi_url=None)
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    app.include_router(oidc.router, prefix="/auth")
-
-    @app.get("/me")
-    async def me(request: Request) -> object:
+    async def me(request: Request) -> JSONResponse:
         return _told(await oidc.require_auth(request))
 
-    @app.get("/long/{number}")
-    async def long(request: Request, number: int) -> object:
+    async def long(request: Request) -> JSONResponse:
         """A connection that stays open until it is told what to ask."""
         await oidc.require_auth(request)
-        order = await world.orders[number]
-        if order == "ask":
-            return {"is_signed_in": await oidc.is_still_signed_in(request)}
+        if await world.orders[request.path_params["number"]] == "ask":
+            return JSONResponse({"is_signed_in": await oidc.is_still_signed_in(request)})
         return _told(await oidc.refresh(request))
 
-    @app.exception_handler(SessionError)
-    async def refused(request: Request, error: SessionError) -> JSONResponse:
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, SessionError)
         return JSONResponse({"code": error.code}, error.status)
 
+    app = FastAPI(openapi_url=None, exception_handlers={SessionError: refused})
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    app.add_route("/me", me)
+    app.add_route("/long/{number:int}", long)
     return app
 
 
-def _told(session: Any) -> dict[str, Any]:
+def _told(session: Any) -> JSONResponse:
     grant = session.tokens.refresh_token.partition(".")[0]
     names = ("sub", "id", "sid", "generation")
-    return {"grant": grant, **{name: getattr(session, name) for name in names}}
+    return JSONResponse({"grant": grant, **{name: getattr(session, name) for name in names}})
 
 
 @dataclass(eq=False)
@@ -302,6 +311,10 @@ class Pending:
     was_over: bool
     task: asyncio.Task[httpx.Response]
     logouts: int
+    ended_at: float = 0.0
+
+    def note_end(self, task: asyncio.Task[httpx.Response]) -> None:
+        self.ended_at = task.get_loop().time()
 
 
 class MachineWorld:
@@ -366,6 +379,11 @@ class MachineWorld:
             client.cookies = httpx.Cookies(like.client.cookies)
         return Browser(user, client)
 
+    def copy(self, browser: Browser) -> Browser:
+        """The same cookies, to be brought later."""
+        self.browsers.append(self.browser(browser.user, browser))
+        return self.browsers[-1]
+
     async def _balanced(self, scope: Any, receive: Any, send: Any) -> None:
         """The load balancer: the browser's request says which process gets it."""
         number = next((int(v) for k, v in scope["headers"] if k == b"x-process"), 0)
@@ -381,6 +399,7 @@ class MachineWorld:
         now, logouts = self.loop.seconds, self.logouts[browser.user]
         pending = Pending(kind, browser, process, id, now, False, task, logouts)
         pending.was_over = self.is_over(pending)
+        task.add_done_callback(pending.note_end)
         self.pending.append(pending)
         self.wait(0.001)
         return pending
@@ -468,10 +487,20 @@ class MachineWorld:
         process.is_dead = True
         self.pending = [each for each in self.pending if each.process is not process]
         if not self.mode.is_shared:
+            self.hinder(process)
             self._note_what_only_it_knew()
         self.processes[number] = Process(self, number)
 
+    def fail(self, number: int, name: str, *faults: Fault) -> None:
+        """The next requests of this name fail so."""
+        self.processes[number].faults[name].extend(faults)
+
+    def repair(self) -> None:
+        for process in self.processes:
+            process.faults.clear()
+
     def open_gate(self) -> None:
+        """What was held back goes on."""
         gate, self.gate = self.gate, asyncio.Event()
         gate.set()
         for user in self.uncertain:
@@ -479,6 +508,20 @@ class MachineWorld:
         self.uncertain.clear()
         self.opened_at = self.loop.seconds
         self.wait(0.001)
+
+    def recover(self) -> None:
+        """After the faults every browser whose session goes on is signed in, by every process."""
+        self.repair()
+        self.open_gate()
+        self.order("refresh")
+        for _ in range(2):
+            self.wait(200)
+            for browser in self.browsers:
+                for number in range(self.mode.processes):
+                    self.begin("me", browser, number)
+                    assert not self.pending, "no answer although nothing fails"
+                    assert self.last_status != 503, "no session although nothing fails"
+            self.require()
 
     def end(self) -> None:
         self.is_closing = True
@@ -534,6 +577,12 @@ class MachineWorld:
             case "revoke", (RevocationRecord(session_id=id), *_), _:
                 self._end_everywhere(id)
 
+    def hinder(self, process: Process) -> None:
+        """The process cannot write down what the provider returned."""
+        for presentation in chain.from_iterable(self.presented.values()):
+            if presentation.process is process and not presentation.secured:
+                presentation.hindered = True
+
     def _secure(self, id: str, process: Process) -> None:
         if id in self.sessions:
             for presentation in self._by_grant(self.sessions[id].grant):
@@ -553,7 +602,7 @@ class MachineWorld:
         return sum(each.used for each in self._by_grant(known.grant))
 
     def _note_what_only_it_knew(self) -> None:
-        """Without anything shared, a browser whose cookie is not the newest has lost its session."""
+        """Without anything shared, a browser whose cookie is not the newest loses its session."""
         for browser in self.browsers:
             hint = self._hint(browser)
             known = None if hint is None else self.sessions.get(hint.previous.id)
@@ -567,20 +616,14 @@ class MachineWorld:
         age = self.loop.seconds - known.began
         # The idle timeout counts from a use that a store may not have been told of.
         has_expired = age > (self.mode.idle_timeout or SESSION_SECONDS) - 100
-        lost = any(
-            each.used
-            and not each.secured
-            and (each.repeated or each.process.is_dead or (each.over and not each.arrived))
-            for each in self._by_grant(known.grant)
-            if self.mode.is_shared or not each.arrived
-        )
+        lost = any(each.is_lost for each in self._by_grant(known.grant))
         return known.may_be_over or has_expired or lost
 
     def judge(self, pending: Pending) -> None:
         """The answer to a request."""
         if pending.task.cancelled():
             return
-        seconds = self.loop.seconds - max(pending.at, self.opened_at)
+        seconds = pending.ended_at - max(pending.at, self.opened_at)
         if seconds > SLOWEST_ANSWER:
             self.faults_found.append(f"an answer took {seconds:g} seconds")
         if (error := pending.task.exception()) is not None:
