@@ -43,6 +43,7 @@ def refreshed_while_signing_out_elsewhere(world: MachineWorld, alice: Browser) -
     old = world.copy(alice)
     world.fail(0, "provider", Fault.LATE)
     world.begin("me", old, 0)
+    world.fail(1, "provider", Fault.DOWN, Fault.DOWN)  # so that the token is not revoked
     world.begin("logout", alice, 1)
     world.wait(50)
     world.begin("me", old, 0)
@@ -127,6 +128,7 @@ def row_that_is_stored_late(world: MachineWorld, alice: Browser) -> None:
         world.wait(35)
         world.begin("me", alice, 0)
     world.open_gate()
+    world.kill(0)
 
 
 def present_after_a_pause(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +168,7 @@ def await_the_provider_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def provider_that_is_silent(world: MachineWorld, alice: Browser) -> None:
     world.fail(1, "provider", Fault.LATE)
-    world.begin("me", alice, 1)
+    world.begin("login", alice, 1)
     world.wait(700)
 
 
@@ -186,7 +188,7 @@ BREAKAGES: Final = {
         ),
         Breakage(take_what_is_held, _RECORDS, asked_everywhere_at_once, "presented again"),
         Breakage(refresh_all_as_one, _RECORDS, two_persons_at_once, "somebody else|KeyError"),
-        Breakage(store_any_generation, MODES["store"], row_that_is_stored_late, "no session"),
+        Breakage(store_any_generation, MODES["store"], row_that_is_stored_late, "no answer"),
         Breakage(present_after_a_pause, _RECORDS, process_that_stands_still, "presented again"),
         Breakage(
             forget_what_ended_here,
