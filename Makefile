@@ -113,6 +113,10 @@ fuzz: setup ## make up inputs for every parser of what others send; MINUTES=2 TA
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
 	@$(BIN)/python -m fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
 
+machine: EXAMPLES ?= 500
+machine: setup ## play processes, browsers, provider and stores at random, some minutes; EXAMPLES=5000 ARGS="-k store"
+	@MACHINE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --quiet --timeout=0 tests/oidc/test_session_machine.py $(ARGS)
+
 mutants: MINUTES ?= 10
 mutants: CHILDREN ?= 1
 mutants: setup ## change what decides and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
@@ -145,4 +149,4 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases bench curves load soak docs docs-serve real screenshots
