@@ -156,7 +156,7 @@ def test_what_has_to_be_true_stays_true(mode: Mode) -> None:
     play(mode, EXAMPLES)
 
 
-@pytest.mark.parametrize("name", ["take what is held", "forget what ended here"])
+@pytest.mark.parametrize("name", ["take what is held", "take what has ended"])
 def test_the_machine_finds_what_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = BREAKAGES[name]
     broken.breakage(monkeypatch)
