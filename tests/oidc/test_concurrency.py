@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
 
@@ -163,6 +162,6 @@ class TestShutdownGate:
 
 
 async def test_a_callback_may_return_a_value_or_something_to_await() -> None:
-    later: Awaitable[int] = asyncio.sleep(0, 4)
-    assert await settled(4) == 4
-    assert await settled(later) == 4
+    at_once: int = await settled(4)
+    later: int = await settled(asyncio.sleep(0, 4))
+    assert (at_once, later) == (4, 4)
