@@ -114,6 +114,10 @@ fuzz: setup ## make up inputs for every parser of untrusted input; MINUTES=2 TAR
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
 	@$(BIN)/python -m tools.fuzz --seconds $$(($(MINUTES) * 60)) $(TARGETS)
 
+machine: EXAMPLES ?= 500
+machine: setup ## play processes, browsers, provider and stores at random, some minutes; EXAMPLES=5000 ARGS="-k store"
+	@MACHINE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --quiet --timeout=0 tests/oidc/test_session_machine.py $(ARGS)
+
 mutants: MINUTES ?= 10
 mutants: CHILDREN ?= 1
 mutants: setup ## change the code and print what no test notices; MINUTES=10 CHILDREN=1 MODULES="FILE ..."
@@ -146,4 +150,4 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 screenshots: setup programs ## take the README's screenshots from the running console
 	@$(BIN)/python -m examples.console.screenshots docs/images
 
-.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots
+.PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

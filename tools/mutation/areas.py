@@ -23,7 +23,6 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
 folders that have a module the first."""
 
 UNRUN: Final = (
-    "tests/oidc/session/test_refresh_lock_processes.py",
     "tests/vmm/facade/test_deprecation.py",
 )
 """Tests that play no part: for the calls on the stack, to which mutmut adds its own, or because

@@ -1,0 +1,378 @@
+"""The transitions of the refresh record, the same in memory and on Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from fastapi_oidc import Clock, MemoryRefreshLock
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.session.records import (
+    Advance,
+    Phase,
+    RefreshRecord,
+    RefreshRecords,
+    SealedRecords,
+    Take,
+    advanced,
+    end_reason_in,
+    taken,
+)
+from fastapi_oidc.session.redis import RedisRefreshLock
+from fastapi_oidc.session.sealing import KeyRing
+
+NAME = "session-1"
+HOLD = 1000.0
+LIFETIME = 100_000
+# No sum of a few of them comes near HOLD: the clock of Redis goes on while a test runs.
+MINUTES, LONGER_THAN_A_HOLD, SET_BACK = 307.0, 1103.0, -5003.0
+
+
+class Kept(ABC):
+    """Records, and the clock that their deadlines are by."""
+
+    records: RefreshRecords
+
+    @abstractmethod
+    async def pass_time(self, seconds: float) -> None: ...
+
+    async def do(self, step: Take | Advance | float, name: str = NAME) -> RefreshRecord | bool:
+        """What a caller learns of one step; a number of seconds passes by."""
+        if isinstance(step, Advance):
+            return await self.records.advance(name, step, lifetime=LIFETIME)
+        if isinstance(step, Take):
+            record = await self.records.take(name, step, lifetime=LIFETIME)
+            has_it = record.owner == step.owner and record.phase in (Phase.SENT, Phase.ANSWERED)
+            # Whoever owns the record makes the next session, and needs no earlier one of it.
+            return replace(record, held_until=0.0, session=b"" if has_it else record.session)
+        await self.pass_time(step)
+        return True
+
+    async def seen(self, name: str = NAME) -> RefreshRecord:
+        return replace(await self.records.look(name), held_until=0.0)
+
+
+class KeptByFunctions(Kept, RefreshRecords):
+    """The two functions that say what the record becomes, and nothing else."""
+
+    def __init__(self) -> None:
+        self.records, self.now, self.table = self, 1e9, dict[str, RefreshRecord]()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def take(self, id: str, take: Take, *, lifetime: int) -> RefreshRecord:
+        self.table[id] = taken(await self.look(id), take, self.now)
+        return self.table[id]
+
+    async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
+        record = advanced(await self.look(id), change, self.now)
+        if record is not None:
+            self.table[id] = record
+        return record is not None
+
+    async def look(self, id: str) -> RefreshRecord:
+        return self.table.get(id, RefreshRecord())
+
+
+class KeptInMemory(Kept):
+    def __init__(self) -> None:
+        self.now = 1e9
+        self.records = MemoryRefreshLock(clock=Clock(read=lambda: self.now))
+
+    async def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class KeptOnRedis(Kept):
+    def __init__(self, client: Redis) -> None:
+        self.client, self.prefix = client, f"{secrets.token_hex(8)}:"
+        self.records = RedisRefreshLock(client, prefix=self.prefix)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Nobody can set the clock of Redis; each deadline is moved instead."""
+        for key in await self.client.keys(f"{self.prefix}*"):
+            await self.client.hincrby(key, "u", -int(seconds * 1000))
+
+
+@asynccontextmanager
+async def every_kind(redis_url: str) -> AsyncIterator[list[Kept]]:
+    client = Redis.from_url(redis_url)
+    yield [KeptByFunctions(), KeptInMemory(), KeptOnRedis(client)]
+    await client.aclose()
+
+
+@pytest.fixture(params=["functions", "memory", "redis"])
+async def kept(request: pytest.FixtureRequest, redis: Redis) -> Kept:
+    kinds = {"functions": KeptByFunctions, "memory": KeptInMemory}
+    return KeptOnRedis(redis) if request.param == "redis" else kinds[request.param]()
+
+
+def take(owner: str, generation: int = 1) -> Take:
+    return Take(generation=generation, owner=owner, hold=HOLD)
+
+
+def answered(owner: str, generation: int = 1) -> Advance:
+    return Advance(
+        phase=Phase.ANSWERED,
+        owner=owner,
+        generation=generation,
+        to_generation=generation,
+        data=b"response",
+        hold=HOLD,
+    )
+
+
+def done(owner: str, generation: int = 1) -> Advance:
+    to = generation + 1
+    return Advance(
+        phase=Phase.IDLE, owner=owner, generation=generation, to_generation=to, session=b"next"
+    )
+
+
+def released(owner: str, generation: int = 1) -> Advance:
+    return Advance(phase=Phase.IDLE, owner=owner, generation=generation, to_generation=generation)
+
+
+def released_answer(owner: str, generation: int = 1) -> Advance:
+    return replace(answered(owner, generation), hold=0.0)
+
+
+ENDED = Advance(phase=Phase.ENDED, data=b"signed_out")
+SEEN = Advance(last_seen_at=50)
+
+# How the owner "a" brings the record of generation 1 into each state.
+STATES: dict[str, Sequence[Take | Advance | float]] = {
+    "none": [],
+    "idle": [take("a"), released("a")],
+    "idle, later": [take("a"), done("a")],
+    "sent": [take("a")],
+    "sent, over": [take("a"), LONGER_THAN_A_HOLD],
+    "sent, clock set back": [take("a"), SET_BACK],
+    "answered": [take("a"), answered("a")],
+    "answered, over": [take("a"), answered("a"), LONGER_THAN_A_HOLD],
+    "answered, released": [take("a"), answered("a"), released_answer("a")],
+    "sent, earlier": [take("a", 0)],
+    "answered, earlier": [take("a", 0), answered("a", 0)],
+    "ended": [take("a"), answered("a"), ENDED],
+}
+OF_GENERATION_1 = [state for state in STATES if state != "none" and "earlier" not in state]
+SENT = RefreshRecord(1, Phase.SENT, "b")
+ANSWERED = RefreshRecord(1, Phase.ANSWERED, "b", data=b"response")
+TAKEN = {
+    "none": SENT,
+    "idle": SENT,
+    "sent, over": SENT,
+    "sent, clock set back": SENT,
+    "answered, over": ANSWERED,
+    "answered, released": ANSWERED,
+    "sent, earlier": SENT,
+    "answered, earlier": SENT,
+}
+"""What the record is for the owner "b" who takes it at generation 1; elsewhere it stays."""
+
+
+async def in_state(kept: Kept, name: str) -> RefreshRecord:
+    for step in STATES[name]:
+        assert await kept.do(step)
+    return await kept.seen()
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_another_owner_takes_the_record_or_leaves_it_as_it_was(
+    kept: Kept, state: str
+) -> None:
+    before = await in_state(kept, state)
+    expected = TAKEN.get(state, before)
+    assert await kept.do(take("b")) == expected
+    after = await kept.seen()
+    assert replace(after, session=expected.session) == expected
+    if state in TAKEN:  # and holds it: the next one waits
+        assert await kept.do(take("c")) == replace(expected, session=after.session)
+
+
+@pytest.mark.parametrize("state", OF_GENERATION_1)
+async def test_nobody_takes_an_earlier_generation(kept: Kept, state: str) -> None:
+    before = await in_state(kept, state)
+    assert await kept.do(take("b", 0)) == before
+    assert await kept.seen() == before
+
+
+ADVANCES = {
+    "answered": answered,
+    "done": done,
+    "released": released,
+    "answer released": released_answer,
+}
+MOVED = {
+    ("sent", "answered"): RefreshRecord(1, Phase.ANSWERED, "a", data=b"response"),
+    ("sent", "done"): RefreshRecord(2, Phase.IDLE, "a", session=b"next"),
+    ("sent", "released"): RefreshRecord(1, Phase.IDLE, "a"),
+    ("answered", "answered"): RefreshRecord(1, Phase.ANSWERED, "a", data=b"response"),
+    ("answered", "done"): RefreshRecord(2, Phase.IDLE, "a", session=b"next"),
+    ("answered", "answer released"): RefreshRecord(1, Phase.ANSWERED, "a", data=b"response"),
+    # A repetition, because the reply was lost.
+    ("idle", "released"): RefreshRecord(1, Phase.IDLE, "a"),
+    ("idle, later", "done"): RefreshRecord(2, Phase.IDLE, "a", session=b"next"),
+}
+"""What the owner "a" makes of the record of generation 1."""
+HELD_NO_LONGER = ("over", "released", "clock set back")
+
+
+@pytest.mark.parametrize("state", [*OF_GENERATION_1, "none"])
+async def test_only_the_owner_moves_the_record_on_and_only_its_generation(
+    kept: Kept, state: str
+) -> None:
+    phase = state.split(", ")[0] if state.endswith(HELD_NO_LONGER) else state
+    for number, (change, owner, generation) in enumerate(product(ADVANCES, "ab", (0, 1, 2))):
+        if (phase, change) in (("sent", "answer released"), ("answered", "released")):
+            continue  # nobody asks for it
+        name = f"{NAME}-{number}"
+        for step in STATES[state]:
+            await kept.do(step, name)
+        before = await kept.seen(name)
+        is_allowed = owner == "a" and generation == 1 and (phase, change) in MOVED
+        step = ADVANCES[change](owner, generation)
+        moved = await kept.do(step, name)
+        if owner == "b" or not phase.startswith("idle"):  # an owner is of one generation
+            assert moved is is_allowed, (change, owner, generation)
+        expected = MOVED[phase, change] if is_allowed else before
+        assert await kept.seen(name) == expected, (change, owner, generation)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_every_session_can_end_and_be_seen(kept: Kept, state: str) -> None:
+    before = await in_state(kept, state)
+    for at, kept_at in ((50, 50), (40, 50)):
+        assert await kept.do(replace(SEEN, last_seen_at=at)) is True
+        assert await kept.seen() == replace(before, last_seen_at=kept_at)
+    assert await kept.do(ENDED) is True
+    ended = await kept.seen()
+    assert (ended.phase, ended.last_seen_at) == (Phase.ENDED, 50)
+    assert end_reason_in(ended) == "signed_out"
+    assert await kept.do(take("b", 9)) == ended
+
+
+async def test_the_same_owner_may_take_the_record_again(kept: Kept) -> None:
+    for _ in range(2):
+        assert await kept.do(take("a")) == RefreshRecord(1, Phase.SENT, "a")
+    await kept.do(answered("a"))
+    assert await kept.do(take("a")) == RefreshRecord(1, Phase.ANSWERED, "a", data=b"response")
+
+
+owners, generations = st.sampled_from("abc"), st.integers(0, 2)
+steps = st.one_of(
+    st.builds(take, owners, generations),
+    st.builds(answered, owners, generations),
+    st.builds(done, owners, generations),
+    st.builds(released, owners, generations),
+    st.builds(released_answer, owners, generations),
+    st.builds(lambda at: Advance(last_seen_at=at), st.integers(0, 3)),
+    st.just(ENDED),
+    st.sampled_from([MINUTES, LONGER_THAN_A_HOLD, SET_BACK]),
+)
+
+
+@settings(max_examples=80)
+@given(story=st.lists(st.tuples(steps, st.sampled_from([NAME, "session-2"])), max_size=12))
+def test_every_kind_of_records_tells_the_same_story(
+    redis_url: str, story: list[tuple[Any, str]]
+) -> None:
+    async def told() -> None:
+        async with every_kind(redis_url) as kinds:
+            for step, name in story:
+                answers = [await kept.do(step, name) for kept in kinds]
+                looks = [await kept.seen(name) for kept in kinds]
+                assert answers == answers[:1] * 3
+                assert looks == looks[:1] * 3
+
+    asyncio.run(told())
+
+
+async def test_a_session_has_one_key_and_each_operation_one_command(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, commands = KeptOnRedis(redis), list[str]()
+    story: list[Take | Advance] = [take("a"), answered("a"), SEEN, done("a"), ENDED]
+    for step in (take("a"), SEEN):
+        await kept.do(step, "session-0")  # Redis has the scripts now
+    execute: Callable[..., Awaitable[Any]] = redis.execute_command
+
+    async def noted(command: str, *rest: Any, **options: Any) -> Any:
+        commands.append(command)
+        return await execute(command, *rest, **options)
+
+    monkeypatch.setattr(redis, "execute_command", noted)
+    for step in story:
+        await kept.do(step)
+    await kept.seen()
+    monkeypatch.undo()
+    assert commands == ["EVALSHA"] * len(story) + ["HMGET"]
+    keys = await redis.keys(f"{kept.prefix}*{NAME}*")
+    assert keys == [f"{kept.prefix}refresh:{NAME}".encode()]
+
+
+@pytest.mark.parametrize("step", [take("a"), SEEN, ENDED])
+async def test_no_step_shortens_the_life_of_a_record(
+    redis: Redis, prefix: str, step: Take | Advance
+) -> None:
+    memory, kinds = KeptInMemory(), list[RefreshRecords]()
+    kinds += [RedisRefreshLock(redis, prefix=prefix), memory.records]
+    for each in kinds:
+        for lifetime in (1000, 10):
+            if isinstance(step, Take):
+                await each.take(NAME, step, lifetime=lifetime)
+            else:
+                await each.advance(NAME, step, lifetime=lifetime)
+    assert 990 < await redis.ttl(f"{prefix}refresh:{NAME}") <= 1000
+    await memory.pass_time(999)
+    assert await memory.records.look(NAME) != RefreshRecord()
+    await memory.pass_time(2)
+    assert await memory.records.look(NAME) == RefreshRecord()
+
+
+def sealed(records: RefreshRecords, secret: str) -> SealedRecords:
+    return SealedRecords(records, KeyRing([secret]).sealer("record"))
+
+
+@pytest.mark.parametrize("step", [answered("a"), done("a")])
+async def test_what_a_record_holds_is_sealed_for_its_session_and_secret(step: Advance) -> None:
+    kept, secret = KeptByFunctions(), secrets.token_urlsafe(32)
+    records, stranger = sealed(kept, secret), sealed(kept, secrets.token_urlsafe(32))
+    await records.take(NAME, take("a"), lifetime=LIFETIME)
+    await records.advance(NAME, step, lifetime=LIFETIME)
+    opened = await records.look(NAME)
+    assert (opened.data, opened.session) == (step.data, step.session)
+    assert step.data + step.session not in kept.table[NAME].data + kept.table[NAME].session
+    kept.table["session-2"] = kept.table[NAME]
+    for reader, name in ((stranger, NAME), (records, "session-2")):
+        with pytest.raises(SessionError) as caught:
+            await reader.look(name)
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+
+async def test_records_that_fail_are_an_outage() -> None:
+    class Down(KeptByFunctions):
+        async def look(self, id: str) -> RefreshRecord:
+            raise ConnectionError("down")
+
+    records = sealed(Down(), secrets.token_urlsafe(32))
+    for call in (
+        records.look(NAME),
+        records.take(NAME, take("a"), lifetime=1),
+        records.advance(NAME, SEEN, lifetime=1),
+    ):
+        with pytest.raises(SessionError) as caught:
+            await call
+        assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE

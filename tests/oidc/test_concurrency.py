@@ -1,0 +1,167 @@
+"""Work that runs once for many callers, a few at a time, and not after a shutdown began."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fastapi_oidc.concurrency import (
+    ConcurrencyLimit,
+    ShutdownGate,
+    ShuttingDown,
+    SingleFlight,
+    settled,
+)
+
+PATIENCE = 20
+
+
+class Operation:
+    """Runs until it is released, and counts its runs."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.runs, self.release, self._error = 0, asyncio.Event(), error
+
+    async def __call__(self) -> int:
+        self.runs += 1
+        await self.release.wait()
+        if self._error:
+            raise self._error
+        return self.runs
+
+
+async def begun(
+    flights: SingleFlight[str, int], operation: Operation, key: str = "one"
+) -> asyncio.Task[int]:
+    caller = asyncio.create_task(flights.run(key, operation))
+    for _ in range(2):  # the caller, and the operation that it starts
+        await asyncio.sleep(0)
+    return caller
+
+
+class TestSingleFlight:
+    async def test_callers_share_one_run_and_a_later_one_runs_anew(self) -> None:
+        flights, operation = SingleFlight[str, int](), Operation()
+        callers = [await begun(flights, operation) for _ in range(100)]
+        assert flights.is_running("one")
+        operation.release.set()
+        assert await asyncio.gather(*callers) == [1] * 100
+        assert not flights.is_running("one")
+        assert len(flights) == 0
+        assert await flights.run("one", operation) == 2
+
+    async def test_an_error_reaches_every_caller(self) -> None:
+        flights, operation = SingleFlight[str, int](), Operation(ValueError("down"))
+        callers = [await begun(flights, operation) for _ in range(3)]
+        operation.release.set()
+        outcomes = await asyncio.gather(*callers, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
+
+    async def test_keys_do_not_wait_for_each_other(self) -> None:
+        flights, slow, quick = SingleFlight[str, int](), Operation(), Operation()
+        waiting = await begun(flights, slow)
+        quick.release.set()
+        assert await flights.run("other", quick) == 1
+        slow.release.set()
+        assert await waiting == 1
+
+    @pytest.mark.parametrize("cancelled", [0, 1])
+    async def test_a_cancelled_caller_cancels_nobody_else(self, cancelled: int) -> None:
+        flights, operation = SingleFlight[str, int](), Operation()
+        callers = [await begun(flights, operation) for _ in range(2)]
+        callers[cancelled].cancel()
+        operation.release.set()
+        assert await callers[1 - cancelled] == 1
+        assert callers[cancelled].cancelled()
+
+    async def test_an_operation_goes_on_without_callers(self) -> None:
+        flights, operation = SingleFlight[str, int](), Operation()
+        caller = await begun(flights, operation)
+        caller.cancel()
+        operation.release.set()
+        async with asyncio.timeout(PATIENCE):
+            await flights.wait(PATIENCE)
+        assert (operation.runs, len(flights)) == (1, 0)
+
+    async def test_waiting_for_operations_is_bounded(self) -> None:
+        flights, operation = SingleFlight[str, int](), Operation()
+        caller = await begun(flights, operation)
+        await flights.wait(0.001)
+        assert not caller.done()
+        operation.release.set()
+        await caller
+
+    def test_an_operation_of_an_event_loop_that_has_ended_is_not_joined(self) -> None:
+        flights, operation = SingleFlight[str, int](), Operation()
+        ended = asyncio.new_event_loop()
+        left = ended.create_task(begun(flights, operation))
+        caller = ended.run_until_complete(left)
+
+        async def in_another_loop() -> int:
+            assert not flights.is_running("one")
+            other = Operation()
+            other.release.set()
+            return await flights.run("one", other)
+
+        assert asyncio.run(in_another_loop()) == 1
+        operation.release.set()
+        ended.run_until_complete(caller)
+        ended.close()
+
+
+class TestConcurrencyLimit:
+    async def test_so_many_run_at_a_time_in_the_order_in_which_they_came(self) -> None:
+        limit, began, ends = ConcurrencyLimit(2), list[int](), asyncio.Event()
+
+        async def block(number: int) -> None:
+            async with limit.slot():
+                began.append(number)
+                await ends.wait()
+
+        tasks = [asyncio.create_task(block(number)) for number in range(5)]
+        await asyncio.sleep(0)
+        assert began == [0, 1]
+        ends.set()
+        await asyncio.gather(*tasks)
+        assert began == [0, 1, 2, 3, 4]
+
+    def test_each_event_loop_has_all_slots(self) -> None:
+        limit = ConcurrencyLimit(1)
+
+        async def waited_for() -> None:
+            holder = asyncio.create_task(slept())
+            await asyncio.gather(holder, slept())
+
+        async def slept() -> None:
+            async with limit.slot():
+                await asyncio.sleep(0)
+
+        for _ in range(2):
+            asyncio.run(waited_for())
+
+
+class TestShutdownGate:
+    def test_what_was_asked_for_before_a_shutdown_does_not_begin_in_or_after_it(self) -> None:
+        gate = ShutdownGate()
+        before = gate.ticket()
+        before()
+        with gate.closed():
+            meanwhile = gate.ticket()
+            with pytest.raises(ShuttingDown):
+                before()
+        for check in (before, meanwhile):
+            with pytest.raises(ShuttingDown):
+                check()
+
+    def test_what_is_asked_for_after_a_shutdown_begins(self) -> None:
+        gate = ShutdownGate()
+        with gate.closed():
+            pass
+        gate.ticket()()
+
+
+async def test_a_callback_may_return_a_value_or_something_to_await() -> None:
+    at_once: int = await settled(4)
+    later: int = await settled(asyncio.sleep(0, 4))
+    assert (at_once, later) == (4, 4)

@@ -1,0 +1,209 @@
+"""Processes, browsers, a provider and stores at random, and what is true whatever fails."""
+
+from __future__ import annotations
+
+import os
+from itertools import product
+from typing import Any, ClassVar, Final
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import Phase as Generation
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.local_sessions import TokenAnswer
+from tests.oidc.breakages import BREAKAGES, MODES, Breakage, killed_after_the_response
+from tests.oidc.machine import Browser, Fault, MachineWorld, Mode
+from tests.oidc.virtual_time import virtual_monotonic as virtual_monotonic
+
+pytestmark = pytest.mark.usefixtures("virtual_monotonic")
+
+EXAMPLES: Final = int(os.environ.get("MACHINE_EXAMPLES", "10"))
+"""Examples of each mode; `make machine EXAMPLES=5000` plays more."""
+
+MOST_EXAMPLES: Final = 500
+"""Within so many the machine finds what is broken."""
+
+STEPS: Final = 12
+MOST_BROWSERS: Final = 5
+browsers, processes = st.integers(0, MOST_BROWSERS - 1), st.integers(0, 1)
+kinds = st.sampled_from(["me", "me", "me", "long", "login", "logout"])
+# The access token is good for 60 seconds, and refreshed in its last 30.
+pauses = st.sampled_from([0.0, 35.0, 35.0, 80.0])
+faults = st.sampled_from(
+    [
+        ("none", Fault.DOWN),
+        *product(["take", "advance"], Fault),
+        *product(["token", "replace"], [fault for fault in Fault if fault is not Fault.PAUSED]),
+        *product(["provider", "revoke", "delete"], [Fault.DOWN, Fault.LATE]),
+        ("find", Fault.DOWN),
+    ]
+)
+endings = st.sampled_from(["go on", "kill", "wait", "ask elsewhere", "ask elsewhere"])
+EVENTS: Final = [
+    "ask everywhere", "ask everywhere", "refresh", "is still signed in", "copy", "copy", "revoke",
+    "log out at provider", "break down", "repair", "open gate", "kill", "disconnect",
+]  # fmt: skip
+
+
+class SessionMachine(RuleBasedStateMachine):
+    mode: ClassVar[Mode]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = MachineWorld(self.mode)
+
+    @initialize()
+    def sign_in(self) -> None:
+        for browser in self.world.browsers:
+            self.world.begin("login", browser, 0)
+
+    @rule(
+        browser=browsers,
+        process=processes,
+        kind=kinds,
+        fault=faults,
+        later=pauses,
+        ending=endings,
+    )
+    def ask(
+        self,
+        browser: int,
+        process: int,
+        kind: str,
+        fault: tuple[str, Fault],
+        later: float,
+        ending: str,
+    ) -> None:
+        """A request for which something fails, and what happens meanwhile."""
+        self.world.wait(later)
+        self.world.fail(process % self.mode.processes, *fault)
+        self._begin(kind, browser, process)
+        match ending:
+            case "kill":
+                self.world.kill(process % self.mode.processes)
+            case "wait":
+                self.world.wait(80.0)
+            case "ask elsewhere":
+                self._begin("me", browser, process + 1)
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 20.0, 80.0, 700.0, 3000.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    @rule(event=st.sampled_from(EVENTS), browser=browsers, process=processes)
+    def happen(self, event: str, browser: int, process: int) -> None:
+        world, number = self.world, process % self.mode.processes
+        chosen = world.browsers[browser % len(world.browsers)]
+        match event:
+            case "ask everywhere":
+                for each, other in product(range(len(world.browsers)), range(2)):
+                    self._begin("me", each, other)
+            case "refresh" | "is still signed in":
+                world.order("refresh" if event == "refresh" else "ask")
+            case "copy" if len(world.browsers) < MOST_BROWSERS:
+                world.copy(chosen)
+            case "revoke" if self.mode.ends_everywhere:
+                world.revoke(chosen.user, number)
+            case "log out at provider" if self.mode.ends_everywhere:
+                world.log_out_at_provider(chosen.user)
+            case "break down":
+                name = ("take", "advance", "replace", "token", "find")[browser]
+                world.fail(number, name, *[Fault.DOWN] * 99)
+            case "repair":
+                world.repair()
+            case "open gate":
+                world.open_gate()
+            case "kill":
+                world.kill(number)
+            case "disconnect" if world.pending:
+                world.pending[browser % len(world.pending)].task.cancel()
+                world.wait(0.001)
+
+    @invariant()
+    def holds(self) -> None:
+        self.world.require()
+
+    def teardown(self) -> None:
+        try:
+            self.world.recover()
+        finally:
+            self.world.end()
+
+    def _begin(self, kind: str, browser: int, process: int) -> None:
+        world = self.world
+        chosen = world.browsers[browser % len(world.browsers)]
+        world.begin(kind, chosen, process % self.mode.processes)
+
+
+def play(mode: Mode, examples: int, **options: Any) -> None:
+    machine = type("Machine", (SessionMachine,), {"mode": mode, "TestCase": None})
+    chosen = settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, **options)
+    run_state_machine_as_test(machine, settings=chosen)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_what_has_to_be_true_stays_true(mode: Mode) -> None:
+    play(mode, EXAMPLES)
+
+
+@pytest.mark.parametrize("name", ["take what is held", "take what has ended"])
+def test_the_machine_finds_what_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = BREAKAGES[name]
+    broken.breakage(monkeypatch)
+    with pytest.raises(AssertionError, match=broken.found):
+        play(broken.mode, MOST_EXAMPLES, phases=[Generation.generate], database=None)
+
+
+@pytest.mark.parametrize("is_broken", [False, True], ids=["as it is", "broken"])
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_a_breakage_breaks_a_promise(
+    name: str, is_broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = BREAKAGES[name]
+    if not is_broken:
+        told(broken)
+        return
+    broken.breakage(monkeypatch)
+    with pytest.raises(AssertionError, match=broken.found):
+        told(broken)
+
+
+def test_a_response_that_a_process_cannot_read_is_left_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While a new release is rolled out, the process that dies may be of the other release."""
+
+    def story(world: MachineWorld, alice: Browser) -> None:
+        with monkeypatch.context() as patch:
+            error = SessionError(Code.SESSION_LOCK_UNAVAILABLE, "another release")
+            patch.setattr(TokenAnswer, "decode", Mock(side_effect=error))
+            killed_after_the_response(world, alice)
+        world.wait(80)
+        world.begin("me", alice, 1)
+
+    told(Breakage(Mock(), MODES["records"], story, ""))
+
+
+def told(broken: Breakage) -> None:
+    """The story, with a session whose tokens are due, and what has to be true after it."""
+    world = MachineWorld(broken.mode)
+    try:
+        for browser in world.browsers:
+            world.begin("login", browser, 0)
+        world.begin("me", world.browsers[0], broken.mode.processes - 1)
+        world.wait(35)
+        broken.story(world, world.browsers[0])
+        world.require()
+        world.recover()
+    finally:
+        world.end()
