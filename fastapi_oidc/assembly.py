@@ -209,9 +209,9 @@ def _backend(
 
 
 def _records(parts: Parts[Identity], store: SessionStore[Identity] | None) -> RefreshRecords | None:
-    """The refresh records that other processes may share; those of the lock before the store's."""
-    if parts.refresh_lock is not None:
-        return parts.refresh_lock if isinstance(parts.refresh_lock, RefreshRecords) else None
+    """The refresh records that other processes may share: given ones, or those of the store."""
+    if isinstance(parts.refresh_lock, RefreshRecords):
+        return parts.refresh_lock
     return None if store is None else store.records
 
 

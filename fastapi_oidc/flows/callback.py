@@ -269,7 +269,7 @@ async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Ide
         return SignedIn(stored.session, return_to, stored=stored)
     name = _record_name(login.transaction)
     expires_at = party.clock.now() + LOGIN_SECONDS
-    hold = party.hold(name, 0, expires_at)
+    hold = party.hold(name, 0, expires_at, margin=LOGIN_SECONDS)
     other = await _of_another_process(party, hold)
     if other is not None:
         return SignedIn(other.session, return_to, replayed=True, stored=other)

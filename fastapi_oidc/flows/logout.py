@@ -169,7 +169,8 @@ def require_revocations(party: RelyingParty[Identity]) -> None:
     if not party.backend.records_revocations:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
-            'back-channel logout needs OIDC(..., back_channel_logout_store="memory") or a store',
+            'back-channel logout needs back_channel_logout_store="memory", or a session_store '
+            "that keeps revocations",
         )
 
 

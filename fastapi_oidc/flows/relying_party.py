@@ -24,6 +24,7 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.outbox import Outbox
 from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import RefreshRecord, SealedRecords
+from fastapi_oidc.session.revocations import CLOCK_MARGIN
 from fastapi_oidc.session.stores import RefreshLock
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 
@@ -208,7 +209,9 @@ class RelyingParty(Generic[Identity]):
             return None
         return StoredSession(self.codec.decode(record.session))
 
-    def hold(self, id: str, generation: int, expires_at: int) -> RecordHold:
+    def hold(
+        self, id: str, generation: int, expires_at: int, *, margin: int = CLOCK_MARGIN
+    ) -> RecordHold:
         """An attempt to own the record `id`, for as long as a token response can take.
 
         A token is sent within `provider_timeout` of taking the record, or not at all.
@@ -222,6 +225,7 @@ class RelyingParty(Generic[Identity]):
             seconds=LONGEST_EXCHANGE + self.policy.provider_timeout,
             answered_seconds=APPLY_SECONDS,
             expires_at=expires_at,
+            margin=margin,
         )
 
     async def within_time_limit(self, callback: Awaitable[Result]) -> Result:

@@ -17,7 +17,7 @@ class RecordHold:
     """The record `id` at `generation`, which this process owns for `seconds` after `take`, and for
     `answered_seconds` once the token endpoint has responded.
 
-    The record lives as long as its session, which ends at `expires_at`. Methods raise SessionError
+    The record lives until `expires_at` and `margin` seconds longer. Methods raise SessionError
     (session.lock_unavailable) when the records cannot be reached, unless they say otherwise.
     """
 
@@ -32,10 +32,11 @@ class RecordHold:
         seconds: float,
         answered_seconds: float,
         expires_at: int,
+        margin: int = CLOCK_MARGIN,
     ) -> None:
         self._records, self._outbox, self._clock = records, outbox, clock
         self._id, self._generation, self._expires_at = id, generation, expires_at
-        self._seconds, self._answered_seconds = seconds, answered_seconds
+        self._seconds, self._answered_seconds, self._margin = seconds, answered_seconds, margin
         self._owner = secrets.token_urlsafe(9)
         self._taken_at = 0.0
 
@@ -117,4 +118,4 @@ class RecordHold:
         return moved
 
     def _lifetime(self) -> int:
-        return max(0, self._expires_at - self._clock.now()) + CLOCK_MARGIN
+        return max(0, self._expires_at - self._clock.now()) + self._margin

@@ -68,7 +68,7 @@ def require_same_origin(context: RequestContext[Any, Any]) -> None:
         raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
     allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
     if origin in allowed and site not in allowed[origin]:
-        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Runtime is not same-origin")
+        raise SessionError(Code.SESSION_CROSS_SITE, "Sec-Fetch-Site is not same-origin")
 
 
 def url_at_base(context: RequestContext[Any, Any]) -> str | None:

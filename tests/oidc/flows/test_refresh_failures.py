@@ -100,7 +100,8 @@ async def test_token_that_is_refused_again_and_again_ends_the_session(
 ) -> None:
     """For no reason that RFC 6749 5.2 gives a grant; an outage in between counts anew."""
     browser = await world.signed_in()
-    for fault in (OAuthError(error), ServerError(), *[OAuthError(error)] * 4):
+    faults: list[Fault] = [OAuthError(error), ServerError(), *[OAuthError(error)] * 4]
+    for fault in faults:
         world.op.faults.put("token", fault)
     world.time.advance(AFTER_EXPIRY)
     for _ in range(5):

@@ -33,7 +33,7 @@ from fastapi_oidc.session.redis import RedisRefreshLock
 from fastapi_oidc.session.sealing import KeyRing
 
 NAME = "session-1"
-HOLD = 1000.0
+HOLD, ANSWERED_HOLD = 1000.0, 400.0
 LIFETIME = 100_000
 # No sum of a few of them comes near HOLD: the clock of Redis goes on while a test runs.
 MINUTES, LONGER_THAN_A_HOLD, SET_BACK = 307.0, 1103.0, -5003.0
@@ -120,7 +120,7 @@ async def kept(request: pytest.FixtureRequest, redis: Redis) -> Kept:
 
 
 def take(owner: str, generation: int = 1) -> Take:
-    return Take(generation=generation, owner=owner, hold=HOLD)
+    return Take(generation=generation, owner=owner, hold=HOLD, answered_hold=ANSWERED_HOLD)
 
 
 def answered(owner: str, generation: int = 1) -> Advance:
@@ -376,3 +376,13 @@ async def test_records_that_fail_are_an_outage() -> None:
         with pytest.raises(SessionError) as caught:
             await call
         assert caught.value.code is Code.SESSION_LOCK_UNAVAILABLE
+
+
+async def test_a_response_that_was_taken_over_is_owned_for_its_own_time(kept: Kept) -> None:
+    for step in (take("a"), answered("a"), HOLD + 1):
+        await kept.do(step)
+    for seconds, owner in ((0.0, "b"), (ANSWERED_HOLD - 1, "b"), (2.0, "c")):
+        await kept.do(seconds)
+        record = await kept.do(take("c" if seconds else "b"))
+        assert isinstance(record, RefreshRecord)
+        assert (record.phase, record.owner) == (Phase.ANSWERED, owner)

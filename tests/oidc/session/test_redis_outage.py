@@ -77,7 +77,7 @@ async def test_the_revocation_store_is_unavailable(gone: Redis) -> None:
 
 async def test_the_refresh_records_are_unavailable(gone: Redis) -> None:
     records = SealedRecords(RedisRefreshLock(gone), KeyRing([SECRET]).sealer("record"))
-    take = Take(generation=0, owner="me", hold=70)
+    take = Take(generation=0, owner="me", hold=70, answered_hold=20)
     for call in (
         records.take("id", take, lifetime=60),
         records.advance("id", Advance(phase=Phase.ENDED), lifetime=60),
