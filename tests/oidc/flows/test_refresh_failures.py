@@ -11,6 +11,7 @@ import pytest
 
 from fastapi_oidc import Code, PersistContext
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
+from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     RETRY,
