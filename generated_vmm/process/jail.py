@@ -5,38 +5,50 @@ Source: the jailer's `--help` and docs/jailer.md, version 1.16.1.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from generated_vmm.process.child import Child
+from generated_vmm.process.child import Child, find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.jail_root import JailRoot
-from generated_vmm.process.launch import find_program
-from generated_vmm.process.place import (
-    CONSOLE_INPUT,
-    CONSOLE_OUTPUT,
-    LOG,
-    METRICS,
-    SOCKET,
-    make_fifo,
+from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
+from generated_vmm.process.reaper import (
+    ControlGroup,
+    Thing,
+    Ward,
+    is_ready,
+    pids_of,
+    start_time_of,
 )
 from generated_vmm.process.settings import (
     HostPath,
     Paths,
     Settings,
-    in_json,
     monitor_arguments,
     require_instance_id,
     require_short,
+    without_environment,
 )
-from generated_vmm.process.state import STATE, is_running
-from generated_vmm.process.warden import Leftovers
+from generated_vmm.process.workspace import (
+    CONSOLE_INPUT,
+    CONSOLE_OUTPUT,
+    LOG,
+    METRICS,
+    SOCKET,
+    State,
+    Workspace,
+    make_fifo,
+    require_private,
+    retried,
+)
 
 ROOT = "root"
+MOUNTS = Path("/proc/self/mounts")
 CONFIG_FILE, METADATA, SECCOMP_FILTER = "/config.json", "/metadata.json", "/seccomp-filter"
 
 
@@ -110,58 +122,102 @@ def _cgroup_mounts(mounts: str) -> Iterator[tuple[str, str, list[str]]]:
             yield kind, point, options.split(",")
 
 
-class Jail:
+class Jail(Workspace):
     """A monitor in a jail: it sees the files below `root` alone, as the user of the jail."""
+
+    _is_whole = True
 
     def __init__(
         self, jailer: HostPath, binary: HostPath, jail: JailSettings, settings: Settings
     ) -> None:
+        super().__init__()
         self.settings = settings
-        self.id: str | None = jail.id
+        self.id = jail.id
+        self.uid = jail.uid
         self._jailer, self._binary, self._jail = os.fspath(jailer), os.fspath(binary), jail
         self._program = os.path.realpath(shutil.which(self._binary) or self._binary)
         self._exec_name = os.path.basename(self._program)  # the jailer follows links
         self._base = os.path.abspath(jail.chroot_base_dir)
-        self.directory = Path(self._base, self._exec_name, jail.id)
-        self.inner = JailRoot(self.directory / ROOT, jail.uid, jail.gid)
-        self._leftovers = Leftovers()
+        self._directory = Path(self._base, self._exec_name, jail.id)
+        self._root = -1
+        self.root = self._directory / ROOT
         require_short(self.socket_path)
 
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return self.outside(self._told_socket)
+        return str(self.outside(self._inner_socket))
 
     @property
-    def _told_socket(self) -> str:
+    def _inner_socket(self) -> str:
         return os.fspath(self.settings.socket_path or f"/{SOCKET}")
 
-    def claim(self) -> None:
-        """Makes the folder of the jail, once. `MonitorStartError` when another monitor has it."""
-        if self._leftovers.trees:
-            return
-        if (self.directory / STATE).exists() and not is_running(self.directory):
-            Leftovers(trees=[str(self.directory)]).remove()
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self.directory.mkdir()
-        except FileExistsError:
-            raise MonitorStartError(f"{self.directory} exists: it is another's jail") from None
-        self._leftovers.trees.append(str(self.directory))
-        self.inner.root.mkdir()
+    def outside(self, path: HostPath) -> Path:
+        """A path as the monitor sees it, on the host. Nothing leads out of the jail but links."""
+        return self.root / normal(path).lstrip("/")
+
+    def _hold(self, path: str) -> bool:
+        self._make_parents(path)
+        exec_folder = os.path.dirname(path)
+        self._own_if_empty(exec_folder)  # the last monitor of this program removes it
+        for folder in (self._base, exec_folder):
+            require_private(folder, os.stat(folder))
+        return super()._hold(path)
+
+    def _made(self, path: str, mode: int = 0o711) -> bool:
+        return super()._made(path, mode)
+
+    def _remove_leftovers(self) -> None:
+        super()._remove_leftovers()
+        if os.listdir(self.descriptor):
+            raise MonitorStartError(
+                f"{self.directory} exists: it is another's jail, or something is mounted in it"
+            )
+
+    def take(self, tell: Callable[[Ward], None]) -> None:
+        """Holds the folder, and makes the root in it; see `Workspace.take`."""
+        super().take(tell)
+        os.mkdir(ROOT, 0o755, dir_fd=self.descriptor)
+        self._root = self.open(ROOT, FOLDER)
+
+    def take_back(self, descriptor: int, state: State) -> None:
+        """Goes on with the folder and the things of a detached monitor."""
+        super().take_back(descriptor, state)
+        self._root = self.open(ROOT, FOLDER)
 
     def prepare(self) -> None:
-        """Makes the jail and the fifos, and copies in what the monitor reads at its start."""
-        self.claim()
-        mounts = Path("/proc/self/mounts").read_text()
-        self._leftovers.folders.extend(cgroup_folders(self._jail, self._exec_name, mounts))
-        for path in (self.console_input(), str(self.directory / CONSOLE_OUTPUT)):
-            make_fifo(path)
-        for path in (self.outlet(LOG), self.outlet(METRICS)):
-            make_fifo(path)
-            os.chown(path, self._jail.uid, self._jail.gid)
+        """Makes fifos and control groups, and copies in what the monitor reads at its start."""
+        for name in (CONSOLE_INPUT, CONSOLE_OUTPUT):
+            make_fifo(name, self.descriptor, self.directory)
+        for name in (LOG, METRICS):
+            make_fifo(name, self._root, self.root)
+            self._give_fifo(name)
+        for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
+            retried(partial(self._make_cgroup, folder))
         for source, path in self._read_at_start().items():
-            self.inner.copy_in(source, path)
+            self.copy_in(source, path)
+
+    def _give_fifo(self, name: str) -> None:
+        fifo = self.outlet(name, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.fchown(fifo, self._jail.uid, self._jail.gid)
+        finally:
+            os.close(fifo)
+
+    def _make_cgroup(self, folder: str) -> None:
+        """Makes a control group for this monitor alone. `MonitorStartError` when it is in use."""
+        self._make_parents(folder)
+        if self._jail.parent_cgroup is None:
+            self._own_if_empty(os.path.dirname(folder))
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # of a monitor that nobody owned
+        self.own(ControlGroup(folder))
+        try:
+            os.mkdir(folder, 0o755)
+        except FileExistsError:
+            raise MonitorStartError(f"the control group {folder} is in use") from None
+        found = os.stat(folder)
+        self.replace_last(ControlGroup(folder, found.st_dev, found.st_ino))
 
     def _read_at_start(self) -> dict[HostPath, str]:
         given = self.settings
@@ -172,17 +228,17 @@ class Jail:
         }
         return {source: path for path, source in sources.items() if source is not None}
 
-    def words(self) -> list[str]:
+    def argv(self) -> list[str]:
         """The command line."""
         exec_file = find_program(self._binary, self.settings.env)
         jailer = find_program(self._jailer, self.settings.env)
-        told = monitor_arguments(self.settings, self._told())
-        return [jailer, *jailer_arguments(self._jail, exec_file), *told]
+        inner = monitor_arguments(self.settings, self._paths())
+        return [jailer, *jailer_arguments(self._jail, exec_file), *inner]
 
-    def _told(self) -> Paths:
+    def _paths(self) -> Paths:
         given = self.settings
         return Paths(
-            socket=self._told_socket,
+            socket=self._inner_socket,
             log=os.fspath(given.log_path or f"/{LOG}"),
             metrics=os.fspath(given.metrics_path or f"/{METRICS}"),
             config_file=None if given.config_file is None else CONFIG_FILE,
@@ -190,48 +246,83 @@ class Jail:
             seccomp_filter=None if given.seccomp_filter is None else SECCOMP_FILTER,
         )
 
-    def outlet(self, name: str) -> str:
-        """The fifo for the log or the metrics."""
-        return self.outside(f"/{name}")
+    def outlet(self, name: str, flags: int) -> int:
+        """Opens the fifo for the log or the metrics."""
+        return self._open_in(self._root, name, flags)
 
-    def console_input(self) -> str:
-        """The fifo that leads to the guest's console."""
-        return str(self.directory / CONSOLE_INPUT)
+    def open_socket(self, path: str | None = None) -> int:
+        """An O_PATH descriptor of a socket; see `Workspace.open_socket`."""
+        wanted = normal(self._inner_socket if path is None else path)
+        with self._opened_root() as root, folder_of(root, wanted) as folder:
+            name = os.path.basename(wanted)
+            return self.require_socket(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder))
 
-    def log_file(self) -> str | None:
-        """None: what the monitor has made may be a link to a file that it may not read."""
+    def vsock_made_at(self, path: str) -> Thing | None:
+        """None: it goes with the root."""
         return None
 
-    def outside(self, path: str) -> str:
-        """A path as the monitor says it, on the host."""
-        return str(self.inner.outside(path))
-
     def monitor_of(self, started: Child) -> Child:
-        """The jailer becomes the monitor, or with a new PID namespace its parent, and ends."""
-        if not self._jail.new_pid_ns or not started.wait(self.settings.timeout):
-            return started
-        if started.returncode != 0:
-            return started
-        return Child(int((self.inner.root / f"{self._exec_name}.pid").read_text()))
+        """The jailer becomes the monitor, or with a new PID namespace its parent, and ends.
 
-    def leftovers(self) -> Leftovers:
-        """What has been made up to now and is to be removed after the end."""
-        return self._leftovers
+        What it writes to its PID file is not asked: the jailed user may have written that too.
+        """
+        if not self._jail.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
+            return started
+        found = [pid for pid in pids_of(started.pid) if pid != started.pid]
+        started.collect()
+        return Child(min(found, key=lambda pid: start_time_of(pid) or 0)) if found else started
 
-    def how(self) -> dict[str, object]:
-        """What makes this place again, in a form for JSON, from whatever folder."""
+    def copy_in(
+        self,
+        source: HostPath,
+        path: HostPath | None = None,
+        progress: Progress = lambda _, __: None,
+        require_wanted: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Copies a file in; the path as the monitor sees it. See `jail_files.copy_in`."""
+        inner = self._target(source, path)
+        with self._opened_root() as root:
+            copy_in(root, source, inner, self._owner, progress, require_wanted)
+        return inner
+
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool) -> str:
+        """Makes a hard link in the jail; the path as the monitor sees it."""
+        inner = self._target(source, path)
+        with self._opened_root() as root:
+            link_in(root, source, inner, self._owner, give=give)
+        return inner
+
+    @property
+    def _owner(self) -> tuple[int, int]:
+        return self._jail.uid, self._jail.gid
+
+    def _target(self, source: HostPath, path: HostPath | None) -> str:
+        return normal(os.path.basename(os.fspath(source)) if path is None else path)
+
+    @contextlib.contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        """The root of the jail for one use, whatever becomes of the monitor meanwhile."""
+        root = self._open_in(self._root, ".", FOLDER)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    def _descriptors(self) -> list[int]:
+        root, self._root = self._root, -1
+        return [*super()._descriptors(), *([root] if root >= 0 else [])]
+
+    def how(self) -> dict[str, Any]:
+        """What makes this workspace again, from whatever folder."""
         return {
             "jailer": self._jailer,
             "binary": self._program,
-            "jail": {**in_json(self._jail), "chroot_base_dir": self._base},
-            "settings": in_json(self.settings),
-            "leftovers": asdict(self._leftovers),
+            "jail": {**without_environment(self._jail), "chroot_base_dir": self._base},
+            "settings": without_environment(self.settings),
         }
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The place that gave this as `how`."""
+        """The workspace that gave this as `how`."""
         jail, settings = JailSettings(**how["jail"]), Settings(**how["settings"])
-        place = cls(how["jailer"], how["binary"], jail, settings)
-        place._leftovers = Leftovers(**how["leftovers"])
-        return place
+        return cls(how["jailer"], how["binary"], jail, settings)

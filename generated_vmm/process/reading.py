@@ -9,11 +9,9 @@ import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 
-from generated_vmm.process.lines import Lines
-from generated_vmm.process.log_line import LogLine, parse_log_line
-from generated_vmm.process.metrics_line import Metrics, MetricsReader
+from generated_vmm.process.lines import Lines, LogLine, Metrics, MetricsReader, parse_log_line
+from generated_vmm.process.reaper import is_ready
 from generated_vmm.process.settings import HostPath
-from generated_vmm.process.warden import is_ready
 
 READING = os.O_RDONLY | os.O_NONBLOCK
 READ_BYTES = 65_536

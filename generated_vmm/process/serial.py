@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.process.broadcast import BroadcastLog
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.growing import Growing
 
 PAUSE = 0.01  # seconds until another attempt to write to a guest that does not read
 LONGEST_QUOTE = 40
@@ -30,36 +30,37 @@ class Piece:
         return self.start + len(self.data)
 
 
-class Console(Growing):
+class Console(BroadcastLog):
     """The last bytes of the guest's console, and the fifo that leads to it."""
 
-    def __init__(self, kept: int, input_path: Callable[[], str]) -> None:
+    def __init__(self, size: int, open_input: Callable[[int], int]) -> None:
+        """`open_input` opens the fifo with the flags that it is given."""
         super().__init__()
-        self._kept = kept
+        self._size = size
         self._bytes = bytearray()
-        self._input_path = input_path
+        self._open = open_input
 
     def feed(self, received: bytes) -> None:
         """Adds bytes and lets go of the oldest."""
-        with self._changed:
+        with self._lock:
             self._bytes += received
-            del self._bytes[: -self._kept]
+            del self._bytes[: -self._size]
             self._position += len(received)
-            self._tell()
+        self.notify()
 
     def read(self, since: int = 0) -> Piece:
         """What is kept from a position on.
 
         The piece starts after `since` when older bytes are gone.
         """
-        with self._changed:
+        with self._lock:
             first = self._position - len(self._bytes)
             start = min(max(since, first), self._position)
             return Piece(start, bytes(self._bytes[start - first :]))
 
     def _open_input(self) -> int:
         try:
-            return os.open(self._input_path(), os.O_WRONLY | os.O_NONBLOCK)
+            return self._open(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:  # ENXIO: no monitor has it open
             raise MonitorError(f"the guest's console takes no input: {error}") from error
 

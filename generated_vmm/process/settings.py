@@ -139,7 +139,7 @@ def monitor_arguments(settings: Settings, paths: Paths) -> list[str]:
     return [word for pair in given for word in pair] + [name for name, on in flags.items() if on]
 
 
-def in_json(settings: object) -> dict[str, object]:
+def without_environment(settings: object) -> dict[str, object]:
     """The options as JSON can have them, without the environment, which may hold secrets."""
     given = {name: value for name, value in vars(settings).items() if name != "env"}
     return {

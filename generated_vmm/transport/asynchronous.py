@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from generated_vmm.operation import Operation
-from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, Line
+from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Address, Connection, Line
 from generated_vmm.transport.failure import closed, late, lost
 from generated_vmm.transport.forks import start_over_in_children
 from generated_vmm.transport.parser import AnswerParser
@@ -25,8 +25,8 @@ class AsyncUnixChannel:
     closes the connection, so that its answer never reaches another call.
     """
 
-    def __init__(self, socket_path: str, max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES) -> None:
-        self._path = socket_path
+    def __init__(self, address: Address, max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES) -> None:
+        self._address = address
         self._max_answer_bytes = max_answer_bytes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._line = Line(asyncio.Lock())
@@ -51,7 +51,7 @@ class AsyncUnixChannel:
                 what, keep = "nobody accepted the connection", False
                 connection = line.take()
                 try:
-                    await open_in_time(connection, self._path)
+                    await open_in_time(connection, self._address)
                     what, sent = "the answer did not come", True
                     answer = await exchanged(connection, request, self._max_answer_bytes)
                     keep = answer.reusable and not self._closed
@@ -78,9 +78,9 @@ class AsyncUnixChannel:
         self._line.close()
 
 
-async def open_in_time(connection: Connection, path: str) -> None:
+async def open_in_time(connection: Connection, address: Address) -> None:
     """Connects unless that is done; the caller keeps the time."""
-    while not (connection.is_open or connection.open(path)):  # noqa: ASYNC110  # no event tells
+    while not (connection.is_open or connection.open(address)):  # noqa: ASYNC110  # no event tells
         await asyncio.sleep(FULL_QUEUE_PAUSE)
 
 

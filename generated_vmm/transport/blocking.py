@@ -11,7 +11,7 @@ import threading
 import time
 
 from generated_vmm.operation import Operation
-from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, Line
+from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Address, Connection, Line
 from generated_vmm.transport.failure import closed, late, lost
 from generated_vmm.transport.forks import start_over_in_children
 from generated_vmm.transport.parser import AnswerParser
@@ -33,8 +33,8 @@ class UnixChannel:
     to share between threads; a forked child makes a connection of its own.
     """
 
-    def __init__(self, socket_path: str, max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES) -> None:
-        self._path = socket_path
+    def __init__(self, address: Address, max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES) -> None:
+        self._address = address
         self._max_answer_bytes = max_answer_bytes
         self._line = Line(threading.Lock())
         self._closed = False
@@ -67,7 +67,7 @@ class UnixChannel:
             raise closed()
         connection, keep = line.take(), False
         try:
-            open_until(deadline, connection, self._path)
+            open_until(deadline, connection, self._address)
             send(connection, request, deadline)
             answer = AnswerParser(self._max_answer_bytes)
             while not answer.feed(receive(connection, deadline)):
@@ -99,9 +99,9 @@ class UnixChannel:
                 line.turn.release()
 
 
-def open_until(deadline: float, connection: Connection, path: str) -> None:
+def open_until(deadline: float, connection: Connection, address: Address) -> None:
     """Connects unless that is done; deadlines are values of `time.monotonic()`."""
-    while not (connection.is_open or connection.open(path)):
+    while not (connection.is_open or connection.open(address)):
         left = deadline - time.monotonic()
         if left <= 0:
             raise late("nobody accepted the connection", sent=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import socket
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
 
 from generated_vmm.transport.failure import unreachable
 
@@ -13,6 +14,8 @@ LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
 FULL_QUEUE_PAUSE = 0.01  # seconds until another attempt to join the queue of a busy listener
 
 Turn = TypeVar("Turn")
+Address: TypeAlias = str | Callable[[socket.socket], object]
+"""The path of a socket, or what connects to one."""
 
 
 class Connection:
@@ -27,15 +30,18 @@ class Connection:
         self.arrivals = select.poll()
         self.arrivals.register(self.socket, select.POLLIN)
 
-    def open(self, path: str) -> bool:
+    def open(self, address: Address) -> bool:
         """Connects, which succeeds or fails at once; false: try again. Raises `CallFailed`.
 
         It is false while the listener's queue is full, which no event ends.
         """
-        if fault := fault_of_path(path):
+        if isinstance(address, str) and (fault := fault_of_path(address)):
             raise unreachable(fault, permanent=True)
         try:
-            self.socket.connect(path)
+            if isinstance(address, str):
+                self.socket.connect(address)
+            else:
+                address(self.socket)
         except BlockingIOError:
             return False
         except OSError as error:

@@ -128,7 +128,7 @@ def watch() -> Iterator[Callable[[int], Child]]:
 def wardens_of(pid: int) -> list[int]:
     """The processes that look after what a caller leaves."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in children if b"warden.py" in _command(int(each))]
+    return [int(each) for each in children if b"reaper.py" in _command(int(each))]
 
 
 def _command(pid: int) -> bytes:

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generated_vmm import VmmTimeoutError
-from generated_vmm.process import AsyncRecent, AsyncSerial, MonitorError, Piece, Recent, Serial
+from generated_vmm.process import AsyncRingBuffer, AsyncSerial, MonitorError, Piece, RingBuffer, Serial
 
 
-def recent(*items: int, kept: int = 3) -> Recent[int]:
-    made: Recent[int] = Recent(kept)
+def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
+    made: RingBuffer[int] = RingBuffer(kept)
     for item in items:
         made.put(item)
     return made
@@ -59,7 +59,7 @@ def test_a_follower_may_begin_with_what_is_kept() -> None:
 
 
 async def test_a_task_follows_what_another_thread_adds() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     seen: list[int] = []
 
     async def follow() -> None:
@@ -75,7 +75,7 @@ async def test_a_task_follows_what_another_thread_adds() -> None:
 
 
 async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     task = asyncio.ensure_future(anext(numbers.follow()))
     await asyncio.sleep(0)
     task.cancel()
@@ -85,7 +85,7 @@ async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
 
 
 def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     loop = asyncio.new_event_loop()
     task = loop.create_task(numbers.async_wait(0))
     loop.run_until_complete(asyncio.sleep(0))
