@@ -66,7 +66,7 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
             self._connect()
             return self
         except BaseException:
-            await self._carry_out(Goal.KILL)
+            await self._give_up()
             raise
 
     async def wait(self, timeout: float | None = None) -> int | None:  # noqa: ASYNC109  # as Monitor
@@ -92,13 +92,15 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
         except MonitorError:
             raise
         except BaseException:
-            await self._carry_out(Goal.KILL)
+            await self._give_up()
             raise
         return await self._closed()
 
     async def kill(self) -> int | None:
         """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
-        await self._carry_out(Goal.KILL)
+        wish = self._run.want(Goal.KILL)
+        await until(self._run, wish.is_done)
+        wish.require_success()
         return await self._closed()
 
     async def detach(self) -> None:
@@ -112,11 +114,12 @@ class AsyncMonitor(MonitorBase[AsyncVmmClient]):
 
     async def _carry_out(self, goal: Goal, grace: float = 0.0) -> None:
         wish = self._run.want(goal, grace)
-        if goal is Goal.KILL:
-            await until(self._run, wish.is_done)
-        else:
-            await self._run.async_wait_for(wish.is_done)
+        await self._run.async_wait_for(wish.is_done)
         wish.require_success()
+
+    async def _give_up(self) -> None:
+        """Kills, without a word about how that went: there is another error to be raised."""
+        await until(self._run, self._run.want(Goal.KILL).is_done)
 
     async def _closed(self) -> int | None:
         if self._client is not None:

@@ -56,7 +56,7 @@ class Child:
         """ProcessLookupError when there is no such process, or another of that number."""
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
-        self.start_time = start_time_of(pid)
+        self.start_time = start_time_of(pid) or 0
         self.returncode: int | None = None
         self._ended = False
         self._lock = threading.RLock()  # a signal handler may interrupt its own thread in here

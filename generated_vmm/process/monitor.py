@@ -174,7 +174,7 @@ class Monitor(MonitorBase[VmmClient]):
             self._connect()
             return self
         except BaseException:
-            self._carry_out(Goal.KILL)
+            self._give_up()
             raise
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -201,7 +201,7 @@ class Monitor(MonitorBase[VmmClient]):
         except MonitorError:
             raise
         except BaseException:
-            self._carry_out(Goal.KILL)
+            self._give_up()
             raise
         return self._closed()
 
@@ -224,6 +224,10 @@ class Monitor(MonitorBase[VmmClient]):
         self._run.wait_for(wish.is_done)
         wish.require_success()
 
+    def _give_up(self) -> None:
+        """Kills, without a word about how that went: there is another error to be raised."""
+        self._run.wait_for(self._run.want(Goal.KILL).is_done)
+
     def _closed(self) -> int | None:
         if self._client is not None:
             self._client.close()
@@ -235,7 +239,7 @@ class Monitor(MonitorBase[VmmClient]):
             self.start()
             return self
         except BaseException:
-            self._carry_out(Goal.KILL)
+            self._give_up()
             raise
 
     def __exit__(

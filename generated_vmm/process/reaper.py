@@ -83,7 +83,7 @@ class Session:
     """The processes of a session, known by its first process and when that was started."""
 
     leader: int
-    start_time: int | None
+    start_time: int
 
     def kill(self) -> list[int]:
         """Kills every process of the session; pidfds of those that have not ended yet."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from typing import cast
 from weakref import WeakSet
 
 from generated_vmm.errors import VmmError
@@ -78,8 +79,11 @@ class Wish:
 
     def require_success(self) -> None:
         """Raises what went wrong."""
-        if self.run.failures > self.failures and self.run.failure is not None:
-            raise self.run.failure from self.run.failure.__cause__
+        is_over = self.run.phase is Phase.FINISHED
+        if self.run.failures > self.failures and not (is_over and self.goal >= Goal.LET_GO):
+            raise cast(BaseException, self.run.failure)
+        if is_over and self.goal < Goal.LET_GO:
+            raise MonitorStartError("the monitor was stopped meanwhile")
 
 
 class Run(Broadcast):
@@ -152,8 +156,8 @@ class Run(Broadcast):
         """Wakes the thread, or starts it if there is anything to do."""
         if self._wake >= 0:
             os.eventfd_write(self._wake, 1)
-        elif not self._is_begun and self._goal >= Goal.LET_GO:
-            self.phase = Phase.FINISHED
+        elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO and not self._is_begun:
+            self.phase = Phase.FINISHED  # there is nothing to end
         elif not self._is_begun:
             threading.Thread(target=self._live, name="monitor", daemon=True).start()
 
@@ -186,6 +190,7 @@ class Run(Broadcast):
         try:
             if self._wake < 0:
                 self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            goal = self._goal  # not before: what is wanted from now on wakes
             if goal >= Goal.LET_GO:
                 return self._finish(goal)
             if self.phase is Phase.NEW and goal >= Goal.CLAIM:

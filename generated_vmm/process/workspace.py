@@ -7,6 +7,7 @@ besides, such as its processes and control groups, is in one list with it: the w
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -15,16 +16,20 @@ import stat
 import struct
 import tempfile
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from generated_vmm.process.child import Child, find_program
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.reaper import (
+    LONGEST_END,
     NEW_STATE,
+    PAUSE,
+    STARTED,
     STATE,
     EmptyFolder,
     Folder,
@@ -32,6 +37,7 @@ from generated_vmm.process.reaper import (
     Socket,
     Thing,
     Ward,
+    fields_of,
     from_json,
     in_json,
     is_served,
@@ -61,7 +67,10 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 ATTEMPTS = 100
+DEAD = (b"Z", b"X")  # states of a process that has ended (proc(5))
 
+Identity: TypeAlias = tuple[int, int]
+"""The number of a process, and when it was started: no other process has both."""
 Result = TypeVar("Result")
 
 
@@ -69,31 +78,32 @@ Result = TypeVar("Result")
 class State:
     """What is written down of a monitor, for whoever finds its folder.
 
-    `process` is its number and start time; `is_detached` says whether it may run without an owner.
+    `owner` and `process` are the numbers and start times of the process that holds the folder and
+    of the monitor; `is_detached` says whether that may run without an owner.
     """
 
     boot_id: str
+    owner: Identity
     how: dict[str, Any]
     things: list[Any]
-    process: tuple[int, int] | None = None
+    process: Identity | None = None
     is_detached: bool = False
 
     def child(self) -> Child | None:
         """The process if it runs."""
-        if self.process is None or self.boot_id != boot_id():
-            return None
         with contextlib.suppress(ProcessLookupError):
-            return Child(*self.process)
+            if self.process is not None and self.is_alive(self.process):
+                return Child(*self.process)
         return None
 
     @property
     def is_running(self) -> bool:
         """Whether the process runs."""
-        child = self.child()
-        if child is None:
-            return False
-        with contextlib.closing(child):
-            return child.running
+        return self.process is not None and self.is_alive(self.process)
+
+    def is_alive(self, process: Identity) -> bool:
+        """Whether a process that is written down has not ended."""
+        return self.boot_id == boot_id() and identity_of(process[0]) == process
 
     def remove(self, descriptor: int, *, removes_folder: bool) -> None:
         """Removes what a dead owner left, with a process that ran on without being detached.
@@ -114,6 +124,12 @@ class State:
         return isinstance(thing, EmptyFolder | Socket) or self.boot_id == boot_id()
 
 
+def identity_of(pid: int) -> Identity | None:
+    """What no other process has; None for one that has ended, though it may be a zombie yet."""
+    fields = fields_of(pid)
+    return None if fields is None or fields[0] in DEAD else (pid, int(fields[STARTED]))
+
+
 class Workspace(ABC):
     """Where a monitor runs, unjailed or in a jail; paths are the host's unless said otherwise."""
 
@@ -128,7 +144,7 @@ class Workspace(ABC):
         self.descriptor = -1
         self.ward: Ward = []
         self.session = 0
-        self._state = State(boot_id(), {}, [])
+        self._state = State(boot_id(), our_identity(), {}, [])
         self.tell: Callable[[Ward], None] = lambda _: None
         self._lock = threading.RLock()
 
@@ -194,7 +210,7 @@ class Workspace(ABC):
         entry = entry_of(os.fstat(self.descriptor))
         folder = Folder(path, list(NAMES), self._is_whole, made, entry)
         self.ward = [each for each in self.ward if each[0] != EmptyFolder(path)]
-        self._state = replace(self._state, how=self.how())
+        self._state = replace(self._state, owner=our_identity(), how=self.how())
         self.own(folder, self.descriptor)
         enter(entry, path)
 
@@ -254,7 +270,7 @@ class Workspace(ABC):
 
     def note_process(self, child: Child, *, is_detached: bool = False) -> None:
         """Writes the monitor's process down."""
-        process = None if child.start_time is None else (child.pid, child.start_time)
+        process = (child.pid, child.start_time)
         self._state = replace(self._state, process=process, is_detached=is_detached)
         write_state(self.descriptor, self._state)
 
@@ -266,7 +282,8 @@ class Workspace(ABC):
 
     def take_back(self, descriptor: int, state: State) -> None:
         """Goes on with the folder and the things of a detached monitor."""
-        self.descriptor, self._state = descriptor, state
+        self.descriptor, self._state = descriptor, replace(state, owner=our_identity())
+        write_state(descriptor, self._state)
         for thing in map(from_json, state.things):
             self.ward.append((thing, descriptor if isinstance(thing, Folder) else None))
             if isinstance(thing, Session):
@@ -275,13 +292,18 @@ class Workspace(ABC):
     def close(self) -> None:
         """Lets go of the folder, which others may hold then; safe to call twice."""
         with self._lock:
-            for descriptor in self._descriptors():
-                os.close(descriptor)
+            if self.descriptor >= 0:
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # also that of the reaper's copy
+            self._close()
 
     def abandon(self) -> None:
         """Closes a forked process's copies: the lock is the parent's, and who held ours is gone."""
         self._lock = threading.RLock()
-        self.close()
+        self._close()
+
+    def _close(self) -> None:
+        for descriptor in self._descriptors():
+            os.close(descriptor)
 
     def _descriptors(self) -> list[int]:
         """The open descriptors, from now on somebody else's to close."""
@@ -454,14 +476,28 @@ def hold(path: str) -> int:
     descriptor = os.open(path, FOLDER)
     try:
         require_private(path, os.fstat(descriptor))
-        if not lock(descriptor):
-            raise MonitorStartError(f"{path} is in use: its monitor has an owner that is alive")
+        wait_for_lock(path, descriptor)
         if os.fstat(descriptor).st_nlink == 0:
             raise FileNotFoundError(path)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def wait_for_lock(path: str, descriptor: int) -> None:
+    """Locks a folder. `MonitorStartError` when a process that is alive owns the monitor in it.
+
+    What a dead one left is locked by the reaper until it is removed.
+    """
+    deadline = time.monotonic() + LONGEST_END
+    while not lock(descriptor):
+        state = read_state(descriptor)
+        if state is not None and state.is_alive(state.owner):
+            raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
+        if time.monotonic() > deadline:
+            raise MonitorStartError(f"{path} is in use")
+        time.sleep(PAUSE)
 
 
 def require_private(path: str, found: os.stat_result) -> None:
@@ -536,16 +572,21 @@ def read_state(folder: int) -> State | None:
             if found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise PermissionError(f"somebody else than user {os.geteuid()} can write to it")
             written = json.load(file)
-        things, process = written["things"], written["process"]
-        if process is not None:
-            pid, start_time = process
-            written["process"] = (int(pid), int(start_time))
-        [from_json(each) for each in things]
-        return State(**{**written, "how": cast(dict[str, Any], dict(written["how"]))})
+        for name in ("owner", "process"):
+            if written[name] is not None:
+                pid, start_time = written[name]
+                written[name] = (int(pid), int(start_time))
+        _ = [from_json(each) for each in written["things"]], dict(written["how"])
+        return State(**written)
     except FileNotFoundError:
         return None
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise MonitorError(f"the {STATE} of a monitor cannot be read: {error}") from error
+
+
+def our_identity() -> Identity:
+    """This process."""
+    return cast(Identity, identity_of(os.getpid()))
 
 
 def boot_id() -> str:

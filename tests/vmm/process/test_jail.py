@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,21 @@ cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
 """
 
 
+MADE: list[JailedMonitor] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().kill()
+
+
 def jail(base: Path, **options: Any) -> JailedMonitor:
     """A jail of this test's own user, which therefore needs no root."""
-    return JailedMonitor(
-        id="vm-1", uid=os.getuid(), gid=os.getgid(), chroot_base_dir=base, **options
-    )
+    own: Any = {"id": "vm-1", "uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": base}
+    MADE.append(JailedMonitor(**{**own, **options}))
+    return MADE[-1]
 
 
 def settings(**options: Any) -> JailSettings:
@@ -175,7 +186,7 @@ def test_a_copy_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Monk
         patch.setattr(os, "sendfile", full)
         with pytest.raises(OSError, match="No space left"):
             made.copy_in(source)
-    with pytest.raises(ValueError, match="regular files"):
+    with pytest.raises(ValueError, match="no regular file"):
         made.copy_in("/dev/null", "/disk")
     assert made.copy_in(source) == "/disk"
 
@@ -223,11 +234,20 @@ def test_a_jail_of_another_monitor_is_left_alone(folder: Path) -> None:
     source.write_bytes(b"disk")
     first, second = jail(folder / "jails"), jail(folder / "jails")
     first.copy_in(source)
-    with pytest.raises(MonitorStartError, match="another's jail"):
-        second.copy_in(source)
-    with pytest.raises(MonitorStartError, match="another's jail"):
+    for _ in range(2):
+        with pytest.raises(MonitorStartError, match="in use by process"):
+            second.copy_in(source)
+    with pytest.raises(MonitorStartError, match="in use by process"):
         second.start()
     assert first.outside("/disk").read_bytes() == b"disk"
+
+
+def test_a_jail_that_was_not_made_here_is_left_alone(folder: Path) -> None:
+    made = jail(folder / "jails")
+    made.root.mkdir(parents=True)
+    with pytest.raises(MonitorStartError, match="another's jail"):
+        made.copy_in(__file__)
+    assert made.root.is_dir()
 
 
 def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generated_vmm import VmmTimeoutError
-from generated_vmm.process import AsyncRingBuffer, AsyncSerial, MonitorError, Piece, RingBuffer, Serial
+from generated_vmm.process import (
+    AsyncRingBuffer,
+    AsyncSerial,
+    MonitorError,
+    Piece,
+    RingBuffer,
+    Serial,
+)
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
@@ -23,7 +30,7 @@ def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
 
 
 def serial(*received: bytes, kept: int = 100) -> Serial:
-    made = Serial(kept, lambda: "/no/such/fifo")
+    made = Serial(kept, lambda flags: os.open("/no/such/fifo", flags))
     for each in received:
         made.feed(each)
     return made
@@ -134,7 +141,7 @@ def test_what_can_no_longer_be_written_is_an_error() -> None:
 
 
 async def test_tasks_expect_in_the_same_way() -> None:
-    console = AsyncSerial(100, lambda: "/no/such/fifo")
+    console = AsyncSerial(100, lambda flags: os.open("/no/such/fifo", flags))
     console.feed(b"log")
     task = asyncio.create_task(console.read_until(b"login:"))
     await asyncio.sleep(0)
@@ -153,4 +160,4 @@ def test_there_is_no_input_without_a_monitor(folder: Path) -> None:
         serial().write(b"x")
     os.mkfifo(folder / "fifo")
     with pytest.raises(MonitorError, match="takes no input"):
-        Serial(1, lambda: str(folder / "fifo")).write(b"x")
+        Serial(1, lambda flags: os.open(folder / "fifo", flags)).write(b"x")
