@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -20,7 +21,7 @@ from generated_vmm.process.reaper import Ward
 
 PROGRAM = Path(reaper.__file__)
 LONGEST_START = 30.0  # seconds
-PAUSE = 1.0  # seconds between two attempts to start another one
+PAUSE = 0.1  # seconds between two attempts to start another one
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,19 @@ def _start_reaper() -> Reaper:
             program = [sys.executable, "-I", "-S", str(PROGRAM)]
             argv = [*program, str(os.getpid()), json.dumps(sys.path)]
             given = (theirs.fileno(), nothing.fileno(), nothing.fileno())
-            child = Child(spawn(argv, os.environ, given))
-        ours.settimeout(LONGEST_START)
-        if ours.recv(len(reaper.READY)) != reaper.READY:
-            raise MonitorStartError(f"{sys.executable} did not run {PROGRAM}")
-    except BaseException as error:
+            started = Reaper(Child(spawn(argv, os.environ, given)), ours)
+    except OSError as error:
         ours.close()
-        if isinstance(error, OSError):
-            raise MonitorStartError(f"no reaper with {sys.executable}: {error}") from error
-        raise
-    return Reaper(child, ours)
+        raise MonitorStartError(f"no reaper with {sys.executable}: {error}") from error
+    ours.settimeout(LONGEST_START)
+    with contextlib.suppress(OSError):
+        if ours.recv(len(reaper.READY)) == reaper.READY:
+            return started
+    started.close()
+    started.child.send_signal(signal.SIGKILL)
+    started.child.wait(None)
+    started.child.close()
+    raise MonitorStartError(f"{sys.executable} did not run {PROGRAM}")
 
 
 REAPER = ReaperClient()
