@@ -12,17 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from generated_vmm.process.child import Child, find_program
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
 from generated_vmm.process.reaper import (
     ControlGroup,
+    Session,
     Thing,
     Ward,
+    identity,
     is_ready,
-    pids_of,
     start_time_of,
 )
 from generated_vmm.process.settings import (
@@ -39,6 +40,7 @@ from generated_vmm.process.workspace import (
     CONSOLE_OUTPUT,
     LOG,
     METRICS,
+    ROOT,
     SOCKET,
     State,
     Workspace,
@@ -47,7 +49,6 @@ from generated_vmm.process.workspace import (
     retried,
 )
 
-ROOT = "root"
 MOUNTS = Path("/proc/self/mounts")
 CONFIG_FILE, METADATA, SECCOMP_FILTER = "/config.json", "/metadata.json", "/seccomp-filter"
 
@@ -216,8 +217,7 @@ class Jail(Workspace):
             os.mkdir(folder, 0o755)
         except FileExistsError:
             raise MonitorStartError(f"the control group {folder} is in use") from None
-        found = os.stat(folder)
-        self.replace_last(ControlGroup(folder, found.st_dev, found.st_ino))
+        self.replace_last(ControlGroup(folder, identity(folder)))
 
     def _read_at_start(self) -> dict[HostPath, str]:
         given = self.settings
@@ -268,9 +268,13 @@ class Jail(Workspace):
         """
         if not self._jail.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
             return started
-        found = [pid for pid in pids_of(started.pid) if pid != started.pid]
+        session = cast(Session, self.session)
+        found = [pid for pid in session.pids() if pid != started.pid]
         started.collect()
         return Child(min(found, key=lambda pid: start_time_of(pid) or 0)) if found else started
+
+    def _root_identity(self) -> list[int]:
+        return identity(".", self._root)
 
     def copy_in(
         self,

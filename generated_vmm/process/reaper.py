@@ -19,7 +19,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -80,16 +80,38 @@ class Folder:
 
 @dataclass(frozen=True)
 class Session:
-    """The processes of a session, known by its first process and when that was started."""
+    """The processes of a session, known by its first process and when that was started.
+
+    With a `root` (device and inode), also those that have this folder as their root: a jailer that
+    makes a PID namespace makes another session too.
+    """
 
     leader: int
     start_time: int
+    root: list[int] | None = None
+
+    def has(self, pid: int) -> bool:
+        """Whether a process is one of them."""
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == self.leader:
+                return start_time_of(self.leader) in (None, self.start_time)
+            return self.root is not None and identity(f"/proc/{pid}/root") == self.root
+        return False
+
+    def pids(self) -> list[int]:
+        """The numbers of the processes."""
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in numbers if self.has(pid)]
 
     def kill(self) -> list[int]:
-        """Kills every process of the session; pidfds of those that have not ended yet."""
-        if start_time_of(self.leader) not in (None, self.start_time):
-            return []  # the number was given to another process: ours have all ended
-        return [pidfd for pidfd in members_of(self.leader) if send(pidfd, signal.SIGKILL)]
+        """Kills every process; pidfds of those that have not ended yet."""
+        killed = []
+        for pid in self.pids():
+            pidfd = open_pidfd(pid)
+            # and not another that has the number now
+            if pidfd is not None and send(pidfd, signal.SIGKILL if self.has(pid) else None):
+                killed.append(pidfd)
+        return killed
 
     def remove(self, _: int | None = None) -> None:
         """Kills the processes and waits for their end. TimeoutError when one does not end."""
@@ -98,11 +120,10 @@ class Session:
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """A control group that was made for one monitor, and its folder's identity once it is there."""
+    """A control group that was made for one monitor; `known` is its identity once it is there."""
 
     path: str
-    device: int | None = None
-    inode: int | None = None
+    known: list[int] | None = None
 
     def kill(self) -> list[int]:
         """Kills what is in the group; pidfds of the processes that have not ended yet."""
@@ -115,8 +136,7 @@ class ControlGroup:
         """Removes the group, and kills what is in it if it is known to be the same one."""
         deadline = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
-            found = os.stat(self.path)
-            if (found.st_dev, found.st_ino) == (self.device, self.inode):
+            if identity(self.path) == self.known:
                 kill_all(self.kill)
                 deadline += 1.0  # what has just ended is counted for some time
         while not removed(self.path) and time.monotonic() < deadline:
@@ -180,6 +200,12 @@ def remove_all(ward: Ward) -> None:
 
 
 # Folders
+
+
+def identity(path: str, folder: int | None = None) -> list[int]:
+    """The device and the inode of what is at a path."""
+    found = os.stat(path, dir_fd=folder)
+    return [found.st_dev, found.st_ino]
 
 
 def lock(descriptor: int) -> bool:
@@ -276,33 +302,9 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
-def members_of(session: int) -> Iterator[int]:
-    """Pidfds of the processes of a session, to be closed by whoever takes them."""
-    for pid in pids_of(session):
-        if (pidfd := open_pidfd(pid)) is not None:
-            if session_of(pid) == session:  # and not of another that has the number now
-                yield pidfd
-            else:
-                os.close(pidfd)
-
-
-def pids_of(session: int) -> list[int]:
-    """The numbers of the processes of a session."""
-    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in numbers if session_of(pid) == session]
-
-
-def session_of(pid: int) -> int | None:
-    """The session of a process; None when it is gone."""
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
-
-
-def send(pidfd: int, number: signal.Signals) -> bool:
-    """Sends a signal to a process that has not ended; closes the pidfd of one that has."""
-    if not is_ready(pidfd, 0):
+def send(pidfd: int, number: signal.Signals | None) -> bool:
+    """Sends a signal to a process that has not ended; closes the pidfd if there is none to send."""
+    if number is not None and not is_ready(pidfd, 0):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, number)
             return True

@@ -39,6 +39,7 @@ from generated_vmm.process.reaper import (
     Ward,
     fields_of,
     from_json,
+    identity,
     in_json,
     is_served,
     lock,
@@ -61,6 +62,7 @@ SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
     "log",
     "metrics",
 )
+ROOT = "root"  # of a jail
 PATHS = ("socket_path", "config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -114,13 +116,15 @@ class State:
         for thing in map(from_json, self.things):
             if isinstance(thing, Folder):
                 ward.append((replace(thing, made=thing.made and removes_folder), descriptor))
-            elif self._may_be_there(thing):
+            elif self._may_be_there(thing, descriptor):
                 ward.append((thing, None))
         remove_all(ward)
 
-    def _may_be_there(self, thing: Thing) -> bool:
+    def _may_be_there(self, thing: Thing, descriptor: int) -> bool:
         if isinstance(thing, Session):
-            return self.is_running
+            with contextlib.suppress(FileNotFoundError):
+                return self.is_running or identity(ROOT, descriptor) == thing.root
+            return False
         return isinstance(thing, EmptyFolder | Socket) or self.boot_id == boot_id()
 
 
@@ -143,7 +147,7 @@ class Workspace(ABC):
     def __init__(self) -> None:
         self.descriptor = -1
         self.ward: Ward = []
-        self.session = 0
+        self.session: Session | None = None
         self._state = State(boot_id(), our_identity(), {}, [])
         self.tell: Callable[[Ward], None] = lambda _: None
         self._lock = threading.RLock()
@@ -264,9 +268,13 @@ class Workspace(ABC):
 
     def own_process(self, child: Child) -> None:
         """Adds a process and its session to the ward."""
-        self.session = child.pid
-        self.own(Session(child.pid, child.start_time))
+        self.session = Session(child.pid, child.start_time, self._root_identity())
+        self.own(self.session)
         self.note_process(child)
+
+    def _root_identity(self) -> list[int] | None:
+        """The folder that the monitor's processes have as their root, if that is not the host's."""
+        return None
 
     def note_process(self, child: Child, *, is_detached: bool = False) -> None:
         """Writes the monitor's process down."""
@@ -287,7 +295,7 @@ class Workspace(ABC):
         for thing in map(from_json, state.things):
             self.ward.append((thing, descriptor if isinstance(thing, Folder) else None))
             if isinstance(thing, Session):
-                self.session = thing.leader
+                self.session = thing
 
     def close(self) -> None:
         """Lets go of the folder, which others may hold then; safe to call twice."""
@@ -338,13 +346,8 @@ class Workspace(ABC):
             os.close(found)
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         pid, uid, _ = PEER.unpack(peer)
-        if uid != self.uid or not self._has(pid):
+        if uid != self.uid or self.session is None or not self.session.has(pid):
             raise PermissionError(f"process {pid} of user {uid} answers, and not the monitor")
-
-    def _has(self, pid: int) -> bool:
-        with contextlib.suppress(ProcessLookupError):
-            return pid > 0 and os.getsid(pid) == self.session
-        return False
 
     def require_socket(self, descriptor: int) -> int:
         """The descriptor, if it is one of a socket of the monitor's user."""
