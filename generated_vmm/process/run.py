@@ -348,6 +348,7 @@ class Run(Broadcast):
 
     def _finish(self, goal: Goal) -> bool:
         if goal is Goal.LET_GO:
+            self.workspace.disown()
             LET_GO.append(self.child)
             return self._let_go(Phase.FINISHED)
         if self.phase is Phase.RUNNING:

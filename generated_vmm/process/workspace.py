@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -80,12 +80,12 @@ Result = TypeVar("Result")
 class State:
     """What is written down of a monitor, for whoever finds its folder.
 
-    `owner` and `process` are the numbers and start times of the process that holds the folder and
+    `owner` and `process` are the process that holds the folder, None after it has let go, and that
     of the monitor; `is_detached` says whether that may run without an owner.
     """
 
     boot_id: str
-    owner: Identity
+    owner: Identity | None
     how: dict[str, Any]
     things: list[Any]
     process: Identity | None = None
@@ -94,18 +94,24 @@ class State:
     def child(self) -> Child | None:
         """The process if it runs."""
         with contextlib.suppress(ProcessLookupError):
-            if self.process is not None and self.is_alive(self.process):
+            if self.process is not None and self.is_running:
                 return Child(*self.process)
         return None
 
     @property
     def is_running(self) -> bool:
         """Whether the process runs."""
-        return self.process is not None and self.is_alive(self.process)
+        return self._is_alive(self.process)
 
-    def is_alive(self, process: Identity) -> bool:
-        """Whether a process that is written down has not ended."""
-        return self.boot_id == boot_id() and identity_of(process[0]) == process
+    @property
+    def is_owned(self) -> bool:
+        """Whether the process runs that holds the folder."""
+        return self._is_alive(self.owner)
+
+    def _is_alive(self, process: Identity | None) -> bool:
+        return (
+            process is not None and self.boot_id == boot_id() and process == identity_of(process[0])
+        )
 
     def remove(self, descriptor: int, *, removes_folder: bool) -> None:
         """Removes what a dead owner left, with a process that ran on without being detached.
@@ -297,6 +303,11 @@ class Workspace(ABC):
             if isinstance(thing, Session):
                 self.session = thing
 
+    def disown(self) -> None:
+        """Writes down that the monitor has no owner."""
+        self._state = replace(self._state, owner=None)
+        write_state(self.descriptor, self._state)
+
     def close(self) -> None:
         """Lets go of the folder, which others may hold then; safe to call twice."""
         with self._lock:
@@ -471,21 +482,27 @@ def retried(make: Callable[[], Result]) -> Result:
     return make()
 
 
+@contextlib.contextmanager
+def open_private(path: str) -> Iterator[int]:
+    """The descriptor of a folder that only this user can change, closed after the block."""
+    descriptor = os.open(path, FOLDER)
+    try:
+        require_private(path, os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def hold(path: str) -> int:
     """The descriptor of a folder, locked. FileNotFoundError when its owner has just removed it.
 
     `MonitorStartError` when somebody else has locked it, or could change what is in it.
     """
-    descriptor = os.open(path, FOLDER)
-    try:
-        require_private(path, os.fstat(descriptor))
+    with open_private(path) as descriptor:
         wait_for_lock(path, descriptor)
         if os.fstat(descriptor).st_nlink == 0:
             raise FileNotFoundError(path)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        return os.dup(descriptor)
 
 
 def wait_for_lock(path: str, descriptor: int) -> None:
@@ -496,7 +513,7 @@ def wait_for_lock(path: str, descriptor: int) -> None:
     deadline = time.monotonic() + LONGEST_END
     while not lock(descriptor):
         state = read_state(descriptor)
-        if state is not None and state.is_alive(state.owner):
+        if state is not None and state.owner is not None and state.is_owned:
             raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
         if time.monotonic() > deadline:
             raise MonitorStartError(f"{path} is in use")
