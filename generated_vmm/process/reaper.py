@@ -68,7 +68,7 @@ class Folder:
         if self.whole:
             remove_entries(descriptor, keep=STATE)
         for name in (*self.names, NEW_STATE, STATE):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
                 if self.whole or is_ours(name, descriptor):
                     os.unlink(name, dir_fd=descriptor)
         if self.made:
@@ -267,15 +267,15 @@ def removed(name: str, folder: int | None = None) -> bool:
 
 def remove_folder(path: str, descriptor: int) -> None:
     """Removes an empty folder if it is still the one of the descriptor."""
-    with contextlib.suppress(OSError):
-        parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
-        try:
-            name = os.path.basename(path)
+    parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        name = os.path.basename(path)
+        with contextlib.suppress(OSError):  # it is gone, or somebody has put something there
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if os.path.samestat(found, os.fstat(descriptor)):
                 os.rmdir(name, dir_fd=parent)
-        finally:
-            os.close(parent)
+    finally:
+        os.close(parent)
 
 
 def is_served(socket_path: str) -> bool:

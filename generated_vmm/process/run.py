@@ -104,6 +104,7 @@ class Run(Broadcast):
         self._key = secrets.token_hex(8)
         self._to_own: deque[Thing] = deque()
         self._is_begun = False
+        self._is_entrusted = False  # whether the reaper removes what a killed process leaves
         self._owner: int | None = None
         self._wake = -1
 
@@ -147,8 +148,8 @@ class Run(Broadcast):
             if not wish.is_done():
                 self._grace = grace if goal > self._goal else min(grace, self._grace)
                 self._goal = max(goal, self._goal)
-                if goal is Goal.KILL and self._child is not None:
-                    self._child.send_signal(signal.SIGKILL)
+                if goal is Goal.KILL and self._is_entrusted:
+                    self.child.send_signal(signal.SIGKILL)  # the thread may be asking the monitor
                 self._stir()
         return wish
 
@@ -237,17 +238,19 @@ class Run(Broadcast):
         self.outlets.open(self.workspace)
         env = os.environ if settings.env is None else settings.env
         with contextlib.ExitStack() as stack:
-            given = [
-                self.workspace.open(CONSOLE_INPUT, os.O_RDWR),
-                self.workspace.open(CONSOLE_OUTPUT, BOTH_ENDS),
-                self.workspace.outlet(LOG, BOTH_ENDS),
-            ]
-            for each in given:
-                stack.callback(os.close, each)
+            given = []
+            for opening, name, flags in (
+                (self.workspace.open, CONSOLE_INPUT, os.O_RDWR),
+                (self.workspace.open, CONSOLE_OUTPUT, BOTH_ENDS),
+                (self.workspace.outlet, LOG, BOTH_ENDS),
+            ):
+                given.append(opening(name, flags))
+                stack.callback(os.close, given[-1])
             gate = Gate(argv, env, os.path.abspath(settings.cwd or "."), given)
             stack.callback(gate.close)
             self._child = gate.child
             self.workspace.own_process(gate.child)
+            self._is_entrusted = True
             gate.open()
         self._follow(self.workspace.monitor_of(gate.child))
         self._wait_until_ready()
@@ -296,6 +299,7 @@ class Run(Broadcast):
         """Writes down that the monitor survives this process, and lets the reaper forget it."""
         self.workspace.note_process(self.child, is_detached=True)
         self.workspace.tell = lambda _: None
+        self._is_entrusted = False
         REAPER.release(self._key)
 
     def take_up(self, child: Child) -> None:
@@ -354,6 +358,7 @@ class Run(Broadcast):
         if self.phase is Phase.RUNNING:
             with contextlib.suppress(MonitorError, OSError):  # it goes on all the same
                 REAPER.entrust(self._key, self.workspace.ward)
+                self._is_entrusted = True
             if goal is Goal.STOP and not self.has_ended:
                 self._ask_to_end()
         self._remove()

@@ -297,7 +297,8 @@ class Workspace(ABC):
     def take_back(self, descriptor: int, state: State) -> None:
         """Goes on with the folder and the things of a detached monitor."""
         self.descriptor, self._state = descriptor, replace(state, owner=our_identity())
-        write_state(descriptor, self._state)
+        with contextlib.suppress(OSError):  # the lock is what counts
+            write_state(descriptor, self._state)
         for thing in map(from_json, state.things):
             self.ward.append((thing, descriptor if isinstance(thing, Folder) else None))
             if isinstance(thing, Session):
@@ -306,7 +307,8 @@ class Workspace(ABC):
     def disown(self) -> None:
         """Writes down that the monitor has no owner."""
         self._state = replace(self._state, owner=None)
-        write_state(self.descriptor, self._state)
+        with contextlib.suppress(OSError):  # the lock is what counts
+            write_state(self.descriptor, self._state)
 
     def close(self) -> None:
         """Lets go of the folder, which others may hold then; safe to call twice."""
