@@ -1,6 +1,6 @@
 """Whatever happens to a caller at whatever moment, nothing is left. The kernel says what is.
 
-A moment is before one system call of what runs a monitor. The normal suite takes every thirteenth one
+A moment is before one system call of what runs a monitor. The normal suite takes every thirteenth
 with a stand-in program; with FIRECRACKER_BIN all are taken, with the real monitor and, for root
 with JAILER_BIN, the real jailer.
 """
