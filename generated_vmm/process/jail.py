@@ -168,12 +168,13 @@ class Jail(Workspace):
     def _made(self, path: str, mode: int = 0o711) -> bool:
         return super()._made(path, mode)
 
-    def _remove_leftovers(self) -> None:
-        super()._remove_leftovers()
+    def _remove_leftovers(self) -> bool:
+        made = super()._remove_leftovers()
         if os.listdir(self.descriptor):
             raise MonitorStartError(
                 f"{self.directory} exists: it is another's jail, or something is mounted in it"
             )
+        return made
 
     def take(self, tell: Callable[[Ward], None]) -> None:
         """Holds the folder, and makes the root in it; see `Workspace.take`."""

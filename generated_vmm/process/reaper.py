@@ -72,7 +72,8 @@ class Folder:
                 if self.whole or is_ours(name, descriptor):
                     os.unlink(name, dir_fd=descriptor)
         if self.made:
-            remove_folder(self.path, descriptor)
+            with contextlib.suppress(FileNotFoundError):
+                remove_folder(self.path, descriptor)
         with contextlib.suppress(OSError):
             if os.readlink(self.entry) == self.path:
                 os.unlink(self.entry)

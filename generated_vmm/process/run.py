@@ -201,7 +201,8 @@ class Run(Broadcast):
             else:
                 self._read(None)
         except BaseException as error:
-            return self._undo(error, goal) if self.phase < Phase.RUNNING else self._fail(error)
+            is_start = self.phase < Phase.RUNNING and goal < Goal.LET_GO
+            return self._undo(error, goal) if is_start else self._fail(error)
         return True
 
     def _reach(self, phase: Phase) -> None:
@@ -379,11 +380,13 @@ class Run(Broadcast):
             self._read_until(is_over, TERMINATING_SECONDS)
 
     def _remove(self) -> None:
-        """Ends the processes and removes the files. `MonitorError` when a process does not end."""
+        """Ends the processes and removes the files. `MonitorError` when that cannot be done now."""
         try:
             remove_all(self.workspace.ward)
         except TimeoutError as error:
             raise MonitorError(f"process {self.child.pid} was killed and does not end") from error
+        except OSError as error:
+            raise MonitorError(f"not everything could be removed: {error}") from error
         if self._child is not None and not self.has_ended:
             self._note_end()
 

@@ -216,7 +216,7 @@ class Workspace(ABC):
         self.tell = tell
         path = str(self.directory)
         made = retried(lambda: self._hold(path))
-        self._remove_leftovers()
+        made |= self._remove_leftovers()
         entry = entry_of(os.fstat(self.descriptor))
         folder = Folder(path, list(NAMES), self._is_whole, made, entry)
         self.ward = [each for each in self.ward if each[0] != EmptyFolder(path)]
@@ -253,14 +253,18 @@ class Workspace(ABC):
             self.ward.append(thing)
             self.tell(self.ward)
 
-    def _remove_leftovers(self) -> None:
-        """Removes what a dead owner left. `MonitorStartError` when its monitor is to run on."""
+    def _remove_leftovers(self) -> bool:
+        """Removes what a dead owner left, and says whether it had made the folder.
+
+        `MonitorStartError` when its monitor is to run on.
+        """
         state = read_state(self.descriptor)
-        if state is not None:
-            if state.is_detached and state.is_running:
-                what = f"in {self.directory} a detached monitor runs: attach to it"
-                raise MonitorStartError(what)
-            state.remove(self.descriptor, removes_folder=False)
+        if state is None:
+            return False
+        if state.is_detached and state.is_running:
+            raise MonitorStartError(f"in {self.directory} a detached monitor runs: attach to it")
+        state.remove(self.descriptor, removes_folder=False)
+        return any(isinstance(each, Folder) and each.made for each in map(from_json, state.things))
 
     def own(self, thing: Thing, descriptor: int | None = None) -> None:
         """Adds to the ward: the reaper is told, and it is written down. Before it is made."""
