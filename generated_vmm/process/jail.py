@@ -28,7 +28,6 @@ from generated_vmm.process.reaper import (
 )
 from generated_vmm.process.settings import (
     HostPath,
-    Paths,
     Settings,
     monitor_arguments,
     require_instance_id,
@@ -50,7 +49,11 @@ from generated_vmm.process.workspace import (
 )
 
 MOUNTS = Path("/proc/self/mounts")
-CONFIG_FILE, METADATA, SECCOMP_FILTER = "/config.json", "/metadata.json", "/seccomp-filter"
+COPIES = {
+    "--config-file": "/config.json",
+    "--metadata": "/metadata.json",
+    "--seccomp-filter": "/seccomp-filter",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +199,8 @@ class Jail(Workspace):
             self._give_fifo(name)
         for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
             retried(partial(self._make_cgroup, folder))
-        for source, path in self._read_at_start().items():
-            self.copy_in(source, path)
+        for option, source in self._read_at_start().items():
+            self.copy_in(source, COPIES[option])
 
     def _give_fifo(self, name: str) -> None:
         fifo = self.outlet(name, os.O_RDONLY | os.O_NONBLOCK)
@@ -220,14 +223,15 @@ class Jail(Workspace):
             raise MonitorStartError(f"the control group {folder} is in use") from None
         self.replace_last(ControlGroup(folder, identity(folder)))
 
-    def _read_at_start(self) -> dict[HostPath, str]:
+    def _read_at_start(self) -> dict[str, HostPath]:
+        """The files of the host that the monitor reads at its start, by the options for them."""
         given = self.settings
         sources = {
-            CONFIG_FILE: given.config_file,
-            METADATA: given.metadata,
-            SECCOMP_FILTER: given.seccomp_filter,
+            "--config-file": given.config_file,
+            "--metadata": given.metadata,
+            "--seccomp-filter": given.seccomp_filter,
         }
-        return {source: path for path, source in sources.items() if source is not None}
+        return {option: source for option, source in sources.items() if source is not None}
 
     def argv(self) -> list[str]:
         """The command line."""
@@ -236,16 +240,13 @@ class Jail(Workspace):
         inner = monitor_arguments(self.settings, self._paths())
         return [jailer, *jailer_arguments(self._jail, exec_file), *inner]
 
-    def _paths(self) -> Paths:
-        given = self.settings
-        return Paths(
-            socket=self._inner_socket,
-            log=os.fspath(given.log_path or f"/{LOG}"),
-            metrics=os.fspath(given.metrics_path or f"/{METRICS}"),
-            config_file=None if given.config_file is None else CONFIG_FILE,
-            metadata=None if given.metadata is None else METADATA,
-            seccomp_filter=None if given.seccomp_filter is None else SECCOMP_FILTER,
-        )
+    def _paths(self) -> dict[str, str | None]:
+        return {
+            "--api-sock": self._inner_socket,
+            "--log-path": os.fspath(self.settings.log_path or f"/{LOG}"),
+            "--metrics-path": os.fspath(self.settings.metrics_path or f"/{METRICS}"),
+            **{option: COPIES[option] for option in self._read_at_start()},
+        }
 
     def outlet(self, name: str, flags: int) -> int:
         """Opens the fifo for the log or the metrics."""

@@ -202,7 +202,7 @@ class Run(Broadcast):
                 self._read(None)
         except BaseException as error:
             is_start = self.phase < Phase.RUNNING and goal < Goal.LET_GO
-            return self._undo(error, goal) if is_start else self._fail(error)
+            return self._undo(error) if is_start else self._fail(error)
         return True
 
     def _reach(self, phase: Phase) -> None:
@@ -217,15 +217,14 @@ class Run(Broadcast):
         self.notify()
         return True
 
-    def _undo(self, error: BaseException, goal: Goal) -> bool:
+    def _undo(self, error: BaseException) -> bool:
         """Removes what a start has made until it failed; a claim may be tried again."""
         try:
             self._remove()
         except Exception:  # the reaper knows of it
             return self._fail(self._explained(error))
-        return self._let_go(
-            Phase.NEW if goal is Goal.CLAIM else Phase.FINISHED, self._explained(error)
-        )
+        is_claim = self._goal is Goal.CLAIM
+        return self._let_go(Phase.NEW if is_claim else Phase.FINISHED, self._explained(error))
 
     def _claim(self) -> None:
         LET_GO[:] = [each for each in LET_GO if not each.forget_if_ended()]
@@ -352,7 +351,7 @@ class Run(Broadcast):
         self.notify()
 
     def _finish(self, goal: Goal) -> bool:
-        if goal is Goal.LET_GO:
+        if goal is Goal.LET_GO and not self.has_ended:
             self.workspace.disown()
             LET_GO.append(self.child)
             return self._let_go(Phase.FINISHED)

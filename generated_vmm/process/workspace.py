@@ -48,7 +48,6 @@ from generated_vmm.process.reaper import (
 from generated_vmm.process.registry import enter, entry_of
 from generated_vmm.process.settings import (
     HostPath,
-    Paths,
     Settings,
     monitor_arguments,
     require_short,
@@ -431,16 +430,16 @@ class Unjailed(Workspace):
         named = ["--id", self.settings.id] if self.settings.id else []
         return [found, *first, *named, *monitor_arguments(self.settings, self._paths())]
 
-    def _paths(self) -> Paths:
+    def _paths(self) -> dict[str, str | None]:
         given = self.settings
-        return Paths(
-            socket=self.socket_path,
-            log=absolute(given.log_path) or str(self.directory / LOG),
-            metrics=absolute(given.metrics_path) or str(self.directory / METRICS),
-            config_file=absolute(given.config_file),
-            metadata=absolute(given.metadata),
-            seccomp_filter=absolute(given.seccomp_filter),
-        )
+        return {
+            "--api-sock": self.socket_path,
+            "--log-path": absolute(given.log_path) or str(self.directory / LOG),
+            "--metrics-path": absolute(given.metrics_path) or str(self.directory / METRICS),
+            "--config-file": absolute(given.config_file),
+            "--metadata": absolute(given.metadata),
+            "--seccomp-filter": absolute(given.seccomp_filter),
+        }
 
     def outlet(self, name: str, flags: int) -> int:
         """Opens the fifo for the log or the metrics."""

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -98,9 +97,9 @@ def unjailed(folder: Path, **options: Any) -> Monitor:
 
 
 def jailed(folder: Path, **options: Any) -> JailedMonitor:
-    programs = [os.environ[name] for name in ("JAILER_BIN", "FIRECRACKER_BIN")]
+    jailer, binary = os.environ["JAILER_BIN"], os.environ["FIRECRACKER_BIN"]
     where: Any = {"id": f"vm-{os.getpid()}", "uid": 54_321, "gid": 54_321, "timeout": 30}
-    return JailedMonitor(*programs, chroot_base_dir=folder / "jails", **where, **options)
+    return JailedMonitor(jailer, binary, chroot_base_dir=folder / "jails", **where, **options)
 
 
 def start_and_stop(monitor: Monitor) -> None:
@@ -148,8 +147,13 @@ SCENARIOS: dict[str, Callable[[Path], None]] = {
 def carry_out(scenario: str, event: str, moment: int, folder: Path) -> dict[str, Any]:
     """Plays a scenario; afterwards, when nothing happens any more, what failed is ended again."""
     made: list[Monitor] = []
-    remember = Monitor._set_up
-    Monitor._set_up = lambda self, *given: (made.append(self), remember(self, *given))[1]  # type: ignore[method-assign,assignment,func-returns-value]
+    set_up = Monitor._set_up
+
+    def remember(self: Monitor, workspace: Any) -> None:
+        made.append(self)
+        set_up(self, workspace)
+
+    setattr(Monitor, "_set_up", remember)  # noqa: B010  # mypy would want another signature
     before = descriptors()
     moments = Moments(event, moment)
     error = ""
@@ -196,12 +200,11 @@ def main() -> None:
             os.write(writing, json.dumps(result).encode())
             sys.exit()
         os.close(writing)
-        with open(reading, "rb") as result_of_child:
-            result = result_of_child.read()
+        with open(reading, encoding="utf-8") as child:
+            printed = child.read()
         os.waitpid(pid, 0)
-        print(result.decode() or "null", flush=True)
+        print(printed or "null", flush=True)
 
 
 if __name__ == "__main__":
-    shutil.which("true")
     main()

@@ -178,7 +178,7 @@ def test_a_file_is_given_through_its_descriptor(
         os.link(victim, jail.root / "disk")
         change(descriptor, *owner)
 
-    monkeypatch.setattr(jail_files.os, "fchown", swapped)
+    monkeypatch.setattr(os, "fchown", swapped)
     workspace: Any = jail._run.workspace
     jail_files.link_in(workspace._root, disk, "/disk", (OTHER, OTHER), give=True)
     assert disk.stat().st_uid == OTHER
