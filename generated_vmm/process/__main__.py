@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from generated_vmm.process.holding import open_private
 from generated_vmm.process.reaper import lock
 from generated_vmm.process.registry import known_folders
-from generated_vmm.process.workspace import State, open_private, read_state
+from generated_vmm.process.state import State, read_state
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from generated_vmm._generated.async_facade import AsyncVmmClient
 from generated_vmm.facade import VmmClient
 from generated_vmm.process.asynchronous import AsyncMonitor, async_finished
 from generated_vmm.process.broadcast import Work
-from generated_vmm.process.jail import Jail, JailSettings
+from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress, inside
+from generated_vmm.process.jailer import JailSettings
 from generated_vmm.process.monitor import Client, Monitor, MonitorBase, finished
-from generated_vmm.process.run import Goal
 from generated_vmm.process.settings import CommonOptions, HostPath, Settings
+from generated_vmm.process.supervisor import Goal
 
 OF_THE_JAIL = {field.name for field in dataclasses.fields(JailSettings)}
 

@@ -18,10 +18,12 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
-from generated_vmm.process.run import Goal, Run
+from generated_vmm.process.run import Run
 from generated_vmm.process.serial import Serial
 from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
-from generated_vmm.process.workspace import Unjailed, Workspace, find_detached
+from generated_vmm.process.supervisor import Goal
+from generated_vmm.process.unjailed import Unjailed
+from generated_vmm.process.workspace import Workspace, find_detached
 
 Client = TypeVar("Client")
 Result = TypeVar("Result")

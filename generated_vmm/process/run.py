@@ -1,9 +1,4 @@
-"""One run of a monitor, carried out by a thread of its own.
-
-Whatever makes, ends or removes something happens in that thread, which no signal handler and no
-cancelled task interrupts. Callers say what they want and wait for it; they may be threads, tasks
-and signal handlers at once.
-"""
+"""One run of a monitor: how it begins, what is read of it meanwhile, and how it ends."""
 
 from __future__ import annotations
 
@@ -12,19 +7,13 @@ import json
 import os
 import secrets
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
-from typing import cast
-from weakref import WeakSet
 
 from generated_vmm.errors import VmmError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.child import Child, Gate
 from generated_vmm.process.errors import (
     MonitorError,
@@ -35,6 +24,7 @@ from generated_vmm.process.errors import (
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.reaper import Session, Thing, remove_all
 from generated_vmm.process.reaper_client import REAPER
+from generated_vmm.process.supervisor import Goal, Phase, Supervisor
 from generated_vmm.process.workspace import BOTH_ENDS, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, Workspace
 from generated_vmm.transport import UnixChannel
 
@@ -43,70 +33,19 @@ TERMINATING_SECONDS = 2.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two looks for an answer
 
 
-class Phase(IntEnum):
-    """How far a run has come."""
-
-    NEW, CLAIMED, RUNNING, FINISHED = range(4)
-
-
-class Goal(IntEnum):
-    """What is wanted of a run, the stronger wish last."""
-
-    NOTHING, CLAIM, RUN, LET_GO, STOP, KILL = range(6)
-
-
-REACHED = {
-    Goal.CLAIM: Phase.CLAIMED,
-    Goal.RUN: Phase.RUNNING,
-    Goal.LET_GO: Phase.FINISHED,
-    Goal.STOP: Phase.FINISHED,
-    Goal.KILL: Phase.FINISHED,
-}
-
-
-@dataclass(frozen=True)
-class Wish:
-    """Something that was wanted of a run."""
-
-    run: Run
-    goal: Goal
-    failures: int
-
-    def is_done(self) -> bool:
-        """Whether the run has done it, or failed."""
-        done = self.run.phase >= REACHED[self.goal] or self.run.is_foreign
-        return done or self.run.failures > self.failures
-
-    def require_success(self) -> None:
-        """Raises what went wrong."""
-        is_over = self.run.phase is Phase.FINISHED
-        if self.run.failures > self.failures and not (is_over and self.goal >= Goal.LET_GO):
-            raise cast(BaseException, self.run.failure)
-        if is_over and self.goal < Goal.LET_GO:
-            raise MonitorStartError("the monitor was stopped meanwhile")
-
-
-class Run(Broadcast):
+class Run(Supervisor):
     """A monitor's process, its outlets and what it owns."""
 
     def __init__(self, workspace: Workspace, outlets: Outlets) -> None:
         super().__init__()
         self.workspace = workspace
         self.outlets = outlets
-        self.phase = Phase.NEW
-        self.failure: BaseException | None = None
-        self.failures = 0
         self.vsock_path: str | None = None
         self.has_ended = False
         self._child: Child | None = None
-        self._goal = Goal.NOTHING
-        self._grace = 0.0
         self._key = secrets.token_hex(8)
         self._to_own: deque[Thing] = deque()
-        self._is_begun = False
         self._is_entrusted = False  # whether the reaper removes what a killed process leaves
-        self._owner: int | None = None
-        self._wake = -1
 
     # What anybody may call
 
@@ -127,11 +66,6 @@ class Run(Broadcast):
         """Whether the process has been started and has not ended."""
         return self._child is not None and self._child.running
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it is the run of a process that this one was forked from."""
-        return self._owner not in (None, os.getpid())
-
     def is_over(self) -> bool:
         """Whether the process has ended, or nothing here looks after it any more."""
         return self.has_ended or self.phase is Phase.FINISHED
@@ -141,27 +75,6 @@ class Run(Broadcast):
         if self._goal >= Goal.RUN or self.phase >= Phase.RUNNING:
             raise MonitorError("a monitor is started once; make another one")
 
-    def want(self, goal: Goal, grace: float = 0.0) -> Wish:
-        """Says what is wanted, to be waited for."""
-        with self._lock:
-            wish = Wish(self, goal, self.failures)
-            if not wish.is_done():
-                self._grace = grace if goal > self._goal else min(grace, self._grace)
-                self._goal = max(goal, self._goal)
-                if goal is Goal.KILL and self._is_entrusted:
-                    self.child.send_signal(signal.SIGKILL)  # the thread may be asking the monitor
-                self._stir()
-        return wish
-
-    def _stir(self) -> None:
-        """Wakes the thread, or starts it if there is anything to do."""
-        if self._wake >= 0:
-            os.eventfd_write(self._wake, 1)
-        elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO and not self._is_begun:
-            self.phase = Phase.FINISHED  # there is nothing to end
-        elif not self._is_begun:
-            threading.Thread(target=self._live, name="monitor", daemon=True).start()
-
     def own(self, thing: Thing) -> Callable[[], bool]:
         """Adds to what goes with the monitor; the result says whether that is done."""
         with self._lock:
@@ -170,52 +83,15 @@ class Run(Broadcast):
         return lambda: self.phase is Phase.FINISHED or thing not in self._to_own
 
     def abandon(self) -> None:
-        """Lets go in a forked process: the run is its parent's."""
-        self._lock = threading.RLock()
+        """Lets go in a forked process, of the folder's lock too."""
+        super().abandon()
         self.workspace.abandon()
 
     # What happens in the thread
 
-    def _live(self) -> None:
-        with self._lock:
-            if self._is_begun or self.phase is Phase.FINISHED:
-                return
-            self._is_begun, self._owner = True, os.getpid()
-        RUNS.add(self)
-        while self._take_turn():
-            pass
-
-    def _take_turn(self) -> bool:
-        """Does what is wanted, or waits for something to do; false when there will be nothing."""
-        goal = self._goal
-        try:
-            if self._wake < 0:
-                self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            goal = self._goal  # not before: what is wanted from now on wakes
-            if goal >= Goal.LET_GO:
-                return self._finish(goal)
-            if self.phase is Phase.NEW and goal >= Goal.CLAIM:
-                self._claim()
-            elif self.phase is Phase.CLAIMED and goal is Goal.RUN:
-                self._start()
-            else:
-                self._read(None)
-        except BaseException as error:
-            is_start = self.phase < Phase.RUNNING and goal < Goal.LET_GO
-            return self._undo(error) if is_start else self._fail(error)
-        return True
-
-    def _reach(self, phase: Phase) -> None:
-        self.phase = phase
-        self.notify()
-
-    def _fail(self, error: BaseException) -> bool:
-        """Gives up what is wanted, so that it can be wanted again."""
-        with self._lock:
-            self._goal = Goal.NOTHING
-            self.failure, self.failures = error, self.failures + 1
-        self.notify()
-        return True
+    def _hurry(self) -> None:
+        if self._is_entrusted:  # else a monitor could be killed whose files nobody removes
+            self.child.send_signal(signal.SIGKILL)
 
     def _undo(self, error: BaseException) -> bool:
         """Removes what a start has made until it failed; a claim may be tried again."""
@@ -453,12 +329,3 @@ def vsock_path_in(body: bytes) -> str | None:
 
 
 LET_GO: list[Child] = []
-RUNS: WeakSet[Run] = WeakSet()
-
-
-def _abandon_runs() -> None:
-    for run in list(RUNS):
-        run.abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_runs)

@@ -1,142 +1,44 @@
-"""The folder of a monitor: held open and locked from before its first file until its last is gone.
+"""Where a monitor runs, and the list of what it owns there: the ward.
 
-Everything in it is reached through its descriptor, without following links. What the monitor owns
-besides, such as its processes and control groups, is in one list with it: the ward.
+Everything in the folder is reached through its descriptor, without following links.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-import secrets
 import socket
 import stat
 import struct
-import tempfile
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any
 
-from generated_vmm.process.child import Child, find_program
+from generated_vmm.process.child import Child
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.holding import hold, retried
 from generated_vmm.process.reaper import (
-    LONGEST_END,
-    NEW_STATE,
-    PAUSE,
-    STARTED,
-    STATE,
     EmptyFolder,
     Folder,
     Session,
-    Socket,
     Thing,
     Ward,
-    fields_of,
     from_json,
-    identity,
     in_json,
-    is_served,
-    lock,
-    remove_all,
 )
 from generated_vmm.process.registry import enter, entry_of
-from generated_vmm.process.settings import (
-    HostPath,
-    Settings,
-    monitor_arguments,
-    require_short,
-    without_environment,
-)
+from generated_vmm.process.settings import Settings
+from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 
 SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
-    "api.socket",
-    "console.in",
-    "console.out",
-    "log",
-    "metrics",
+    *("api.socket", "console.in", "console.out", "log", "metrics"),
 )
-ROOT = "root"  # of a jail
-PATHS = ("socket_path", "config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-FOLDER = os.O_RDONLY | os.O_DIRECTORY
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
-ATTEMPTS = 100
-DEAD = (b"Z", b"X")  # states of a process that has ended (proc(5))
-
-Identity: TypeAlias = tuple[int, int]
-"""The number of a process, and when it was started: no other process has both."""
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class State:
-    """What is written down of a monitor, for whoever finds its folder.
-
-    `owner` and `process` are the process that holds the folder, None after it has let go, and that
-    of the monitor; `is_detached` says whether that may run without an owner.
-    """
-
-    boot_id: str
-    owner: Identity | None
-    how: dict[str, Any]
-    things: list[Any]
-    process: Identity | None = None
-    is_detached: bool = False
-
-    def child(self) -> Child | None:
-        """The process if it runs."""
-        with contextlib.suppress(ProcessLookupError):
-            if self.process is not None and self.is_running:
-                return Child(*self.process)
-        return None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process runs."""
-        return self._is_alive(self.process)
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether the process runs that holds the folder."""
-        return self._is_alive(self.owner)
-
-    def _is_alive(self, process: Identity | None) -> bool:
-        return (
-            process is not None and self.boot_id == boot_id() and process == identity_of(process[0])
-        )
-
-    def remove(self, descriptor: int, *, removes_folder: bool) -> None:
-        """Removes what a dead owner left, with a process that ran on without being detached.
-
-        What the last start of the host has ended is not looked for, as its names may be another's.
-        """
-        ward: Ward = []
-        for thing in map(from_json, self.things):
-            if isinstance(thing, Folder):
-                ward.append((replace(thing, made=thing.made and removes_folder), descriptor))
-            elif self._may_be_there(thing, descriptor):
-                ward.append((thing, None))
-        remove_all(ward)
-
-    def _may_be_there(self, thing: Thing, descriptor: int) -> bool:
-        if isinstance(thing, Session):
-            with contextlib.suppress(FileNotFoundError):
-                return self.is_running or identity(ROOT, descriptor) == thing.root
-            return False
-        return isinstance(thing, EmptyFolder | Socket) or self.boot_id == boot_id()
-
-
-def identity_of(pid: int) -> Identity | None:
-    """What no other process has; None for one that has ended, though it may be a zombie yet."""
-    fields = fields_of(pid)
-    return None if fields is None or fields[0] in DEAD else (pid, int(fields[STARTED]))
 
 
 class Workspace(ABC):
@@ -374,166 +276,6 @@ class Workspace(ABC):
         raise PermissionError(f"there is no socket of user {self.uid}")
 
 
-class Unjailed(Workspace):
-    """A monitor in a folder of its own, which runs as this user and sees the host's files."""
-
-    def __init__(self, binary: HostPath | Sequence[HostPath], settings: Settings) -> None:
-        super().__init__()
-        self.settings = settings
-        self.id = settings.id
-        self.uid = os.geteuid()
-        argv = [binary] if isinstance(binary, str | os.PathLike) else binary
-        self._binary = [os.fspath(each) for each in argv]
-        if not self._binary:
-            raise ValueError("binary is an empty sequence; it names the monitor's program")
-        if settings.detached and settings.directory is None:
-            raise ValueError("a detached monitor needs a directory to be found by")
-        directory = absolute(settings.directory)
-        self._directory = None if directory is None else Path(directory)
-        self._socket_path = absolute(settings.socket_path)
-        if self._socket_path or self._directory:
-            require_short(self.socket_path)
-
-    @property
-    def socket_path(self) -> str:
-        """The API's socket."""
-        return self._socket_path or str(self.directory / SOCKET)
-
-    def take(self, tell: Callable[[Ward], None]) -> None:
-        """Holds the folder; see `Workspace.take`."""
-        if self._directory is None:
-            self._directory = Path(tempfile.gettempdir(), f"vmm-{secrets.token_hex(6)}")
-        require_short(self.socket_path)
-        super().take(tell)
-
-    def prepare(self) -> None:
-        """Makes the fifos. `MonitorStartError` when something is in their place."""
-        for name in NAMES[1:]:
-            make_fifo(name, self.descriptor, self.directory)
-        if self._socket_path is None and not is_served(self.socket_path):
-            with contextlib.suppress(FileNotFoundError):  # of a monitor that nobody owned
-                os.unlink(SOCKET, dir_fd=self.descriptor)
-        if is_served(self.socket_path):
-            raise MonitorStartError(f"{self.socket_path} is taken: somebody listens there")
-        if os.path.lexists(self.socket_path):
-            raise MonitorStartError(
-                f"{self.socket_path} exists although nobody listens there; "
-                "remove it if nobody needs it"
-            )
-        if self._socket_path is not None:
-            self.own(Socket(self._socket_path))
-
-    def argv(self) -> list[str]:
-        """The command line."""
-        program, *first = self._binary
-        found = find_program(program, self.settings.env)
-        named = ["--id", self.settings.id] if self.settings.id else []
-        return [found, *first, *named, *monitor_arguments(self.settings, self._paths())]
-
-    def _paths(self) -> dict[str, str | None]:
-        given = self.settings
-        return {
-            "--api-sock": self.socket_path,
-            "--log-path": absolute(given.log_path) or str(self.directory / LOG),
-            "--metrics-path": absolute(given.metrics_path) or str(self.directory / METRICS),
-            "--config-file": absolute(given.config_file),
-            "--metadata": absolute(given.metadata),
-            "--seccomp-filter": absolute(given.seccomp_filter),
-        }
-
-    def outlet(self, name: str, flags: int) -> int:
-        """Opens the fifo for the log or the metrics."""
-        return self.open(name, flags)
-
-    def open_socket(self, path: str | None = None) -> int:
-        """An O_PATH descriptor of a socket; see `Workspace.open_socket`."""
-        flags = os.O_PATH | os.O_NOFOLLOW
-        if path is not None:
-            return self.require_socket(os.open(self._outside(path), flags))
-        if self._socket_path is not None:
-            return self.require_socket(os.open(self._socket_path, flags))
-        return self.require_socket(self.open(SOCKET, flags))
-
-    def vsock_made_at(self, path: str) -> Thing | None:
-        """The socket, unless something is there already."""
-        outside = self._outside(path)
-        return None if os.path.lexists(outside) else Socket(outside)
-
-    def log_file(self) -> str | None:
-        """The file in which the log can be read too, None for the outlet alone."""
-        return absolute(self.settings.log_path)
-
-    def _outside(self, path: str) -> str:
-        return os.path.join(os.path.abspath(self.settings.cwd or "."), path)
-
-    def how(self) -> dict[str, Any]:
-        """What makes this workspace again, from whatever folder."""
-        given = without_environment(self.settings)
-        given |= {name: absolute(getattr(self.settings, name)) for name in PATHS}
-        given["directory"], given["cwd"] = str(self.directory), self._outside("")
-        return {"binary": self._binary, "settings": given}
-
-    @classmethod
-    def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The workspace that gave this as `how`."""
-        return cls(how["binary"], Settings(**how["settings"]))
-
-
-def retried(make: Callable[[], Result]) -> Result:
-    """The result of a call that finds its folder gone when somebody else has just removed it."""
-    for _ in range(ATTEMPTS):
-        with contextlib.suppress(FileNotFoundError):
-            return make()
-    return make()
-
-
-@contextlib.contextmanager
-def open_private(path: str) -> Iterator[int]:
-    """The descriptor of a folder that only this user can change, closed after the block."""
-    descriptor = os.open(path, FOLDER)
-    try:
-        require_private(path, os.fstat(descriptor))
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def hold(path: str) -> int:
-    """The descriptor of a folder, locked. FileNotFoundError when its owner has just removed it.
-
-    `MonitorStartError` when somebody else has locked it, or could change what is in it.
-    """
-    with open_private(path) as descriptor:
-        wait_for_lock(path, descriptor)
-        if os.fstat(descriptor).st_nlink == 0:
-            raise FileNotFoundError(path)
-        return os.dup(descriptor)
-
-
-def wait_for_lock(path: str, descriptor: int) -> None:
-    """Locks a folder. `MonitorStartError` when a process that is alive owns the monitor in it.
-
-    What a dead one left is locked by the reaper until it is removed.
-    """
-    deadline = time.monotonic() + LONGEST_END
-    while not lock(descriptor):
-        state = read_state(descriptor)
-        if state is not None and state.owner is not None and state.is_owned:
-            raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
-        if time.monotonic() > deadline:
-            raise MonitorStartError(f"{path} is in use")
-        time.sleep(PAUSE)
-
-
-def require_private(path: str, found: os.stat_result) -> None:
-    """`MonitorStartError` unless only this user can change what is in a folder."""
-    if found.st_uid != os.geteuid():
-        raise MonitorStartError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        mode = stat.S_IMODE(found.st_mode)
-        raise MonitorStartError(f"{path} can be changed by others (mode {mode:o}): chmod go-w")
-
-
 def find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
     """The workspace of this kind and the process of a detached monitor, whose folder is now held.
 
@@ -561,64 +303,3 @@ def find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
         raise
     workspace.take_back(descriptor, state)
     return workspace, child
-
-
-def make_fifo(name: str, folder: int, directory: Path) -> None:
-    """Makes a fifo that only its owner may use, in place of an older one."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISFIFO(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            os.unlink(name, dir_fd=folder)
-    try:
-        os.mkfifo(name, 0o600, dir_fd=folder)
-    except OSError as error:
-        raise MonitorStartError(f"{directory / name} cannot be made: {error.strerror}") from error
-
-
-def write_state(folder: int, state: State) -> None:
-    """Writes a monitor down in its folder, whole or not at all."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(NEW_STATE, dir_fd=folder)
-        with open(os.open(NEW_STATE, flags, 0o600, dir_fd=folder), "w") as file:
-            json.dump(vars(state), file)
-        os.rename(NEW_STATE, STATE, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(NEW_STATE, dir_fd=folder)
-        raise
-
-
-def read_state(folder: int) -> State | None:
-    """What is written down in a folder. `MonitorError` for nonsense, or what others could write."""
-    try:
-        with open(os.open(STATE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                raise PermissionError(f"somebody else than user {os.geteuid()} can write to it")
-            written = json.load(file)
-        for name in ("owner", "process"):
-            if written[name] is not None:
-                pid, start_time = written[name]
-                written[name] = (int(pid), int(start_time))
-        _ = [from_json(each) for each in written["things"]], dict(written["how"])
-        return State(**written)
-    except FileNotFoundError:
-        return None
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        raise MonitorError(f"the {STATE} of a monitor cannot be read: {error}") from error
-
-
-def our_identity() -> Identity:
-    """This process."""
-    return cast(Identity, identity_of(os.getpid()))
-
-
-def boot_id() -> str:
-    """What tells this start of the host from others."""
-    return BOOT_ID.read_text().strip()
-
-
-def absolute(path: HostPath | None) -> str | None:
-    """The same path from whatever folder."""
-    return None if path is None else os.path.abspath(path)
