@@ -23,7 +23,6 @@ class Broadcast:
 
     def __init__(self) -> None:
         self._listeners: set[Callable[[None], object]] = set()
-        self._lock = threading.RLock()
 
     def notify(self) -> None:
         """Lets everybody look again."""
@@ -112,7 +111,7 @@ class LastItems(BroadcastLog, Generic[Item]):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self._items: deque[Item] = deque(maxlen=size)
+        self._items: deque[tuple[int, Item]] = deque(maxlen=size)  # each with its position
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.piece(0)[0])
@@ -123,20 +122,19 @@ class LastItems(BroadcastLog, Generic[Item]):
     @property
     def last(self) -> Item | None:
         """The last item there was."""
-        return self._items[-1] if self._items else None
+        return self._items[-1][1] if self._items else None
 
     def put(self, item: Item) -> None:
         """Adds an item."""
-        with self._lock:
-            self._items.append(item)
-            self._position += 1
+        self._items.append((self._position, item))
+        self._position += 1
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:
         """What is kept from a position on, and the position after it."""
-        with self._lock:
-            first = self._position - len(self._items)
-            return list(self._items)[max(0, position - first) :], self._position
+        items = self._items.copy()  # at once, while the thread that puts goes on
+        end = items[-1][0] + 1 if items else self._position
+        return [item for at, item in items if at >= position], end
 
 
 class RingBuffer(LastItems[Item]):
@@ -179,7 +177,8 @@ class Work(Broadcast, Generic[Result]):
         """`call` gets a function that raises once the work is cancelled."""
         super().__init__()
         self._call, self._name = call, name
-        self._is_begun = self._is_cancelled = self._is_done = False
+        self._is_cancelled = self._is_done = False
+        self._turn = [None]  # whoever takes it begins the work, or decides that it never will
         self._value: list[Result] = []
         self._error: BaseException | None = None
 
@@ -199,22 +198,29 @@ class Work(Broadcast, Generic[Result]):
 
     def cancel(self) -> None:
         """Lets the call end soon, or not begin."""
-        with self._lock:
-            self._is_cancelled = True
-            self._is_done = self._is_done or not self._is_begun
+        self._is_cancelled = True
+        if taken(self._turn):
+            self._is_done = True
 
     def _require_wanted(self) -> None:
         if self._is_cancelled:
             raise InterruptedError("it was cancelled")
 
     def _run(self) -> None:
-        with self._lock:
-            if self._is_cancelled:
-                return
-            self._is_begun = True
+        if not taken(self._turn):
+            return
         try:
             self._value.append(self._call(self._require_wanted))
         except BaseException as error:
             self._error = error
         self._is_done = True
         self.notify()
+
+
+def taken(turn: list[Item]) -> bool:
+    """Takes what one alone can take; false when somebody else has."""
+    try:
+        turn.pop()
+    except IndexError:
+        return False
+    return True

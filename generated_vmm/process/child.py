@@ -11,7 +11,6 @@ import fcntl
 import os
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +44,19 @@ class Usage:
     memory_bytes: int
 
 
+class Descriptor:
+    """A file descriptor that is closed as soon as nothing refers to it any more.
+
+    Threads share it without a lock: a signal handler may have interrupted whoever holds one.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class Child:
     """A process that this one started, or one that it took up.
 
@@ -55,40 +67,44 @@ class Child:
     def __init__(self, pid: int, start_time: int | None = None) -> None:
         """ProcessLookupError when there is no such process, or another of that number."""
         self.pid = pid
-        self.pidfd = os.pidfd_open(pid)
+        self._pidfd: Descriptor | None = Descriptor(os.pidfd_open(pid))
         self.start_time = start_time_of(pid) or 0
         self.returncode: int | None = None
-        self._ended = False
-        self._lock = threading.RLock()  # a signal handler may interrupt its own thread in here
         if start_time not in (None, self.start_time):
-            self.close()
             raise ProcessLookupError(f"process {pid} is another one")
 
     @property
+    def pidfd(self) -> int:
+        """The descriptor, for as long as the process is not closed; -1 then."""
+        return -1 if self._pidfd is None else self._pidfd.number
+
+    @property
     def running(self) -> bool:
-        """Whether the process has not ended."""
-        with self._lock:
-            self._ended = self._ended or is_ready(self.pidfd, 0)
-            return not self._ended
+        """Whether the process has not ended, and is not closed."""
+        pidfd = self._pidfd
+        return pidfd is not None and not is_ready(pidfd.number, 0)
 
     def collect(self) -> None:
         """Collects the exit status of a process that has ended, so that no zombie stays."""
-        with self._lock, contextlib.suppress(ChildProcessError):  # not ours, or collected already
-            found = self.pidfd >= 0 and os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
-            if found:
-                ended_by_itself = found.si_code == os.CLD_EXITED
-                self.returncode = found.si_status if ended_by_itself else -found.si_status
+        pidfd = self._pidfd
+        with contextlib.suppress(ChildProcessError):  # not ours, or collected already
+            if pidfd is not None:
+                found = os.waitid(os.P_PIDFD, pidfd.number, os.WEXITED | os.WNOHANG)
+                if found is not None:
+                    ended_by_itself = found.si_code == os.CLD_EXITED
+                    self.returncode = found.si_status if ended_by_itself else -found.si_status
 
     def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal, unless the process has ended."""
-        with self._lock:
-            if self.running:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self.pidfd, number)
+        pidfd = self._pidfd
+        if pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd.number, number)
 
     def wait(self, seconds: float | None) -> bool:
         """Waits for the end and collects the status; whether it came within the time."""
-        if self.running and not is_ready(self.pidfd, seconds):
+        pidfd = self._pidfd
+        if pidfd is not None and not is_ready(pidfd.number, seconds):
             return False
         self.collect()
         return True
@@ -111,10 +127,7 @@ class Child:
 
     def close(self) -> None:
         """Lets go of the process; safe to call twice."""
-        with self._lock:
-            if self.pidfd >= 0:
-                os.close(self.pidfd)
-            self.pidfd, self._ended = -1, True
+        self._pidfd = None
 
 
 class Gate:

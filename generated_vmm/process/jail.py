@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
-from generated_vmm.process.child import Child, find_program
+from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.holding import make_fifo, require_private, retried
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
@@ -66,7 +66,7 @@ class Jail(Workspace):
         self._exec_name = os.path.basename(self._program)  # the jailer follows links
         self._base = os.path.abspath(jail.chroot_base_dir)
         self._directory = Path(self._base, self._exec_name, jail.id)
-        self._root = -1
+        self._root: Descriptor | None = None
         self.root = self._directory / ROOT
         require_short(self.socket_path)
 
@@ -106,19 +106,19 @@ class Jail(Workspace):
         """Holds the folder, and makes the root in it; see `Workspace.take`."""
         super().take(tell)
         os.mkdir(ROOT, 0o755, dir_fd=self.descriptor)
-        self._root = self.open(ROOT, FOLDER)
+        self._root = Descriptor(self.open(ROOT, FOLDER))
 
     def take_back(self, descriptor: int, state: State) -> None:
         """Goes on with the folder and the things of a detached monitor."""
         super().take_back(descriptor, state)
-        self._root = self.open(ROOT, FOLDER)
+        self._root = Descriptor(self.open(ROOT, FOLDER))
 
     def prepare(self) -> None:
         """Makes fifos and control groups, and copies in what the monitor reads at its start."""
         for name in (CONSOLE_INPUT, CONSOLE_OUTPUT):
             make_fifo(name, self.descriptor, self.directory)
         for name in (LOG, METRICS):
-            make_fifo(name, self._root, self.root)
+            make_fifo(name, self._held(self._root).number, self.root)
             self._give_fifo(name)
         for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
             retried(partial(self._make_cgroup, folder))
@@ -199,7 +199,7 @@ class Jail(Workspace):
         return Child(min(found, key=lambda pid: start_time_of(pid) or 0)) if found else started
 
     def _root_identity(self) -> list[int]:
-        return identity(".", self._root)
+        return identity(".", self._held(self._root).number)
 
     def copy_in(
         self,
@@ -237,9 +237,10 @@ class Jail(Workspace):
         finally:
             os.close(root)
 
-    def _descriptors(self) -> list[int]:
-        root, self._root = self._root, -1
-        return [*super()._descriptors(), *([root] if root >= 0 else [])]
+    def abandon(self) -> None:
+        """Closes the descriptors alone; see `Workspace.abandon`."""
+        super().abandon()
+        self._root = None
 
     def how(self) -> dict[str, Any]:
         """What makes this workspace again, from whatever folder."""

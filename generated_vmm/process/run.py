@@ -11,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from generated_vmm.errors import VmmError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process.child import Child, Gate
+from generated_vmm.process.child import Child, Descriptor, Gate
 from generated_vmm.process.errors import (
     MonitorError,
     MonitorExited,
@@ -77,14 +78,12 @@ class Run(Supervisor):
 
     def own(self, thing: Thing) -> Callable[[], bool]:
         """Adds to what goes with the monitor; the result says whether that is done."""
-        with self._lock:
-            self._to_own.append(thing)
-            self._stir()
+        self._to_own.append(thing)
+        self._stir()
         return lambda: self.phase is Phase.FINISHED or thing not in self._to_own
 
     def abandon(self) -> None:
         """Lets go in a forked process, of the folder's lock too."""
-        super().abandon()
         self.workspace.abandon()
 
     # What happens in the thread
@@ -190,17 +189,16 @@ class Run(Supervisor):
             self._let_go(Phase.FINISHED)
             raise MonitorError(f"the monitor's outlets cannot be opened: {error}") from error
         self.phase = Phase.RUNNING
-        with self._lock:
-            self._stir()
+        self._stir()
 
     def _read(self, seconds: float | None) -> None:
         """Empties the outlets until the process has ended, something is wanted, or that long."""
         self._own_more()
+        wake = cast(Descriptor, self._wake).number
         runs = self._child is not None and not self.has_ended
-        pidfds = [self.child.pidfd] if runs else []
-        self.outlets.read_until([self._wake, *pidfds], seconds)
+        self.outlets.read_until([wake, *([self.child.pidfd] if runs else [])], seconds)
         with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
+            os.eventfd_read(wake)
         if runs and not self.is_running:
             self._note_end()
 
@@ -269,16 +267,16 @@ class Run(Supervisor):
         """Closes everything; false, because there is nothing more to do."""
         self.outlets.end()
         REAPER.release(self._key)
-        with self._lock:
-            self.workspace.close()
-            if self._child is not None and self._child not in LET_GO:
-                self._child.close()
-            if self._wake >= 0:
-                os.close(self._wake)
-            self._wake, self._is_begun = -1, False
-            if failure is not None:
-                self._fail(failure)
-            self._reach(phase)
+        self.workspace.close()
+        if self._child is not None and self._child not in LET_GO:
+            self._child.close()
+        self._wake = None
+        self.phase = phase
+        if failure is not None:
+            self._fail(failure)
+        if phase is Phase.NEW:
+            self._turn.append(None)  # it may be tried again
+        self.notify()
         return False
 
     # What is said of it

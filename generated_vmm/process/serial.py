@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from generated_vmm.process.errors import MonitorError
 
 PAUSE = 0.01  # seconds until another attempt to write to a guest that does not read
 LONGEST_QUOTE = 40
+SHORT_PIECE = 4_096  # bytes: shorter pieces are put together
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,19 @@ class Console(BroadcastLog):
         """`open_input` opens the fifo with the flags that it is given."""
         super().__init__()
         self._size = size
-        self._bytes = bytearray()
+        self._pieces: deque[Piece] = deque()
         self._open = open_input
 
     def feed(self, received: bytes) -> None:
         """Adds bytes and lets go of the oldest."""
-        with self._lock:
-            self._bytes += received
-            del self._bytes[: -self._size]
-            self._position += len(received)
+        if self._pieces and len(self._pieces[-1].data) < SHORT_PIECE:
+            last = self._pieces[-1]
+            self._pieces[-1] = Piece(last.start, last.data + received)
+        else:
+            self._pieces.append(Piece(self._position, received))
+        self._position += len(received)
+        while self._pieces[0].end <= self._position - self._size:
+            self._pieces.popleft()
         self.notify()
 
     def read(self, since: int = 0) -> Piece:
@@ -53,10 +59,12 @@ class Console(BroadcastLog):
 
         The piece starts after `since` when older bytes are gone.
         """
-        with self._lock:
-            first = self._position - len(self._bytes)
-            start = min(max(since, first), self._position)
-            return Piece(start, bytes(self._bytes[start - first :]))
+        pieces = self._pieces.copy()  # at once, while the thread that feeds goes on
+        if not pieces:
+            return Piece(min(max(since, 0), self._position), b"")
+        first, end = pieces[0].start, pieces[-1].end
+        start = min(max(since, first, end - self._size), end)
+        return Piece(start, b"".join(piece.data for piece in pieces)[start - first :])
 
     def _open_input(self) -> int:
         try:

@@ -14,7 +14,8 @@ from enum import IntEnum
 from typing import cast
 from weakref import WeakSet
 
-from generated_vmm.process.broadcast import Broadcast
+from generated_vmm.process.broadcast import Broadcast, taken
+from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorStartError
 
 
@@ -69,11 +70,10 @@ class Supervisor(Broadcast):
         self.phase = Phase.NEW
         self.failure: BaseException | None = None
         self.failures = 0
-        self._goal = Goal.NOTHING
-        self._grace = 0.0
-        self._is_begun = False
+        self._wishes: list[tuple[Goal, float]] = []
+        self._turn = [None]  # whoever takes it begins the thread's work, or decides there is none
         self._owner: int | None = None
-        self._wake = -1
+        self._wake: Descriptor | None = None
 
     @abstractmethod
     def _claim(self) -> None:
@@ -104,46 +104,52 @@ class Supervisor(Broadcast):
         """Whether it is the run of a process that this one was forked from."""
         return self._owner not in (None, os.getpid())
 
+    @property
+    def _goal(self) -> Goal:
+        return max((goal for goal, _ in tuple(self._wishes)), default=Goal.NOTHING)
+
+    @property
+    def _grace(self) -> float:
+        """The shortest time that was given to a guest."""
+        return min(grace for goal, grace in tuple(self._wishes) if goal is Goal.STOP)
+
     def want(self, goal: Goal, grace: float = 0.0) -> Wish:
         """Says what is wanted, to be waited for."""
-        with self._lock:
-            wish = Wish(self, goal, self.failures)
-            if not wish.is_done():
-                self._grace = grace if goal > self._goal else min(grace, self._grace)
-                self._goal = max(goal, self._goal)
-                if goal is Goal.KILL:
-                    self._hurry()
-                self._stir()
+        wish = Wish(self, goal, self.failures)
+        if not wish.is_done():
+            self._wishes.append((goal, grace))
+            if goal is Goal.KILL:
+                self._hurry()
+            self._stir()
         return wish
 
     def _stir(self) -> None:
-        """Wakes the thread, or starts it if there is anything to do."""
-        if self._wake >= 0:
-            os.eventfd_write(self._wake, 1)
-        elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO and not self._is_begun:
-            self.phase = Phase.FINISHED  # there is nothing to end
-        elif not self._is_begun:
+        """Wakes the thread, or starts it if there is anything to do. Holds no lock meanwhile."""
+        wake = self._wake
+        if wake is not None:
+            os.eventfd_write(wake.number, 1)
+        elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO:
+            if taken(self._turn):
+                self._reach(Phase.FINISHED)  # there is nothing to end
+        elif self._turn:
             threading.Thread(target=self._live, name="monitor", daemon=True).start()
 
     def abandon(self) -> None:
         """Lets go in a forked process: the run is its parent's."""
-        self._lock = threading.RLock()
 
     def _live(self) -> None:
-        with self._lock:
-            if self._is_begun or self.phase is Phase.FINISHED:
-                return
-            self._is_begun, self._owner = True, os.getpid()
-        RUNS.add(self)
-        while self._take_turn():
-            pass
+        if taken(self._turn):
+            self._owner = os.getpid()
+            RUNS.add(self)
+            while self._take_turn():
+                pass
 
     def _take_turn(self) -> bool:
         """Does what is wanted, or waits for something to do; false when there will be nothing."""
         goal = self._goal
         try:
-            if self._wake < 0:
-                self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            if self._wake is None:
+                self._wake = Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
             goal = self._goal  # not before: what is wanted from now on wakes
             if goal >= Goal.LET_GO:
                 return self._finish(goal)
@@ -164,9 +170,8 @@ class Supervisor(Broadcast):
 
     def _fail(self, error: BaseException) -> bool:
         """Gives up what is wanted, so that it can be wanted again."""
-        with self._lock:
-            self._goal = Goal.NOTHING
-            self.failure, self.failures = error, self.failures + 1
+        self._wishes.clear()
+        self.failure, self.failures = error, self.failures + 1
         self.notify()
         return True
 

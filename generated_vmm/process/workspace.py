@@ -11,14 +11,13 @@ import os
 import socket
 import stat
 import struct
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from generated_vmm.process.child import Child
+from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.holding import hold, retried
 from generated_vmm.process.reaper import (
@@ -52,12 +51,11 @@ class Workspace(ABC):
     _is_whole = False  # whether all that is in the folder goes with it
 
     def __init__(self) -> None:
-        self.descriptor = -1
+        self._folder: Descriptor | None = None
         self.ward: Ward = []
         self.session: Session | None = None
         self._state = State(boot_id(), our_identity(), {}, [])
         self.tell: Callable[[Ward], None] = lambda _: None
-        self._lock = threading.RLock()
 
     @property
     def directory(self) -> Path:
@@ -128,7 +126,7 @@ class Workspace(ABC):
     def _hold(self, path: str) -> bool:
         """Holds the folder; whether it was made. FileNotFoundError when it was just removed."""
         made = self._made(path)
-        self.descriptor = hold(path)
+        self._folder = Descriptor(hold(path))
         return made
 
     def _made(self, path: str, mode: int = 0o700) -> bool:
@@ -201,7 +199,7 @@ class Workspace(ABC):
 
     def take_back(self, descriptor: int, state: State) -> None:
         """Goes on with the folder and the things of a detached monitor."""
-        self.descriptor, self._state = descriptor, replace(state, owner=our_identity())
+        self._folder, self._state = Descriptor(descriptor), replace(state, owner=our_identity())
         with contextlib.suppress(OSError):  # the lock is what counts
             write_state(descriptor, self._state)
         for thing in map(from_json, state.things):
@@ -215,45 +213,39 @@ class Workspace(ABC):
         with contextlib.suppress(OSError):  # the lock is what counts
             write_state(self.descriptor, self._state)
 
+    @property
+    def descriptor(self) -> int:
+        """The folder. OSError when it is not held."""
+        return self._held(self._folder).number
+
+    def _held(self, folder: Descriptor | None) -> Descriptor:
+        if folder is None:
+            raise FileNotFoundError(f"{self.directory} is not open")
+        return folder
+
     def close(self) -> None:
         """Lets go of the folder, which others may hold then; safe to call twice."""
-        with self._lock:
-            if self.descriptor >= 0:
-                fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # also that of the reaper's copy
-            self._close()
+        if self._folder is not None:
+            fcntl.flock(self._folder.number, fcntl.LOCK_UN)  # also that of the reaper's copy
+        self.abandon()
 
     def abandon(self) -> None:
-        """Closes a forked process's copies: the lock is the parent's, and who held ours is gone."""
-        self._lock = threading.RLock()
-        self._close()
-
-    def _close(self) -> None:
-        for descriptor in self._descriptors():
-            os.close(descriptor)
-
-    def _descriptors(self) -> list[int]:
-        """The open descriptors, from now on somebody else's to close."""
-        descriptor, self.descriptor = self.descriptor, -1
-        return [descriptor] if descriptor >= 0 else []
-
-    def __del__(self) -> None:
-        self.close()
+        """Closes the descriptors alone, as a forked process does: the lock is its parent's."""
+        self._folder = None
 
     # Using
 
     def open(self, name: str, flags: int) -> int:
         """Opens something in the folder. OSError when it is a link, or the folder is let go."""
-        return self._open_in(self.descriptor, name, flags)
+        return self._open_in(self._folder, name, flags)
+
+    def _open_in(self, folder: Descriptor | None, name: str, flags: int) -> int:
+        held = self._held(folder)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=held.number)
 
     def open_console(self, flags: int) -> int:
         """Opens the fifo that leads to the guest's console."""
         return self.open(CONSOLE_INPUT, flags)
-
-    def _open_in(self, folder: int, name: str, flags: int) -> int:
-        with self._lock:
-            if self.descriptor < 0:
-                raise FileNotFoundError(f"{self.directory} is not open")
-            return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
 
     def connect(self, connection: socket.socket) -> None:
         """Connects to the API. OSError unless a process of this monitor answers there."""

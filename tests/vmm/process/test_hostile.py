@@ -180,7 +180,7 @@ def test_a_file_is_given_through_its_descriptor(
 
     monkeypatch.setattr(os, "fchown", swapped)
     workspace: Any = jail._run.workspace
-    jail_files.link_in(workspace._root, disk, "/disk", (OTHER, OTHER), give=True)
+    jail_files.link_in(workspace._root.number, disk, "/disk", (OTHER, OTHER), give=True)
     assert disk.stat().st_uid == OTHER
     assert victim.stat().st_uid == 0
 
