@@ -53,6 +53,7 @@ class Jail(Workspace):
     """A monitor in a jail: it sees the files below `root` alone, as the user of the jail."""
 
     _is_whole = True
+    _mode = 0o711  # others may pass through, not read: who can read a folder can lock it
 
     def __init__(
         self, jailer: HostPath, binary: HostPath, jail: JailSettings, settings: Settings
@@ -90,9 +91,6 @@ class Jail(Workspace):
         for folder in (self._base, exec_folder):
             require_private(folder, os.stat(folder))
         return super()._hold(path)
-
-    def _made(self, path: str, mode: int = 0o711) -> bool:
-        return super()._made(path, mode)
 
     def _remove_leftovers(self) -> bool:
         made = super()._remove_leftovers()

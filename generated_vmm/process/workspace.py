@@ -49,6 +49,7 @@ class Workspace(ABC):
     """The user that the monitor runs as."""
     _directory: Path | None
     _is_whole = False  # whether all that is in the folder goes with it
+    _mode = 0o700  # of the folder
 
     def __init__(self) -> None:
         self._folder: Descriptor | None = None
@@ -124,27 +125,29 @@ class Workspace(ABC):
         enter(entry, path)
 
     def _hold(self, path: str) -> bool:
-        """Holds the folder; whether it was made. FileNotFoundError when it was just removed."""
-        made = self._made(path)
+        """Holds the folder; whether it was made. FileNotFoundError when it was just removed.
+
+        Until it is held it has the sticky bit, which tells whoever is first to hold it.
+        """
+        self._make(path, stat.S_ISVTX | self._mode)
         self._folder = Descriptor(hold(path))
+        made = bool(os.fstat(self.descriptor).st_mode & stat.S_ISVTX)
+        if made:
+            os.fchmod(self.descriptor, self._mode)
         return made
 
-    def _made(self, path: str, mode: int = 0o700) -> bool:
-        """Whether a folder was not there and was made; the reaper is told before."""
-        if os.path.lexists(path):
-            return False
-        self._own_if_empty(path)
-        try:
-            os.mkdir(path, mode)
-        except FileExistsError:
-            return False
-        return True
+    def _make(self, path: str, mode: int) -> None:
+        """Makes a folder unless it is there; the reaper is told before."""
+        if not os.path.lexists(path):
+            self._own_if_empty(path)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, mode)
 
     def _make_parents(self, path: str) -> None:
         """Makes the folders above a path that are missing; they go again once they are empty."""
         parents = [str(parent) for parent in Path(path).parents]
         for parent in reversed(parents):
-            self._made(parent, 0o755)
+            self._make(parent, 0o755)
 
     def _own_if_empty(self, path: str) -> None:
         thing = (EmptyFolder(path), None)
