@@ -80,7 +80,7 @@ class Run(Supervisor):
         """Adds to what goes with the monitor; the result says whether that is done."""
         self._to_own.append(thing)
         self._stir()
-        return lambda: self.phase is Phase.FINISHED or thing not in self._to_own
+        return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
 
     def abandon(self) -> None:
         """Lets go in a forked process, of the folder's lock too."""
@@ -143,7 +143,7 @@ class Run(Supervisor):
     def _wait_until_ready(self) -> None:
         """The socket answers. `MonitorStartError` when it never will, or not in time."""
         timeout = self.workspace.settings.timeout
-        deadline, pause, last = time.monotonic() + timeout, SHORTEST_PAUSE, None
+        deadline, pause, last = time.monotonic() + timeout, SHORTEST_PAUSE, ""
         with self._asking(timeout) as client:
             while True:
                 self._require_starting(deadline, last)
@@ -151,7 +151,7 @@ class Run(Supervisor):
                     client.get_instance_info()
                     return
                 except VmmError as error:
-                    last = error
+                    last = str(error)  # not the error: it would keep what its frames refer to
                 self._read(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -159,7 +159,7 @@ class Run(Supervisor):
         path, connect = self.workspace.socket_path, self.workspace.connect
         return VmmClient(path, timeout=timeout, transport=UnixChannel(connect))
 
-    def _require_starting(self, deadline: float, last: VmmError | None) -> None:
+    def _require_starting(self, deadline: float, last: str) -> None:
         if self._goal >= Goal.LET_GO:
             raise MonitorStartError("the monitor was stopped before its socket answered")
         if not self.is_running:

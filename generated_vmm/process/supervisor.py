@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from abc import abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,6 +18,7 @@ from weakref import WeakSet
 from generated_vmm.process.broadcast import Broadcast, taken
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.reaper import PAUSE
 
 
 class Phase(IntEnum):
@@ -160,6 +162,8 @@ class Supervisor(Broadcast):
             else:
                 self._read(None)
         except BaseException as error:
+            if self._wake is None:
+                time.sleep(PAUSE)  # there may be a descriptor then
             is_start = self.phase < Phase.RUNNING and goal < Goal.LET_GO
             return self._undo(error) if is_start else self._fail(error)
         return True

@@ -243,8 +243,10 @@ class Workspace(ABC):
         return self._open_in(self._folder, name, flags)
 
     def _open_in(self, folder: Descriptor | None, name: str, flags: int) -> int:
-        held = self._held(folder)
-        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=held.number)
+        try:
+            return os.open(name, flags | os.O_NOFOLLOW, dir_fd=self._held(folder).number)
+        finally:
+            del folder  # an error that is kept would keep it open
 
     def open_console(self, flags: int) -> int:
         """Opens the fifo that leads to the guest's console."""
