@@ -1,4 +1,4 @@
-"""Monitors as processes of this host: start one, bare or in a jail, watch it, end it.
+"""Monitors as processes of this host: start one, unjailed or in a jail, watch it, end it.
 
     with Monitor("firecracker") as monitor:
         monitor.client.boot("/vm/vmlinux", "/vm/rootfs.ext4")
@@ -8,21 +8,20 @@
 """
 
 from generated_vmm.process.asynchronous import AsyncMonitor
+from generated_vmm.process.broadcast import AsyncRingBuffer, RingBuffer
+from generated_vmm.process.child import Usage
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.growing import AsyncRecent, Recent
 from generated_vmm.process.jailed import AsyncJailedMonitor, JailedMonitor, JailedOptions
-from generated_vmm.process.log_line import LogLine
-from generated_vmm.process.metrics_line import DriveRates, Metrics, NetworkRates, Rates
+from generated_vmm.process.lines import DriveRates, LogLine, Metrics, NetworkRates, Rates
 from generated_vmm.process.monitor import Monitor
 from generated_vmm.process.reading import async_log, async_metrics, log, metrics
 from generated_vmm.process.serial import AsyncSerial, Piece, Serial
 from generated_vmm.process.settings import MonitorOptions
-from generated_vmm.process.usage import Usage
 
 __all__ = [
     "AsyncJailedMonitor",
     "AsyncMonitor",
-    "AsyncRecent",
+    "AsyncRingBuffer",
     "AsyncSerial",
     "DriveRates",
     "JailedMonitor",
@@ -37,7 +36,7 @@ __all__ = [
     "NetworkRates",
     "Piece",
     "Rates",
-    "Recent",
+    "RingBuffer",
     "Serial",
     "Usage",
     "async_log",

@@ -1,4 +1,4 @@
-"""One process: waited for and signalled through its pidfd alone, never through its number.
+"""Starting one process, waiting for it and signalling it through its pidfd, never its number.
 
 A pidfd names the process it was opened for, also after the number was given to another one
 (pidfd_open(2)).
@@ -6,16 +6,55 @@ A pidfd names the process it was opened for, also after the number was given to 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
-import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from generated_vmm.process.warden import is_ready
+from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.reaper import fields_of, is_ready, start_time_of
 
-START_TIME = 19  # fields of /proc/PID/stat after the name: this one is number 22 (proc(5))
+CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+SHELL = "/bin/sh"
+# The process waits until its start is known to everybody: a line on descriptor 3 lets it become the
+# program, the end of that pipe, because the caller died, ends it.
+GATE = 'read -r _ <&3 && exec 3<&- && cd -- "$0" && exec "$@"'
+ELF_HEADER = 20  # bytes up to the machine's number
+ELF_MACHINE = slice(18, 20)
+SCRIPT = b"#!"
+USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has used: processor time since its start, and memory in use.
+
+    `at` is `time.monotonic()` in seconds: the processor's share between two usages is the
+    difference of their `cpu_seconds` by the difference of their `at`. `memory_bytes` is resident
+    memory, of the guest's what it has touched.
+    """
+
+    at: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class Descriptor:
+    """A file descriptor that is closed as soon as nothing refers to it any more.
+
+    Threads share it without a lock: a signal handler may have interrupted whoever holds one.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
 
 
 class Child:
@@ -28,80 +67,144 @@ class Child:
     def __init__(self, pid: int, start_time: int | None = None) -> None:
         """ProcessLookupError when there is no such process, or another of that number."""
         self.pid = pid
-        self.pidfd = os.pidfd_open(pid)
+        self._pidfd: Descriptor | None = Descriptor(os.pidfd_open(pid))
+        self.start_time = start_time_of(pid) or 0
         self.returncode: int | None = None
-        self._ended = False
-        self._lock = threading.Lock()
-        if start_time is not None and start_time_of(pid) != start_time:
-            self.close()
+        if start_time not in (None, self.start_time):
             raise ProcessLookupError(f"process {pid} is another one")
 
     @property
-    def running(self) -> bool:
-        """Whether the process has not ended; its exit status is collected when it has."""
-        with self._lock:
-            if not self._ended and is_ready(self.pidfd, 0):
-                self._collect()
-                self._ended = True
-            return not self._ended
+    def pidfd(self) -> int:
+        """The descriptor, for as long as the process is not closed; -1 then."""
+        return -1 if self._pidfd is None else self._pidfd.number
 
-    def _collect(self) -> None:
-        try:
-            found = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
-        except ChildProcessError:  # not our child, or somebody waits for every child
-            return
-        if found is not None:
-            ended_by_itself = found.si_code == os.CLD_EXITED
-            self.returncode = found.si_status if ended_by_itself else -found.si_status
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended, and is not closed."""
+        pidfd = self._pidfd
+        return pidfd is not None and not is_ready(pidfd.number, 0)
+
+    def collect(self) -> None:
+        """Collects the exit status of a process that has ended, so that no zombie stays."""
+        pidfd = self._pidfd
+        with contextlib.suppress(ChildProcessError):  # not ours, or collected already
+            if pidfd is not None:
+                found = os.waitid(os.P_PIDFD, pidfd.number, os.WEXITED | os.WNOHANG)
+                if found is not None:
+                    ended_by_itself = found.si_code == os.CLD_EXITED
+                    self.returncode = found.si_status if ended_by_itself else -found.si_status
 
     def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal, unless the process has ended."""
-        with self._lock:
-            if not self._ended:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self.pidfd, number)
+        pidfd = self._pidfd
+        if pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd.number, number)
 
     def wait(self, seconds: float | None) -> bool:
-        """Waits for the end; whether it came within the time."""
-        if self.running:
-            is_ready(self.pidfd, seconds)
-        return not self.running
+        """Waits for the end and collects the status; whether it came within the time."""
+        pidfd = self._pidfd
+        if pidfd is not None and not is_ready(pidfd.number, seconds):
+            return False
+        self.collect()
+        return True
 
-    async def async_wait(self, seconds: float | None) -> bool:
-        """Waits for the end on the event loop; whether it came within the time."""
-        if not self.running:
-            return True
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        watched = os.dup(self.pidfd)  # a loop has one reader for each descriptor
-        loop.add_reader(watched, ended.set)
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await ended.wait()
-        finally:
-            loop.remove_reader(watched)
-            os.close(watched)
-        return not self.running
+    def forget_if_ended(self) -> bool:
+        """Collects and closes a process that has ended; whether it has."""
+        ended = self.wait(0)
+        if ended:
+            self.close()
+        return ended
+
+    def usage(self) -> Usage | None:
+        """What the process uses; None when it has ended."""
+        fields = fields_of(self.pid)
+        if fields is None or not self.running:
+            return None
+        ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
+        memory = int(fields[RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
+        return Usage(time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), memory)
 
     def close(self) -> None:
         """Lets go of the process; safe to call twice."""
-        with self._lock:
-            if self.pidfd >= 0:
-                os.close(self.pidfd)
-            self.pidfd, self._ended = -1, True
+        self._pidfd = None
 
 
-def start_time_of(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None when it is gone."""
-    fields = fields_of(pid)
-    return None if fields is None else int(fields[START_TIME])
+class Gate:
+    """A process that has begun but does nothing before it is let through."""
+
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, outlets: Sequence[int]
+    ) -> None:
+        """Begins the process with these descriptors as its input, output and errors.
+
+        Raises OSError when the system starts no process.
+        """
+        closed, self._gate = os.pipe()
+        try:
+            self.child = Child(spawn([SHELL, "-c", GATE, cwd, *argv], env, (*outlets, closed)))
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(closed)
+
+    def open(self) -> None:
+        """Lets the process become the program."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._gate, b"\n")
+
+    def close(self) -> None:
+        """Ends the process unless it was let through."""
+        os.close(self._gate)
 
 
-def fields_of(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the process's name; None when it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return stat.rpartition(")")[2].split()
+def spawn(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int]) -> int:
+    """Starts a program with these descriptors as its first ones, and gives its number.
+
+    It leads a session of its own: a Ctrl+C at the terminal is for the caller, who ends it in order.
+    Raises `OSError` when the system does not start it.
+    """
+    with contextlib.ExitStack() as stack:
+        actions: list[tuple[int, int, int] | tuple[int, int]] = []
+        for theirs, mine in enumerate(descriptors):
+            above = fcntl.fcntl(mine, fcntl.F_DUPFD_CLOEXEC, len(descriptors))
+            stack.callback(os.close, above)
+            actions.append((os.POSIX_SPAWN_DUP2, above, theirs))
+        inherited = ((os.POSIX_SPAWN_CLOSE, each) for each in _inherited(len(descriptors)))
+        return os.posix_spawn(
+            argv[0],
+            list(argv),
+            env,
+            file_actions=[*actions, *inherited],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=CHANGED_BY_PYTHON,
+        )
+
+
+def _inherited(first: int) -> Iterator[int]:
+    """The descriptors that would go on to the program, such as a server's listening socket."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if int(name) >= first and os.get_inheritable(int(name)):
+                yield int(name)
+
+
+def find_program(name: str, env: Mapping[str, str] | None) -> str:
+    """The absolute path of a program. `MonitorStartError` when there is none to be run."""
+    found = shutil.which(name, path=None if env is None else env.get("PATH"))
+    if found is None:
+        reason = "may not be executed" if Path(name).is_file() else "is not there"
+        raise MonitorStartError(f"{name!r} {reason}")
+    with contextlib.suppress(PermissionError):  # the system may run what we may not read
+        beginning, ours = _beginning_of(found), _beginning_of("/proc/self/exe")
+        is_ours = beginning[:6] == ours[:6] and beginning[ELF_MACHINE] == ours[ELF_MACHINE]
+        if not (is_ours or beginning.startswith(SCRIPT)):  # the shell would read it as a script
+            raise MonitorStartError(f"{found!r} is no program for this machine")
+    return os.path.abspath(found)
+
+
+def _beginning_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(ELF_HEADER)

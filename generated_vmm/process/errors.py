@@ -40,8 +40,13 @@ class MonitorExited(MonitorError, VmmConnectionError):
 
 def quoted(log: Sequence[str]) -> str:
     """The last lines of a log as the end of a message, nothing when there are none."""
-    lines = [shorten(line) for line in log[-QUOTED_LINES:]]
+    lines = [shorten(printable(line)) for line in log[-QUOTED_LINES:]]
     return "".join(["; its last words:", *(f"\n  {line}" for line in lines)]) if lines else ""
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would carry out written as escapes."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def exit_in_words(returncode: int | None) -> str:

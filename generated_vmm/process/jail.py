@@ -1,237 +1,256 @@
-"""A jail for a monitor: the jailer's command line, paths on both sides, files, and its removal.
-
-Source: the jailer's `--help` and docs/jailer.md, version 1.16.1.
-"""
+"""A jail for a monitor: its files, its control groups, and its processes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from generated_vmm.process.child import Child
+from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.jail_root import JailRoot
-from generated_vmm.process.launch import find_program
-from generated_vmm.process.place import (
+from generated_vmm.process.holding import make_fifo, require_private, retried
+from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
+from generated_vmm.process.jailer import JailSettings, cgroup_folders, jailer_arguments
+from generated_vmm.process.reaper import (
+    ControlGroup,
+    Session,
+    Thing,
+    Ward,
+    identity,
+    is_ready,
+    start_time_of,
+)
+from generated_vmm.process.settings import (
+    HostPath,
+    Settings,
+    monitor_arguments,
+    require_short,
+    without_environment,
+)
+from generated_vmm.process.state import ROOT, State
+from generated_vmm.process.workspace import (
     CONSOLE_INPUT,
     CONSOLE_OUTPUT,
     LOG,
     METRICS,
     SOCKET,
-    make_fifo,
+    Workspace,
 )
-from generated_vmm.process.settings import (
-    HostPath,
-    Paths,
-    Settings,
-    in_json,
-    monitor_arguments,
-    require_instance_id,
-    require_short,
-)
-from generated_vmm.process.state import STATE, is_running
-from generated_vmm.process.warden import Leftovers
 
-ROOT = "root"
-CONFIG_FILE, METADATA, SECCOMP_FILTER = "/config.json", "/metadata.json", "/seccomp-filter"
+MOUNTS = Path("/proc/self/mounts")
+COPIES = {
+    "--config-file": "/config.json",
+    "--metadata": "/metadata.json",
+    "--seccomp-filter": "/seccomp-filter",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class JailSettings:
-    """How the jailer is to be run. ValueError for what it would refuse."""
-
-    id: str
-    uid: int
-    gid: int
-    chroot_base_dir: HostPath = "/srv/jailer"
-    netns: HostPath | None = None
-    cgroups: Mapping[str, str] = field(default_factory=dict)
-    cgroup_version: int = 2
-    parent_cgroup: str | None = None
-    resource_limits: Mapping[str, int] = field(default_factory=dict)
-    new_pid_ns: bool = False
-
-    def __post_init__(self) -> None:
-        require_instance_id(self.id)
-        if self.cgroup_version not in (1, 2):
-            raise ValueError(f"cgroup_version is {self.cgroup_version}; it must be 1 or 2")
-        if unknown := set(self.resource_limits) - {"fsize", "no-file"}:
-            raise ValueError(f"resource_limits has {sorted(unknown)}; there are fsize and no-file")
-        for name in self.cgroups:
-            if "." not in name or "/" in name:
-                raise ValueError(f"cgroups has {name!r}; it must be a file as cpu.weight")
-
-
-def jailer_arguments(settings: JailSettings, exec_file: str) -> list[str]:
-    """The command line of the jailer after its name, up to the monitor's own arguments."""
-    valued: list[tuple[str, object]] = [
-        ("--id", settings.id),
-        ("--exec-file", exec_file),
-        ("--uid", settings.uid),
-        ("--gid", settings.gid),
-        ("--chroot-base-dir", os.path.abspath(settings.chroot_base_dir)),
-    ]
-    if settings.netns is not None:
-        valued.append(("--netns", os.path.abspath(settings.netns)))
-    if settings.cgroups or settings.parent_cgroup is not None:
-        valued.append(("--cgroup-version", settings.cgroup_version))
-    if settings.parent_cgroup is not None:
-        valued.append(("--parent-cgroup", settings.parent_cgroup))
-    valued += [("--cgroup", f"{name}={value}") for name, value in settings.cgroups.items()]
-    limits = settings.resource_limits.items()
-    valued += [("--resource-limit", f"{name}={value}") for name, value in limits]
-    words = [word for name, value in valued for word in (name, str(value))]
-    return [*words, *(["--new-pid-ns"] if settings.new_pid_ns else []), "--"]
-
-
-def cgroup_folders(settings: JailSettings, exec_name: str, mounts: str) -> list[str]:
-    """The control groups that the jailer makes for a monitor, given /proc/self/mounts."""
-    parent = settings.parent_cgroup or exec_name
-    if settings.cgroup_version == 2:
-        wanted = bool(settings.cgroups or settings.parent_cgroup)
-        points = [point for kind, point, _ in _cgroup_mounts(mounts) if kind == "cgroup2"][:1]
-        return [f"{point}/{parent}/{settings.id}" for point in points if wanted]
-    controllers = {name.partition(".")[0] for name in settings.cgroups}
-    return [
-        f"{point}/{parent}/{settings.id}"
-        for kind, point, options in _cgroup_mounts(mounts)
-        if kind == "cgroup" and controllers & set(options)
-    ]
-
-
-def _cgroup_mounts(mounts: str) -> Iterator[tuple[str, str, list[str]]]:
-    for line in mounts.splitlines():
-        _, point, kind, options, *_ = line.split()
-        if kind.startswith("cgroup"):
-            yield kind, point, options.split(",")
-
-
-class Jail:
+class Jail(Workspace):
     """A monitor in a jail: it sees the files below `root` alone, as the user of the jail."""
+
+    _is_whole = True
+    _mode = 0o711  # others may pass through, not read: who can read a folder can lock it
 
     def __init__(
         self, jailer: HostPath, binary: HostPath, jail: JailSettings, settings: Settings
     ) -> None:
+        super().__init__()
         self.settings = settings
-        self.id: str | None = jail.id
+        self.id = jail.id
+        self.uid = jail.uid
         self._jailer, self._binary, self._jail = os.fspath(jailer), os.fspath(binary), jail
         self._program = os.path.realpath(shutil.which(self._binary) or self._binary)
         self._exec_name = os.path.basename(self._program)  # the jailer follows links
         self._base = os.path.abspath(jail.chroot_base_dir)
-        self.directory = Path(self._base, self._exec_name, jail.id)
-        self.inner = JailRoot(self.directory / ROOT, jail.uid, jail.gid)
-        self._leftovers = Leftovers()
+        self._directory = Path(self._base, self._exec_name, jail.id)
+        self._root: Descriptor | None = None
+        self.root = self._directory / ROOT
         require_short(self.socket_path)
 
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return self.outside(self._told_socket)
+        return str(self.outside(self._inner_socket))
 
     @property
-    def _told_socket(self) -> str:
+    def _inner_socket(self) -> str:
         return os.fspath(self.settings.socket_path or f"/{SOCKET}")
 
-    def claim(self) -> None:
-        """Makes the folder of the jail, once. `MonitorStartError` when another monitor has it."""
-        if self._leftovers.trees:
-            return
-        if (self.directory / STATE).exists() and not is_running(self.directory):
-            Leftovers(trees=[str(self.directory)]).remove()
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self.directory.mkdir()
-        except FileExistsError:
-            raise MonitorStartError(f"{self.directory} exists: it is another's jail") from None
-        self._leftovers.trees.append(str(self.directory))
-        self.inner.root.mkdir()
+    def outside(self, path: HostPath) -> Path:
+        """A path as the monitor sees it, on the host. Nothing leads out of the jail but links."""
+        return self.root / normal(path).lstrip("/")
+
+    def _hold(self, path: str) -> bool:
+        self._make_parents(path)
+        exec_folder = os.path.dirname(path)
+        self._own_if_empty(exec_folder)  # the last monitor of this program removes it
+        for folder in (self._base, exec_folder):
+            require_private(folder, os.stat(folder))
+        return super()._hold(path)
+
+    def _remove_leftovers(self) -> bool:
+        made = super()._remove_leftovers()
+        if os.listdir(self.descriptor):
+            raise MonitorStartError(
+                f"{self.directory} exists: it is another's jail, or something is mounted in it"
+            )
+        return made
+
+    def take(self, tell: Callable[[Ward], None]) -> None:
+        """Holds the folder, and makes the root in it; see `Workspace.take`."""
+        super().take(tell)
+        os.mkdir(ROOT, 0o755, dir_fd=self.descriptor)
+        self._root = Descriptor(self.open(ROOT, FOLDER))
+
+    def take_back(self, descriptor: int, state: State) -> None:
+        """Goes on with the folder and the things of a detached monitor."""
+        super().take_back(descriptor, state)
+        self._root = Descriptor(self.open(ROOT, FOLDER))
 
     def prepare(self) -> None:
-        """Makes the jail and the fifos, and copies in what the monitor reads at its start."""
-        self.claim()
-        mounts = Path("/proc/self/mounts").read_text()
-        self._leftovers.folders.extend(cgroup_folders(self._jail, self._exec_name, mounts))
-        for path in (self.console_input(), str(self.directory / CONSOLE_OUTPUT)):
-            make_fifo(path)
-        for path in (self.outlet(LOG), self.outlet(METRICS)):
-            make_fifo(path)
-            os.chown(path, self._jail.uid, self._jail.gid)
-        for source, path in self._read_at_start().items():
-            self.inner.copy_in(source, path)
+        """Makes fifos and control groups, and copies in what the monitor reads at its start."""
+        for name in (CONSOLE_INPUT, CONSOLE_OUTPUT):
+            make_fifo(name, self.descriptor, self.directory)
+        for name in (LOG, METRICS):
+            make_fifo(name, self._held(self._root).number, self.root)
+            self._give_fifo(name)
+        for folder in cgroup_folders(self._jail, self._exec_name, MOUNTS.read_text()):
+            retried(partial(self._make_cgroup, folder))
+        for option, source in self._read_at_start().items():
+            self.copy_in(source, COPIES[option])
 
-    def _read_at_start(self) -> dict[HostPath, str]:
+    def _give_fifo(self, name: str) -> None:
+        fifo = self.outlet(name, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.fchown(fifo, self._jail.uid, self._jail.gid)
+        finally:
+            os.close(fifo)
+
+    def _make_cgroup(self, folder: str) -> None:
+        """Makes a control group for this monitor alone. `MonitorStartError` when it is in use."""
+        self._make_parents(folder)
+        if self._jail.parent_cgroup is None:
+            self._own_if_empty(os.path.dirname(folder))
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # of a monitor that nobody owned
+        self.own(ControlGroup(folder))
+        try:
+            os.mkdir(folder, 0o755)
+        except FileExistsError:
+            raise MonitorStartError(f"the control group {folder} is in use") from None
+        self.replace_last(ControlGroup(folder, identity(folder)))
+
+    def _read_at_start(self) -> dict[str, HostPath]:
+        """The files of the host that the monitor reads at its start, by the options for them."""
         given = self.settings
         sources = {
-            CONFIG_FILE: given.config_file,
-            METADATA: given.metadata,
-            SECCOMP_FILTER: given.seccomp_filter,
+            "--config-file": given.config_file,
+            "--metadata": given.metadata,
+            "--seccomp-filter": given.seccomp_filter,
         }
-        return {source: path for path, source in sources.items() if source is not None}
+        return {option: source for option, source in sources.items() if source is not None}
 
-    def words(self) -> list[str]:
+    def argv(self) -> list[str]:
         """The command line."""
         exec_file = find_program(self._binary, self.settings.env)
         jailer = find_program(self._jailer, self.settings.env)
-        told = monitor_arguments(self.settings, self._told())
-        return [jailer, *jailer_arguments(self._jail, exec_file), *told]
+        inner = monitor_arguments(self.settings, self._paths())
+        return [jailer, *jailer_arguments(self._jail, exec_file), *inner]
 
-    def _told(self) -> Paths:
-        given = self.settings
-        return Paths(
-            socket=self._told_socket,
-            log=os.fspath(given.log_path or f"/{LOG}"),
-            metrics=os.fspath(given.metrics_path or f"/{METRICS}"),
-            config_file=None if given.config_file is None else CONFIG_FILE,
-            metadata=None if given.metadata is None else METADATA,
-            seccomp_filter=None if given.seccomp_filter is None else SECCOMP_FILTER,
-        )
+    def _paths(self) -> dict[str, str | None]:
+        return {
+            "--api-sock": self._inner_socket,
+            "--log-path": os.fspath(self.settings.log_path or f"/{LOG}"),
+            "--metrics-path": os.fspath(self.settings.metrics_path or f"/{METRICS}"),
+            **{option: COPIES[option] for option in self._read_at_start()},
+        }
 
-    def outlet(self, name: str) -> str:
-        """The fifo for the log or the metrics."""
-        return self.outside(f"/{name}")
+    def outlet(self, name: str, flags: int) -> int:
+        """Opens the fifo for the log or the metrics."""
+        return self._open_in(self._root, name, flags)
 
-    def console_input(self) -> str:
-        """The fifo that leads to the guest's console."""
-        return str(self.directory / CONSOLE_INPUT)
+    def open_socket(self, path: str | None = None) -> int:
+        """An O_PATH descriptor of a socket; see `Workspace.open_socket`."""
+        wanted = normal(self._inner_socket if path is None else path)
+        with self._opened_root() as root, folder_of(root, wanted) as folder:
+            name = os.path.basename(wanted)
+            return self.require_socket(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder))
 
-    def log_file(self) -> str | None:
-        """None: what the monitor has made may be a link to a file that it may not read."""
+    def vsock_made_at(self, path: str) -> Thing | None:
+        """None: it goes with the root."""
         return None
 
-    def outside(self, path: str) -> str:
-        """A path as the monitor says it, on the host."""
-        return str(self.inner.outside(path))
-
     def monitor_of(self, started: Child) -> Child:
-        """The jailer becomes the monitor, or with a new PID namespace its parent, and ends."""
-        if not self._jail.new_pid_ns or not started.wait(self.settings.timeout):
-            return started
-        if started.returncode != 0:
-            return started
-        return Child(int((self.inner.root / f"{self._exec_name}.pid").read_text()))
+        """The jailer becomes the monitor, or with a new PID namespace its parent, and ends.
 
-    def leftovers(self) -> Leftovers:
-        """What has been made up to now and is to be removed after the end."""
-        return self._leftovers
+        What it writes to its PID file is not asked: the jailed user may have written that too.
+        """
+        if not self._jail.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
+            return started
+        session = cast(Session, self.session)
+        found = [pid for pid in session.pids() if pid != started.pid]
+        started.collect()
+        return Child(min(found, key=lambda pid: start_time_of(pid) or 0)) if found else started
 
-    def how(self) -> dict[str, object]:
-        """What makes this place again, in a form for JSON, from whatever folder."""
+    def _root_identity(self) -> list[int]:
+        return identity(".", self._held(self._root).number)
+
+    def copy_in(
+        self,
+        source: HostPath,
+        path: HostPath | None = None,
+        progress: Progress = lambda _, __: None,
+        require_wanted: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Copies a file in; the path as the monitor sees it. See `jail_files.copy_in`."""
+        inner = self._target(source, path)
+        with self._opened_root() as root:
+            copy_in(root, source, inner, self._owner, progress, require_wanted)
+        return inner
+
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool) -> str:
+        """Makes a hard link in the jail; the path as the monitor sees it."""
+        inner = self._target(source, path)
+        with self._opened_root() as root:
+            link_in(root, source, inner, self._owner, give=give)
+        return inner
+
+    @property
+    def _owner(self) -> tuple[int, int]:
+        return self._jail.uid, self._jail.gid
+
+    def _target(self, source: HostPath, path: HostPath | None) -> str:
+        return normal(os.path.basename(os.fspath(source)) if path is None else path)
+
+    @contextlib.contextmanager
+    def _opened_root(self) -> Iterator[int]:
+        """The root of the jail for one use, whatever becomes of the monitor meanwhile."""
+        root = self._open_in(self._root, ".", FOLDER)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    def abandon(self) -> None:
+        """Closes the descriptors alone; see `Workspace.abandon`."""
+        super().abandon()
+        self._root = None
+
+    def how(self) -> dict[str, Any]:
+        """What makes this workspace again, from whatever folder."""
         return {
             "jailer": self._jailer,
             "binary": self._program,
-            "jail": {**in_json(self._jail), "chroot_base_dir": self._base},
-            "settings": in_json(self.settings),
-            "leftovers": asdict(self._leftovers),
+            "jail": {**without_environment(self._jail), "chroot_base_dir": self._base},
+            "settings": without_environment(self.settings),
         }
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The place that gave this as `how`."""
+        """The workspace that gave this as `how`."""
         jail, settings = JailSettings(**how["jail"]), Settings(**how["settings"])
-        place = cls(how["jailer"], how["binary"], jail, settings)
-        place._leftovers = Leftovers(**how["leftovers"])
-        return place
+        return cls(how["jailer"], how["binary"], jail, settings)

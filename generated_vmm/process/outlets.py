@@ -4,47 +4,83 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import stat
+import time
 from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
 
-from generated_vmm.process.growing import Kept
-from generated_vmm.process.lines import Lines
-from generated_vmm.process.log_line import LogLine, parse_log_line
-from generated_vmm.process.metrics_line import Metrics, MetricsReader
-from generated_vmm.process.place import CONSOLE_OUTPUT, LOG, METRICS, Place
-from generated_vmm.process.pump import Feed
+from generated_vmm.process.broadcast import LastItems
+from generated_vmm.process.lines import Lines, LogLine, Metrics, MetricsReader, parse_log_line
 from generated_vmm.process.serial import Console
+from generated_vmm.process.workspace import CONSOLE_OUTPUT, LOG, METRICS, Workspace
+
+Feed: TypeAlias = Callable[[bytes], object]
 
 LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
-READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+READING = os.O_RDONLY | os.O_NONBLOCK
+READ_BYTES = 65_536
+LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 LONGEST_TAIL = 65_536
+LONGEST_POLL = 86_400_000  # milliseconds
 
 
 class Outlets:
     """Keeps the last of what comes out of the monitor's fifos."""
 
-    def __init__(self, console: Console, log: Kept[LogLine], metrics: Kept[Metrics]) -> None:
+    def __init__(
+        self, console: Console, log: LastItems[LogLine], metrics: LastItems[Metrics]
+    ) -> None:
         self.console = console
         self.log = log
         self.metrics = metrics
         self._log_lines = Lines()
         self._metrics_lines = Lines()
         self._metrics_reader = MetricsReader()
+        self._feeds: dict[int, Feed] = {}
+        self._waiting = select.poll()
 
-    def open(self, place: Place) -> dict[int, Feed]:
-        """Opens the fifos for reading, and says what to do with what they give."""
-        feeds: dict[int, Feed] = {}
-        with contextlib.ExitStack() as stack:
-            for path, feed in (
-                (str(place.directory / CONSOLE_OUTPUT), self.console.feed),
-                (place.outlet(LOG), self._feed_log),
-                (place.outlet(METRICS), self._feed_metrics),
-            ):
-                descriptor = os.open(path, READING)
-                stack.callback(os.close, descriptor)
-                feeds[descriptor] = feed
-            stack.pop_all()
-        return feeds
+    def open(self, workspace: Workspace) -> None:
+        """Opens the fifos for reading."""
+        self._add(workspace.open(CONSOLE_OUTPUT, READING), self.console.feed)
+        self._add(workspace.outlet(LOG, READING), self._feed_log)
+        self._add(workspace.outlet(METRICS, READING), self._feed_metrics)
+
+    def _add(self, descriptor: int, feed: Feed) -> None:
+        self._feeds[descriptor] = feed
+        self._waiting.register(descriptor, select.POLLIN)
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError("an outlet is no fifo")
+
+    def read_until(self, descriptors: list[int], seconds: float | None) -> bool:
+        """Reads what comes until one of the descriptors is ready; false when the time is up."""
+        for descriptor in descriptors:
+            self._waiting.register(descriptor, select.POLLIN)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        try:
+            while True:
+                left = LONGEST_POLL if deadline is None else (deadline - time.monotonic()) * 1000
+                ready = [each for each, _ in self._waiting.poll(min(max(0, left), LONGEST_POLL))]
+                for descriptor in ready:
+                    self._read(descriptor)
+                if any(each in descriptors for each in ready):
+                    return True
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        finally:
+            for descriptor in descriptors:
+                self._waiting.unregister(descriptor)
+
+    def _read(self, descriptor: int) -> None:
+        feed = self._feeds.get(descriptor)
+        if feed is None:
+            return
+        with contextlib.suppress(BlockingIOError):  # another process reads here too
+            if received := os.read(descriptor, READ_BYTES):
+                feed(received)
+            else:
+                self._waiting.unregister(descriptor)  # closed by everybody who could write
 
     def _feed_log(self, received: bytes) -> None:
         for line in self._log_lines.feed(received):
@@ -57,7 +93,13 @@ class Outlets:
                 self.metrics.put(metrics)
 
     def end(self) -> None:
-        """Says that nothing more will come."""
+        """Reads what is left, closes the fifos, and says that nothing more will come."""
+        while self._feeds:
+            descriptor, feed = self._feeds.popitem()
+            with contextlib.suppress(BlockingIOError):
+                feed(os.read(descriptor, LARGEST_FIFO))
+            os.close(descriptor)
+        self._waiting = select.poll()
         for outlet in (self.console, self.log, self.metrics):
             outlet.end()
 
@@ -70,10 +112,7 @@ class Outlets:
 
 def tail_of(path: str) -> list[str]:
     """The last lines of a file; none of what is no file or cannot be read."""
-    with (
-        contextlib.suppress(OSError),
-        open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file,
-    ):
+    with contextlib.suppress(OSError), open(os.open(path, READING), "rb") as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LONGEST_TAIL))

@@ -9,11 +9,9 @@ import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 
-from generated_vmm.process.lines import Lines
-from generated_vmm.process.log_line import LogLine, parse_log_line
-from generated_vmm.process.metrics_line import Metrics, MetricsReader
+from generated_vmm.process.lines import Lines, LogLine, Metrics, MetricsReader, parse_log_line
+from generated_vmm.process.reaper import is_ready
 from generated_vmm.process.settings import HostPath
-from generated_vmm.process.warden import is_ready
 
 READING = os.O_RDONLY | os.O_NONBLOCK
 READ_BYTES = 65_536
@@ -23,10 +21,12 @@ PAUSE = 0.1  # seconds between two looks at a file: nothing tells of its growth
 class LineReader:
     """The lines of a fifo or a file, as far as they have been written.
 
-    A fifo is emptied without waiting for anybody, so that its writer never waits.
+    A fifo is emptied without waiting for anybody, so that its writer never waits. A file that was
+    truncated is read from its beginning, as is one that has taken the place of the file.
     """
 
     def __init__(self, path: HostPath) -> None:
+        self._path = path
         self.descriptor = os.open(path, READING)
         self._is_fifo = stat.S_ISFIFO(os.fstat(self.descriptor).st_mode)
         self.is_at_end = False
@@ -59,8 +59,23 @@ class LineReader:
             await asyncio.sleep(PAUSE)
 
     def _has_grown(self) -> bool:
-        read = 0 if self._is_fifo else os.lseek(self.descriptor, 0, os.SEEK_CUR)
-        return self._is_fifo or os.fstat(self.descriptor).st_size > read
+        if self._is_fifo:
+            return True
+        position, found = os.lseek(self.descriptor, 0, os.SEEK_CUR), os.fstat(self.descriptor)
+        if found.st_size < position:
+            os.lseek(self.descriptor, 0, os.SEEK_SET)
+            self._lines = Lines()
+        return found.st_size > 0 if found.st_size != position else self._is_replaced(found)
+
+    def _is_replaced(self, read: os.stat_result) -> bool:
+        """Goes on with the file that is at the path now, once something is in it."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self._path)
+            if found.st_size and not os.path.samestat(found, read):
+                os.close(self.descriptor)
+                self.descriptor, self._lines = os.open(self._path, READING), Lines()
+                return True
+        return False
 
     def close(self) -> None:
         """Closes the fifo or the file."""

@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.process.broadcast import BroadcastLog
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.growing import Growing
 
 PAUSE = 0.01  # seconds until another attempt to write to a guest that does not read
 LONGEST_QUOTE = 40
+SHORT_PIECE = 4_096  # bytes: shorter pieces are put together
 
 
 @dataclass(frozen=True)
@@ -30,36 +32,43 @@ class Piece:
         return self.start + len(self.data)
 
 
-class Console(Growing):
+class Console(BroadcastLog):
     """The last bytes of the guest's console, and the fifo that leads to it."""
 
-    def __init__(self, kept: int, input_path: Callable[[], str]) -> None:
+    def __init__(self, size: int, open_input: Callable[[int], int]) -> None:
+        """`open_input` opens the fifo with the flags that it is given."""
         super().__init__()
-        self._kept = kept
-        self._bytes = bytearray()
-        self._input_path = input_path
+        self._size = size
+        self._pieces: deque[Piece] = deque()
+        self._open = open_input
 
     def feed(self, received: bytes) -> None:
         """Adds bytes and lets go of the oldest."""
-        with self._changed:
-            self._bytes += received
-            del self._bytes[: -self._kept]
-            self._position += len(received)
-            self._tell()
+        if self._pieces and len(self._pieces[-1].data) < SHORT_PIECE:
+            last = self._pieces[-1]
+            self._pieces[-1] = Piece(last.start, last.data + received)
+        else:
+            self._pieces.append(Piece(self._position, received))
+        self._position += len(received)
+        while self._pieces[0].end <= self._position - self._size:
+            self._pieces.popleft()
+        self.notify()
 
     def read(self, since: int = 0) -> Piece:
         """What is kept from a position on.
 
         The piece starts after `since` when older bytes are gone.
         """
-        with self._changed:
-            first = self._position - len(self._bytes)
-            start = min(max(since, first), self._position)
-            return Piece(start, bytes(self._bytes[start - first :]))
+        pieces = self._pieces.copy()  # at once, while the thread that feeds goes on
+        if not pieces:
+            return Piece(min(max(since, 0), self._position), b"")
+        first, end = pieces[0].start, pieces[-1].end
+        start = min(max(since, first, end - self._size), end)
+        return Piece(start, b"".join(piece.data for piece in pieces)[start - first :])
 
     def _open_input(self) -> int:
         try:
-            return os.open(self._input_path(), os.O_WRONLY | os.O_NONBLOCK)
+            return self._open(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:  # ENXIO: no monitor has it open
             raise MonitorError(f"the guest's console takes no input: {error}") from error
 

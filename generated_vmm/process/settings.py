@@ -99,34 +99,18 @@ class Settings:
         return self.http_api_max_payload_size or DEFAULT_MAX_BODY_BYTES
 
 
-@dataclass(frozen=True)
-class Paths:
-    """The paths that a monitor is told, as it sees them."""
-
-    socket: str
-    log: str
-    metrics: str
-    config_file: str | None
-    metadata: str | None
-    seccomp_filter: str | None
-
-
-def monitor_arguments(settings: Settings, paths: Paths) -> list[str]:
+def monitor_arguments(settings: Settings, paths: Mapping[str, str | None]) -> list[str]:
     """The command line of Firecracker after its name, without `--id`.
 
-    Source: the monitor's own `--help`, version 1.16.1.
+    `paths` are those of the options that have one, as the monitor sees them. Source: the monitor's
+    own `--help`, version 1.16.1.
     """
     valued = {
-        "--api-sock": paths.socket,
-        "--config-file": paths.config_file,
-        "--metadata": paths.metadata,
-        "--seccomp-filter": paths.seccomp_filter,
+        **paths,
         "--http-api-max-payload-size": settings.http_api_max_payload_size,
         "--mmds-size-limit": settings.mmds_size_limit,
-        "--log-path": paths.log,
         "--level": settings.level,
         "--module": settings.module,
-        "--metrics-path": paths.metrics,
     }
     flags = {
         "--enable-pci": settings.enable_pci,
@@ -139,7 +123,7 @@ def monitor_arguments(settings: Settings, paths: Paths) -> list[str]:
     return [word for pair in given for word in pair] + [name for name, on in flags.items() if on]
 
 
-def in_json(settings: object) -> dict[str, object]:
+def without_environment(settings: object) -> dict[str, object]:
     """The options as JSON can have them, without the environment, which may hold secrets."""
     given = {name: value for name, value in vars(settings).items() if name != "env"}
     return {

@@ -1,71 +1,144 @@
-"""What is written down of a detached monitor, so that another process can take it up."""
+"""What is written down of a monitor in its folder, for whoever finds it."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
-from generated_vmm.process.child import Child, start_time_of
+from generated_vmm.process.child import Child
 from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.reaper import (
+    NEW_STATE,
+    STARTED,
+    STATE,
+    EmptyFolder,
+    Folder,
+    Session,
+    Socket,
+    Thing,
+    Ward,
+    fields_of,
+    from_json,
+    identity,
+    remove_all,
+)
 
-STATE = "monitor.json"
+ROOT = "root"  # of a jail
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+DEAD = (b"Z", b"X")  # states of a process that has ended (proc(5))
+
+Identity: TypeAlias = tuple[int, int]
+"""The number of a process, and when it was started: no other process has both."""
 
 
 @dataclass(frozen=True)
 class State:
-    """A process, by what no other process has, and how its monitor was started."""
+    """What is written down of a monitor, for whoever finds its folder.
 
-    pid: int
-    start_time: int | None
+    `owner` and `process` are the process that holds the folder, None after it has let go, and that
+    of the monitor; `is_detached` says whether that may run without an owner.
+    """
+
     boot_id: str
+    owner: Identity | None
     how: dict[str, Any]
+    things: list[Any]
+    process: Identity | None = None
+    is_detached: bool = False
 
-    def child(self) -> Child:
-        """The process. ProcessLookupError when it has ended."""
-        if self.boot_id != boot_id():
-            raise ProcessLookupError(f"process {self.pid} was before the host's last start")
-        return Child(self.pid, self.start_time)
+    def child(self) -> Child | None:
+        """The process if it runs."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process is not None and self.is_running:
+                return Child(*self.process)
+        return None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process runs."""
+        return self._is_alive(self.process)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the process runs that holds the folder."""
+        return self._is_alive(self.owner)
+
+    def _is_alive(self, process: Identity | None) -> bool:
+        return (
+            process is not None and self.boot_id == boot_id() and process == identity_of(process[0])
+        )
+
+    def remove(self, descriptor: int, *, removes_folder: bool) -> None:
+        """Removes what a dead owner left, with a process that ran on without being detached.
+
+        What the last start of the host has ended is not looked for, as its names may be another's.
+        """
+        ward: Ward = []
+        for thing in map(from_json, self.things):
+            if isinstance(thing, Folder):
+                ward.append((replace(thing, made=thing.made and removes_folder), descriptor))
+            elif self._may_be_there(thing, descriptor):
+                ward.append((thing, None))
+        remove_all(ward)
+
+    def _may_be_there(self, thing: Thing, descriptor: int) -> bool:
+        if isinstance(thing, Session):
+            with contextlib.suppress(FileNotFoundError):
+                return self.is_running or identity(ROOT, descriptor) == thing.root
+            return False
+        return isinstance(thing, EmptyFolder | Socket) or self.boot_id == boot_id()
 
 
-def write_state(directory: Path, pid: int, how: dict[str, Any]) -> None:
-    """Writes a monitor down, whole or not at all."""
-    written = {"pid": pid, "start_time": start_time_of(pid), "boot_id": boot_id(), "how": how}
-    path = directory / STATE
-    new = path.with_suffix(".new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(written, file)
-    new.replace(path)
+def identity_of(pid: int) -> Identity | None:
+    """What no other process has; None for one that has ended, though it may be a zombie yet."""
+    fields = fields_of(pid)
+    return None if fields is None or fields[0] in DEAD else (pid, int(fields[STARTED]))
 
 
-def read_state(directory: str | os.PathLike[str]) -> State:
-    """What was written down in a folder. `MonitorError` when there is nothing, or nonsense."""
-    path = Path(directory) / STATE
+def write_state(folder: int, state: State) -> None:
+    """Writes a monitor down in its folder, whole or not at all."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        written = json.loads(path.read_text("utf-8"))
-        if not isinstance(written["pid"], int) or not isinstance(written["how"], dict):
-            raise TypeError("pid is not a number or how is not an object")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(NEW_STATE, dir_fd=folder)
+        with open(os.open(NEW_STATE, flags, 0o600, dir_fd=folder), "w") as file:
+            json.dump(vars(state), file)
+        os.rename(NEW_STATE, STATE, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(NEW_STATE, dir_fd=folder)
+        raise
+
+
+def read_state(folder: int) -> State | None:
+    """What is written down in a folder. `MonitorError` for nonsense, or what others could write."""
+    try:
+        with open(os.open(STATE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                raise PermissionError(f"somebody else than user {os.geteuid()} can write to it")
+            written = json.load(file)
+        for name in ("owner", "process"):
+            if written[name] is not None:
+                pid, start_time = written[name]
+                written[name] = (int(pid), int(start_time))
+        _ = [from_json(each) for each in written["things"]], dict(written["how"])
         return State(**written)
     except FileNotFoundError:
-        raise MonitorError(f"{directory} is not the folder of a detached monitor") from None
+        return None
     except (OSError, LookupError, TypeError, ValueError) as error:
-        raise MonitorError(f"{path} cannot be read: {error}") from error
+        raise MonitorError(f"the {STATE} of a monitor cannot be read: {error}") from error
+
+
+def our_identity() -> Identity:
+    """This process."""
+    return cast(Identity, identity_of(os.getpid()))
 
 
 def boot_id() -> str:
     """What tells this start of the host from others."""
     return BOOT_ID.read_text().strip()
-
-
-def is_running(directory: Path) -> bool:
-    """Whether a detached monitor that was written down in a folder still runs."""
-    if not (directory / STATE).exists():
-        return False
-    try:
-        read_state(directory).child().close()
-    except ProcessLookupError:
-        return False
-    return True

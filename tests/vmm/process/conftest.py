@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -125,10 +126,11 @@ def watch() -> Iterator[Callable[[int], Child]]:
         child.close()
 
 
-def wardens_of(pid: int) -> list[int]:
+def reapers_of(pid: int) -> list[int]:
     """The processes that look after what a caller leaves."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in children if b"warden.py" in _command(int(each))]
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(each) for task in tasks for each in task.read_text().split()]
+    return [each for each in children if b"reaper.py" in _command(each)]
 
 
 def _command(pid: int) -> bytes:
@@ -136,3 +138,11 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
+
+
+def wait_until_empty(folder: Path) -> None:
+    """The reaper has removed everything. It does so after the monitors have ended."""
+    deadline = time.monotonic() + PATIENCE
+    while found := list(folder.iterdir()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.005)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,11 +19,11 @@ import pytest
 
 from generated_vmm.process import Monitor
 from generated_vmm.process.child import Child
-from tests.vmm.process.conftest import PATIENCE, Do, Make, wardens_of
+from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of, wait_until_empty
 
 BEGINNING = """\
 import json, os, signal, sys, threading, time
-from generated_vmm.process import Monitor, guard
+from generated_vmm.process import Monitor
 binary, folder = json.loads(sys.argv[1]), sys.argv[2]
 def tell(**what):
     print(json.dumps(what), flush=True)
@@ -79,11 +80,11 @@ def test_a_caller_that_is_killed_leaves_no_monitor_and_no_file(
 ) -> None:
     caller = call(STARTS_TWO + WAITS)
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
+    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
     caller.process.send_signal(number)
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert warden.wait(PATIENCE)
-    assert list(folder.iterdir()) == []
+    assert reaper.wait(PATIENCE)
+    wait_until_empty(folder)
 
 
 def test_a_whole_group_of_callers_that_is_killed_leaves_no_monitor(
@@ -103,65 +104,36 @@ def test_a_caller_that_forgets_its_monitors_leaves_none(
         "sys.excepthook = lambda *_: None\n" + STARTS_TWO + "sys.stdin.readline()\n" + end
     )
     monitors = [watch(pid) for pid in caller.told()["pids"]]
-    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
+    (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
     caller.process.communicate(b"\n")
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert warden.wait(PATIENCE)
-    assert list(folder.iterdir()) == []
+    assert reaper.wait(PATIENCE)
+    wait_until_empty(folder)
 
 
-@pytest.mark.parametrize("detached", [False, True])
-@pytest.mark.parametrize("is_known", [False, True])
-def test_a_caller_that_is_killed_while_it_starts_a_monitor_leaves_nothing(
-    call: Callable[[str], Caller],
-    watch: Callable[[int], Child],
-    folder: Path,
-    is_known: bool,
-    detached: bool,
-) -> None:
-    """Before and after the warden knows of the process, which is not yet the monitor."""
-    caller = call(f"""\
-keep = guard.Guard.keep
-def die(self, pidfd, *rest):
-    if pidfd is None or {is_known}:
-        key = keep(self, pidfd, *rest)
-    if pidfd is None:
-        return key
-    fields = open(f"/proc/self/fdinfo/{{pidfd}}").read().split()
-    tell(pid=int(fields[fields.index("Pid:") + 1]))
-    sys.stdin.readline()
-    os.kill(os.getpid(), signal.SIGKILL)
-guard.Guard.keep = die
-Monitor(binary, directory=folder + "/vm", detached={detached}).start()
-""")
-    monitor = watch(caller.told()["pid"])
-    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
-    caller.process.communicate(b"\n")
-    assert monitor.wait(PATIENCE)
-    assert warden.wait(PATIENCE)
-    assert list(folder.iterdir()) == []
+def holds(pid: int, folder: Path) -> bool:
+    """Whether a process has a folder open."""
+    with contextlib.suppress(OSError):
+        return any(each.readlink() == folder for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False
 
 
-def test_monitors_outlive_a_warden_and_get_another(
+def test_monitors_outlive_a_reaper_and_end_with_their_caller(
     call: Callable[[str], Caller], watch: Callable[[int], Child], folder: Path
 ) -> None:
-    caller = call(
-        STARTS_TWO
-        + "sys.stdin.readline(); third = Monitor(binary, timeout=30).start(); tell(pid=third.pid)\n"
-        + WAITS
-    )
-    pids = caller.told()["pids"]
-    (warden,) = [watch(pid) for pid in wardens_of(caller.process.pid)]
-    warden.send_signal(signal.SIGKILL)
-    assert warden.wait(PATIENCE)
-    assert caller.process.stdin is not None
-    caller.process.stdin.write(b"\n")
-    caller.process.stdin.flush()
-    monitors = [watch(pid) for pid in (*pids, caller.told()["pid"])]
+    """The caller does nothing meanwhile: another reaper is started by itself."""
+    caller = call(STARTS_TWO + WAITS)
+    monitors = [watch(pid) for pid in caller.told()["pids"]]
+    for _ in range(3):
+        (reaper,) = [watch(pid) for pid in reapers_of(caller.process.pid)]
+        reaper.send_signal(signal.SIGKILL)
+        assert reaper.wait(PATIENCE)
+        while not any(holds(pid, folder / "2") for pid in reapers_of(caller.process.pid)):
+            os.sched_yield()
     assert all(monitor.running for monitor in monitors)
     caller.process.kill()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
-    assert list(folder.iterdir()) == []
+    wait_until_empty(folder)
 
 
 def test_a_fork_does_not_keep_monitors_alive(
@@ -190,7 +162,7 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
     assert do(monitor.client.get_instance_info()).state == "Not started"
 
 
-def test_a_fork_has_monitors_and_a_warden_of_its_own(
+def test_a_fork_has_monitors_and_a_reaper_of_its_own(
     call: Callable[[str], Caller], watch: Callable[[int], Child]
 ) -> None:
     caller = call(

@@ -26,7 +26,7 @@ from generated_vmm.process import (
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
-WRONG_TYPES = '{"pid": "1", "start_time": 1, "boot_id": "", "how": {}}'
+WRONG_TYPES = '{"owner": ["a", 1], "process": null, "boot_id": "", "things": [], "how": {}}'
 STARTS_ONE = """\
 import json, sys
 from generated_vmm.process import Monitor
@@ -113,26 +113,31 @@ def test_one_that_has_ended_is_not_taken_up(
     start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
 ) -> None:
     monitor = start(directory=folder, detached=True)
+    do(monitor.detach())
     os.kill(monitor.pid, signal.SIGKILL)
-    do(monitor.wait(PATIENCE))
+    os.waitpid(monitor.pid, 0)
     with pytest.raises(MonitorExited, match="has ended"):
         attach(folder)
 
 
-@pytest.mark.parametrize("written", [{"start_time": 1}, {"boot_id": "another"}])
+@pytest.mark.parametrize("written", ["process", "boot_id"])
 def test_another_process_of_the_same_number_is_not_taken_up(
     start: Make,
     attach: Callable[[Path], Monitor],
     do: Do,
     folder: Path,
-    written: dict[str, object],
+    written: str,
 ) -> None:
     monitor = start(directory=folder, detached=True)
+    do(monitor.detach())
     path = folder / "monitor.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **written}))
+    right = path.read_text()
+    wrong = {"process": [monitor.pid, 1], "boot_id": "another"}[written]
+    path.write_text(json.dumps({**json.loads(right), written: wrong}))
     with pytest.raises(MonitorExited, match="has ended"):
         attach(folder)
-    assert monitor.running
+    path.write_text(right)
+    assert attach(folder).running
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"pid": 1}', "\ud800", WRONG_TYPES])
@@ -147,19 +152,30 @@ def test_a_folder_of_no_monitor_is_refused(
 
 
 def test_what_somebody_else_wrote_down_is_refused(
-    start: Make, attach: Callable[[Path], Monitor], folder: Path
+    start: Make, attach: Callable[[Path], Monitor], do: Do, folder: Path
 ) -> None:
-    start(directory=folder, detached=True)
+    first = start(directory=folder, detached=True)
+    do(first.detach())
     path = folder / "monitor.json"
     written = json.loads(path.read_text())
     for how in ({}, {**written["how"], "settings": {"unknown": 1}}, {"jailer": "jailer"}):
         path.write_text(json.dumps({**written, "how": how}))
-        with pytest.raises(MonitorError, match=r"is no Async|is no Monitor's"):
+        with pytest.raises(MonitorError, match="is no Unjailed monitor's"):
             attach(folder)
     path.write_text(json.dumps(written))
+    path.chmod(0o666)
+    with pytest.raises(MonitorError, match="somebody else than user"):
+        attach(folder)
+    path.chmod(0o600)
+    folder.chmod(0o777)
+    with pytest.raises(MonitorError, match="can be changed by others"):
+        attach(folder)
+    folder.chmod(0o700)
     (folder / "log").unlink()
     with pytest.raises(MonitorError, match="outlets cannot be opened"):
         attach(folder)
+    os.mkfifo(folder / "log")
+    attach(folder)
 
 
 def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(
@@ -191,10 +207,16 @@ def test_what_is_written_down_is_for_its_owner_and_has_no_environment(
 
 def test_a_folder_in_which_one_runs_is_taken(make: Make, start: Make, do: Do, folder: Path) -> None:
     first = start(directory=folder, detached=True)
+    with pytest.raises(MonitorStartError, match="in use by process"):
+        do(make(directory=folder, detached=True).start())
+    do(first.detach())
     with pytest.raises(MonitorStartError, match="attach to it"):
         do(make(directory=folder, detached=True).start())
-    assert do(first.client.get_instance_info()).state == "Not started"
-    assert (folder / "monitor.json").exists()
+    again = do(type(first).attach(folder))
+    assert do(again.client.get_instance_info()).state == "Not started"
+    with pytest.raises(MonitorError, match="in use by process"):
+        do(type(first).attach(folder))
+    do(again.kill())
 
 
 def test_a_folder_of_one_that_has_ended_is_used_again(start: Make, do: Do, folder: Path) -> None:

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmClient, VmmProtocolError
-from generated_vmm.process import MonitorError, asynchronous
-from generated_vmm.process import monitor as blocking
+from generated_vmm.process import MonitorError, reaper
 from generated_vmm.process.child import Child
-from generated_vmm.process.process import Process
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
 
@@ -33,21 +30,6 @@ def test_a_guest_that_runs_is_asked_to_end(start: Make, do: Do, guest: dict[str,
     do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
     assert do(monitor.stop(grace=PATIENCE)) == 0
     assert b"guest resets" in monitor.serial.read().data
-
-
-def test_a_guest_is_asked_to_end_whatever_the_monitor_says_of_its_devices(
-    start: Make, do: Do, guest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a monitor of another version."""
-
-    def unreadable(*_: object) -> None:
-        raise VmmProtocolError("not what was asked for")
-
-    monitor = start()
-    do(monitor.client.boot(**guest))
-    do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
-    monkeypatch.setattr(Process, "note_vsock_of", unreadable)
-    assert do(monitor.stop(grace=PATIENCE)) == 0
 
 
 def test_a_guest_that_cannot_hear_is_not_waited_for(
@@ -92,9 +74,9 @@ def test_a_monitor_that_no_signal_ends_is_told_and_keeps_its_files(
     monitor = start()
     with monkeypatch.context() as patch:
         patch.setattr(Child, "send_signal", lambda *_: None)
-        for module in (blocking, asynchronous):
-            patch.setattr(module, "KILLING", ((signal.SIGKILL, 0.01),))
-        with pytest.raises(MonitorError, match="does not end"):
+        patch.setattr(reaper, "send", lambda pidfd, _: not reaper.is_ready(pidfd, 0))
+        patch.setattr(reaper, "LONGEST_END", 0.01)
+        with pytest.raises(MonitorError, match="was killed and does not end"):
             do(monitor.kill())
     assert monitor.socket_path.exists()
     assert do(monitor.kill()) == -signal.SIGKILL
@@ -133,17 +115,6 @@ def test_the_socket_of_a_vsock_device_goes(start: Make, do: Do, folder: Path) ->
     assert (folder / "v.sock").exists()
     do(monitor.stop())
     assert not (folder / "v.sock").exists()
-
-
-def test_the_socket_of_a_vsock_device_that_others_set_goes(
-    start: Make, do: Do, folder: Path
-) -> None:
-    monitor = start(cwd=folder)
-    with VmmClient(monitor.socket_path) as another:
-        another.vsock.set(guest_cid=3, uds_path="relative.sock")
-    assert (folder / "relative.sock").exists()
-    do(monitor.stop())
-    assert not (folder / "relative.sock").exists()
 
 
 def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from generated_vmm.process import JailedMonitor, MonitorStartError
-from generated_vmm.process.jail import JailSettings, cgroup_folders, jailer_arguments
+from generated_vmm.process import (
+    AsyncJailedMonitor,
+    JailedMonitor,
+    MonitorStartError,
+    jail_files,
+)
+from generated_vmm.process.jailer import JailSettings, cgroup_folders, jailer_arguments
+from tests.vmm.process.conftest import PATIENCE
 
 VERSION_2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
 VERSION_1 = """\
@@ -22,11 +33,21 @@ cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
 """
 
 
+MADE: list[JailedMonitor] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().kill()
+
+
 def jail(base: Path, **options: Any) -> JailedMonitor:
     """A jail of this test's own user, which therefore needs no root."""
-    return JailedMonitor(
-        id="vm-1", uid=os.getuid(), gid=os.getgid(), chroot_base_dir=base, **options
-    )
+    own: Any = {"id": "vm-1", "uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": base}
+    MADE.append(JailedMonitor(**{**own, **options}))
+    return MADE[-1]
 
 
 def settings(**options: Any) -> JailSettings:
@@ -175,7 +196,7 @@ def test_a_copy_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Monk
         patch.setattr(os, "sendfile", full)
         with pytest.raises(OSError, match="No space left"):
             made.copy_in(source)
-    with pytest.raises(ValueError, match="regular files"):
+    with pytest.raises(ValueError, match="no regular file"):
         made.copy_in("/dev/null", "/disk")
     assert made.copy_in(source) == "/disk"
 
@@ -223,11 +244,20 @@ def test_a_jail_of_another_monitor_is_left_alone(folder: Path) -> None:
     source.write_bytes(b"disk")
     first, second = jail(folder / "jails"), jail(folder / "jails")
     first.copy_in(source)
-    with pytest.raises(MonitorStartError, match="another's jail"):
-        second.copy_in(source)
-    with pytest.raises(MonitorStartError, match="another's jail"):
+    for _ in range(2):
+        with pytest.raises(MonitorStartError, match="in use by process"):
+            second.copy_in(source)
+    with pytest.raises(MonitorStartError, match="in use by process"):
         second.start()
     assert first.outside("/disk").read_bytes() == b"disk"
+
+
+def test_a_jail_that_was_not_made_here_is_left_alone(folder: Path) -> None:
+    made = jail(folder / "jails")
+    made.root.mkdir(parents=True)
+    with pytest.raises(MonitorStartError, match="another's jail"):
+        made.copy_in(__file__)
+    assert made.root.is_dir()
 
 
 def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:
@@ -238,3 +268,80 @@ def test_a_jail_that_cannot_be_started_is_removed(folder: Path) -> None:
     with pytest.raises(MonitorStartError, match="is not there"):
         made.start()
     assert not made.directory.exists()
+
+
+FILLS_ONE = """\
+import os, signal, sys
+from generated_vmm.process import JailedMonitor
+from generated_vmm.process.reaper_client import REAPER
+own = {"uid": os.getuid(), "gid": os.getgid(), "binary": "/bin/true"}
+JailedMonitor(id="vm-1", chroot_base_dir=sys.argv[1], **own).copy_in(sys.argv[2])
+REAPER._watch = None
+REAPER._reaper.child.send_signal(signal.SIGKILL)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_jail_whose_owners_are_dead_is_taken_over(folder: Path) -> None:
+    """As after the end of their container, with files in it that were only copied."""
+    made = jail(folder / "jails", binary="/bin/true")
+    subprocess.run(
+        [sys.executable, "-c", FILLS_ONE, folder / "jails", __file__], check=False, timeout=60
+    )
+    assert (made.root / Path(__file__).name).exists()
+    made.copy_in(__file__, "/other")
+    assert [each.name for each in made.root.iterdir()] == ["other"]
+    made.kill()
+    assert not made.directory.exists()
+
+
+def test_a_copy_tells_its_progress_and_can_be_interrupted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = folder / "disk"
+    source.write_bytes(bytes(1000))
+    made = jail(folder / "jails")
+    monkeypatch.setattr(jail_files, "COPIED_AT_ONCE", 400)
+    monkeypatch.setattr(jail_files, "_shares_blocks", lambda *_: False)
+    seen: list[tuple[int, int]] = []
+    made.copy_in(source, "/first", progress=lambda *given: seen.append(given))
+    assert seen == [(400, 1000), (800, 1000), (1000, 1000), (1000, 1000)]
+    with pytest.raises(ZeroDivisionError):
+        made.copy_in(source, "/second", progress=lambda *_: 1 // 0)
+    assert not made.outside("/second").exists()
+
+
+async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = folder / "disk"
+    source.write_bytes(bytes(1000))
+    own: Any = {"uid": os.getuid(), "gid": os.getgid(), "chroot_base_dir": folder / "jails"}
+    made = AsyncJailedMonitor(id="vm-1", **own)
+    monkeypatch.setattr(jail_files, "COPIED_AT_ONCE", 1)
+    monkeypatch.setattr(jail_files, "_shares_blocks", lambda *_: False)
+    begun, go_on = asyncio.Event(), threading.Event()
+    monkeypatch.setattr(os, "sendfile", slowly(os.sendfile, go_on))
+
+    async def copy() -> str:
+        return await made.copy_in(source, progress=lambda *_: begun.set())
+
+    task = asyncio.create_task(copy())
+    go_on.set()
+    await begun.wait()
+    go_on.clear()
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not made.outside("/disk").exists()
+    await made.kill()
+
+
+def slowly(call: Callable[..., int], go_on: threading.Event) -> Callable[..., int]:
+    def wait(*given: int) -> int:
+        go_on.wait(PATIENCE)
+        return call(*given)
+
+    return wait

@@ -16,7 +16,8 @@ from typing import Any, cast
 import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
-from tests.vmm.process.conftest import PATIENCE, Do, Make, wardens_of
+from generated_vmm.process.reaper import ControlGroup
+from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of
 
 USER = 54_321
 
@@ -59,8 +60,11 @@ def start(make: Make, do: Do) -> Any:
 
 def boot(monitor: JailedMonitor, do: Do, guest: dict[str, Any]) -> None:
     kernel = guest["boot_source"]["kernel_image_path"]
-    source = {**guest["boot_source"], "kernel_image_path": monitor.copy_in(kernel, "/vm/kernel")}
-    disk = monitor.copy_in(guest["root_drive"])
+    source = {
+        **guest["boot_source"],
+        "kernel_image_path": do(monitor.copy_in(kernel, "/vm/kernel")),
+    }
+    disk = do(monitor.copy_in(guest["root_drive"]))
     do(monitor.client.boot(source, disk, guest["machine_config"]))
     do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
 
@@ -85,12 +89,13 @@ def test_a_linked_file_is_given_to_the_jailed_user_if_wanted(
     for name in ("kept", "given"):
         (folder / name).touch()
     monitor = make()
-    monitor.link_in(folder / "kept")
-    monitor.link_in(folder / "given", give=True)
+    do(monitor.link_in(folder / "kept"))
+    do(monitor.link_in(folder / "given", give=True))
     owners = {name: (folder / name).stat().st_uid for name in ("kept", "given")}
     assert owners == {"kept": 0, "given": USER}
     (folder / "link").symlink_to(folder / "kept")
-    monitor.link_in(folder / "link", "/other", give=True)
+    with pytest.raises(OSError, match="symbolic links"):
+        do(monitor.link_in(folder / "link", "/other", give=True))
     assert (folder / "kept").stat().st_uid == 0
 
 
@@ -108,7 +113,9 @@ def test_control_groups_are_made_and_removed(start: Any, do: Do) -> None:
         monitor = start(cgroups={f"{limit}.max": "99"}, cgroup_version=version)
     except MonitorStartError as refused:
         pytest.skip(f"not run: no control group with {limit} here: {refused}")
-    folders = [Path(name) for name in monitor._jail.leftovers().folders]
+    folders = [
+        Path(thing.path) for thing, _ in monitor._jail.ward if isinstance(thing, ControlGroup)
+    ]
     assert [each.joinpath("pids.max").read_text().strip() for each in folders] == ["99"]
     do(monitor.stop())
     assert not any(each.exists() for each in folders)
@@ -183,8 +190,8 @@ def test_a_caller_that_is_killed_leaves_no_jail(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None
         child = watch(int(caller.stdout.readline()))
-        (warden,) = [watch(pid) for pid in wardens_of(caller.pid)]
+        (reaper,) = [watch(pid) for pid in reapers_of(caller.pid)]
         caller.kill()
     assert child.wait(PATIENCE)
-    assert warden.wait(PATIENCE)
+    assert reaper.wait(PATIENCE)
     assert not (folder / "firecracker" / "vm-1").exists()

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generated_vmm.process.lines import LONGEST_LINE, Lines
-from generated_vmm.process.log_line import LogLine, parse_log_line
-from generated_vmm.process.metrics_line import MetricsReader, parse_metrics
+from generated_vmm.process.lines import (
+    LONGEST_LINE,
+    Lines,
+    LogLine,
+    MetricsReader,
+    parse_log_line,
+    parse_metrics,
+)
 
 WRITTEN = datetime(2026, 11, 21, 14, 40, 37, 243521)
 

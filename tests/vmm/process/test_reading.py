@@ -109,3 +109,18 @@ async def test_what_a_fifo_has_is_read_by_a_task_without_waiting(fifo: Path, wri
 def test_a_path_with_nothing_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         next(log(folder / "missing"))
+
+
+@pytest.mark.parametrize("rotate", ["rename", "truncate"])
+def test_a_follower_goes_on_after_a_rotation(folder: Path, rotate: str) -> None:
+    path = folder / "log"
+    path.write_text("one\n")
+    lines = log(path)
+    assert next(lines).text == "one"
+    if rotate == "rename":
+        path.rename(folder / "log.1")
+        with (folder / "log.1").open("a") as old:
+            old.write("two\n")
+        assert next(lines).text == "two"
+    path.write_text("3\n")
+    assert next(lines).text == "3"

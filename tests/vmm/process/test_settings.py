@@ -9,14 +9,20 @@ import pytest
 
 from generated_vmm.process.settings import (
     MonitorOptions,
-    Paths,
     Settings,
-    in_json,
     monitor_arguments,
     require_short,
+    without_environment,
 )
 
-TOLD = Paths("/api.socket", "/log", "/metrics", None, None, None)
+PATHS: dict[str, str | None] = {
+    "--api-sock": "/api.socket",
+    "--config-file": None,
+    "--metadata": None,
+    "--seccomp-filter": None,
+    "--log-path": "/log",
+    "--metrics-path": "/metrics",
+}
 ALWAYS = ["--api-sock", "/api.socket", "--log-path", "/log", "--metrics-path", "/metrics"]
 
 
@@ -25,7 +31,7 @@ def test_every_option_has_its_type_and_its_default() -> None:
 
 
 def test_a_monitor_is_told_its_socket_and_its_outlets() -> None:
-    assert monitor_arguments(Settings(), TOLD) == ALWAYS
+    assert monitor_arguments(Settings(), PATHS) == ALWAYS
 
 
 @pytest.mark.parametrize(
@@ -43,17 +49,16 @@ def test_a_monitor_is_told_its_socket_and_its_outlets() -> None:
     ],
 )
 def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str]) -> None:
-    made = monitor_arguments(Settings(**options), TOLD)
+    made = monitor_arguments(Settings(**options), PATHS)
     begin = made.index(words[0])
     assert made[begin : begin + len(words)] == words
     assert sorted(made[:begin] + made[begin + len(words) :]) == sorted(ALWAYS)
 
 
-@pytest.mark.parametrize("name", ["config_file", "metadata", "seccomp_filter"])
-def test_a_file_is_told_as_the_monitor_sees_it(name: str) -> None:
-    told = Paths(**{**vars(TOLD), name: "/inside"})
-    words = monitor_arguments(Settings(), told)
-    assert words[words.index(f"--{name.replace('_', '-')}") + 1] == "/inside"
+@pytest.mark.parametrize("name", ["--config-file", "--metadata", "--seccomp-filter"])
+def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
+    words = monitor_arguments(Settings(), {**PATHS, name: "/inside"})
+    assert words[words.index(name) + 1] == "/inside"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,6 @@ def test_the_client_may_send_what_the_monitor_takes() -> None:
 
 
 def test_the_environment_is_not_written_down() -> None:
-    written = in_json(Settings(env={"TOKEN": "x"}))
+    written = without_environment(Settings(env={"TOKEN": "x"}))
     assert "env" not in written
     assert {field.name for field in fields(Settings)} - set(written) == {"env"}

@@ -49,8 +49,9 @@ def test_a_folder_with_a_running_monitor_is_taken(
     make: Make, start: Make, do: Do, folder: Path
 ) -> None:
     first = start(directory=folder)
-    with pytest.raises(MonitorStartError, match="somebody listens there"):
-        do(make(directory=folder).start())
+    for options in ({}, {"socket_path": folder / "other.socket"}):
+        with pytest.raises(MonitorStartError, match=f"in use by process {os.getpid()}"):
+            do(make(directory=folder, **options).start())
     assert do(first.client.get_instance_info()).state == "Not started"
 
 

@@ -12,18 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generated_vmm import VmmTimeoutError
-from generated_vmm.process import AsyncRecent, AsyncSerial, MonitorError, Piece, Recent, Serial
+from generated_vmm.process import (
+    AsyncRingBuffer,
+    AsyncSerial,
+    MonitorError,
+    Piece,
+    RingBuffer,
+    Serial,
+)
 
 
-def recent(*items: int, kept: int = 3) -> Recent[int]:
-    made: Recent[int] = Recent(kept)
+def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
+    made: RingBuffer[int] = RingBuffer(kept)
     for item in items:
         made.put(item)
     return made
 
 
 def serial(*received: bytes, kept: int = 100) -> Serial:
-    made = Serial(kept, lambda: "/no/such/fifo")
+    made = Serial(kept, lambda flags: os.open("/no/such/fifo", flags))
     for each in received:
         made.feed(each)
     return made
@@ -59,7 +66,7 @@ def test_a_follower_may_begin_with_what_is_kept() -> None:
 
 
 async def test_a_task_follows_what_another_thread_adds() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     seen: list[int] = []
 
     async def follow() -> None:
@@ -75,7 +82,7 @@ async def test_a_task_follows_what_another_thread_adds() -> None:
 
 
 async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     task = asyncio.ensure_future(anext(numbers.follow()))
     await asyncio.sleep(0)
     task.cancel()
@@ -85,7 +92,7 @@ async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
 
 
 def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
-    numbers: AsyncRecent[int] = AsyncRecent(3)
+    numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     loop = asyncio.new_event_loop()
     task = loop.create_task(numbers.async_wait(0))
     loop.run_until_complete(asyncio.sleep(0))
@@ -134,7 +141,7 @@ def test_what_can_no_longer_be_written_is_an_error() -> None:
 
 
 async def test_tasks_expect_in_the_same_way() -> None:
-    console = AsyncSerial(100, lambda: "/no/such/fifo")
+    console = AsyncSerial(100, lambda flags: os.open("/no/such/fifo", flags))
     console.feed(b"log")
     task = asyncio.create_task(console.read_until(b"login:"))
     await asyncio.sleep(0)
@@ -153,4 +160,4 @@ def test_there_is_no_input_without_a_monitor(folder: Path) -> None:
         serial().write(b"x")
     os.mkfifo(folder / "fifo")
     with pytest.raises(MonitorError, match="takes no input"):
-        Serial(1, lambda: str(folder / "fifo")).write(b"x")
+        Serial(1, lambda flags: os.open(folder / "fifo", flags)).write(b"x")

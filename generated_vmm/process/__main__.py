@@ -1,0 +1,96 @@
+"""`python -m generated_vmm.process`: shows this host's monitors, and removes what nobody owns."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from generated_vmm.process.holding import open_private
+from generated_vmm.process.reaper import lock
+from generated_vmm.process.registry import known_folders
+from generated_vmm.process.state import State, read_state
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is in a folder that a monitor had: `status` says whether somebody owns it."""
+
+    path: str
+    status: str
+    pid: int | None = None
+    owner: int | None = None
+    id: str | None = None
+
+    def __str__(self) -> str:
+        columns = (self.status, self.pid or "-", self.owner or "-", self.id or "-", self.path)
+        return "{:<9} {:>8} {:>8}  {:<20} {}".format(*columns)
+
+
+TITLES = "{:<9} {:>8} {:>8}  {:<20} {}".format("STATUS", "PID", "OWNER", "ID", "FOLDER")
+
+
+def look(path: str, *, clean: bool = False) -> Found | None:
+    """What is in a folder; None when no monitor was there. With `clean` a leftover is removed.
+
+    Raises OSError and `MonitorError` for a folder or a state that somebody else could change, and
+    TimeoutError for a process that does not end.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
+        state = read_state(folder)
+        if state is None:
+            return None
+        pid = state.process[0] if state.process is not None and state.is_running else None
+        owner = state.owner[0] if state.owner is not None and state.is_owned else None
+        if not lock(folder):
+            return Found(path, "owned", pid, owner, id_of(state))
+        if pid is not None and state.is_detached:
+            return Found(path, "detached", pid, None, id_of(state))
+        if clean:
+            state.remove(folder, removes_folder=True)
+        return Found(path, "removed" if clean else "leftover", pid, None, id_of(state))
+    return None
+
+
+def id_of(state: State) -> str | None:
+    """The instance id that a monitor was given."""
+    given = state.how.get("jail") or state.how.get("settings") or {}
+    found = given.get("id")
+    return found if isinstance(found, str) else None
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Prints a line for each folder; 1 when something could not be read or removed."""
+    parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
+    parser.add_argument(
+        "command",
+        choices=["list", "clean"],
+        help="list shows this user's monitors, and leftovers of callers that were killed together "
+        "with their reaper; clean removes those leftovers",
+    )
+    parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
+    options = parser.parse_args(given)
+    clean, failed = options.command == "clean", False
+    folders = {os.path.abspath(path): "" for path in options.folders}
+    folders |= {path: entry for entry, path in known_folders()}
+    print(TITLES)
+    for path, entry in sorted(folders.items()):
+        try:
+            found = look(path, clean=clean)
+        except Exception as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        if found is not None and (not clean or found.status == "removed"):
+            print(found)
+        if found is None and entry and clean:
+            with contextlib.suppress(OSError):
+                os.unlink(entry)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Folders that one process holds: private to its user, locked, and made with what is above them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.reaper import LONGEST_END, PAUSE, lock
+from generated_vmm.process.state import read_state
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY
+ATTEMPTS = 100
+
+Result = TypeVar("Result")
+
+
+def retried(make: Callable[[], Result]) -> Result:
+    """The result of a call that finds its folder gone when somebody else has just removed it."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):
+            return make()
+    return make()
+
+
+@contextlib.contextmanager
+def open_private(path: str) -> Iterator[int]:
+    """The descriptor of a folder that only this user can change, closed after the block."""
+    descriptor = os.open(path, FOLDER)
+    try:
+        require_private(path, os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def hold(path: str) -> int:
+    """The descriptor of a folder, locked. FileNotFoundError when its owner has just removed it.
+
+    `MonitorStartError` when somebody else has locked it, or could change what is in it.
+    """
+    with open_private(path) as descriptor:
+        wait_for_lock(path, descriptor)
+        if os.fstat(descriptor).st_nlink == 0:
+            raise FileNotFoundError(path)
+        return os.dup(descriptor)
+
+
+def wait_for_lock(path: str, descriptor: int) -> None:
+    """Locks a folder. `MonitorStartError` when a process that is alive owns the monitor in it.
+
+    What a dead one left is locked by the reaper until it is removed.
+    """
+    deadline = time.monotonic() + LONGEST_END
+    while not lock(descriptor):
+        state = read_state(descriptor)
+        if state is not None and state.owner is not None and state.is_owned:
+            raise MonitorStartError(f"{path} is in use by process {state.owner[0]}")
+        if time.monotonic() > deadline:
+            raise MonitorStartError(f"{path} is in use")
+        time.sleep(PAUSE)
+
+
+def require_private(path: str, found: os.stat_result) -> None:
+    """`MonitorStartError` unless only this user can change what is in a folder."""
+    if found.st_uid != os.geteuid():
+        raise MonitorStartError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.S_IMODE(found.st_mode)
+        raise MonitorStartError(f"{path} can be changed by others (mode {mode:o}): chmod go-w")
+
+
+def make_fifo(name: str, folder: int, directory: Path) -> None:
+    """Makes a fifo that only its owner may use, in place of an older one."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISFIFO(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+    try:
+        os.mkfifo(name, 0o600, dir_fd=folder)
+    except OSError as error:
+        raise MonitorStartError(f"{directory / name} cannot be made: {error.strerror}") from error

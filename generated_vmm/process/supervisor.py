@@ -1,0 +1,191 @@
+"""A thread that carries out what others want of a monitor.
+
+No signal handler and no cancelled task interrupts it. Callers say what they want and wait for it;
+they may be threads, tasks and signal handlers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import cast
+from weakref import WeakSet
+
+from generated_vmm.process.broadcast import Broadcast, taken
+from generated_vmm.process.child import Descriptor
+from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.reaper import PAUSE
+
+
+class Phase(IntEnum):
+    """How far a run has come."""
+
+    NEW, CLAIMED, RUNNING, FINISHED = range(4)
+
+
+class Goal(IntEnum):
+    """What is wanted of a run, the stronger wish last."""
+
+    NOTHING, CLAIM, RUN, LET_GO, STOP, KILL = range(6)
+
+
+REACHED = {
+    Goal.CLAIM: Phase.CLAIMED,
+    Goal.RUN: Phase.RUNNING,
+    Goal.LET_GO: Phase.FINISHED,
+    Goal.STOP: Phase.FINISHED,
+    Goal.KILL: Phase.FINISHED,
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Something that was wanted of a run."""
+
+    run: Supervisor
+    goal: Goal
+    failures: int
+
+    def is_done(self) -> bool:
+        """Whether the run has done it, or failed."""
+        done = self.run.phase >= REACHED[self.goal] or self.run.is_foreign
+        return done or self.run.failures > self.failures
+
+    def require_success(self) -> None:
+        """Raises what went wrong."""
+        is_over = self.run.phase is Phase.FINISHED
+        if self.run.failures > self.failures and not (is_over and self.goal >= Goal.LET_GO):
+            raise cast(BaseException, self.run.failure)
+        if is_over and self.goal < Goal.LET_GO:
+            raise MonitorStartError("the monitor was stopped meanwhile")
+
+
+class Supervisor(Broadcast):
+    """Brings a run from one phase to the next, as far as is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = Phase.NEW
+        self.failure: BaseException | None = None
+        self.failures = 0
+        self._wishes: list[tuple[Goal, float]] = []
+        self._turn = [None]  # whoever takes it begins the thread's work, or decides there is none
+        self._owner: int | None = None
+        self._wake: Descriptor | None = None
+
+    @abstractmethod
+    def _claim(self) -> None:
+        """Makes what a start needs."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Starts the monitor."""
+
+    @abstractmethod
+    def _finish(self, goal: Goal) -> bool:
+        """Ends the monitor or lets go of it; false when there is nothing more to do."""
+
+    @abstractmethod
+    def _undo(self, error: BaseException) -> bool:
+        """Removes what a start has made until it failed; false as `_finish`."""
+
+    @abstractmethod
+    def _read(self, seconds: float | None) -> None:
+        """Waits until something has happened or is wanted."""
+
+    @abstractmethod
+    def _hurry(self) -> None:
+        """Lets what the thread may be waiting for end at once."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is the run of a process that this one was forked from."""
+        return self._owner not in (None, os.getpid())
+
+    @property
+    def _goal(self) -> Goal:
+        return max((goal for goal, _ in tuple(self._wishes)), default=Goal.NOTHING)
+
+    @property
+    def _grace(self) -> float:
+        """The shortest time that was given to a guest."""
+        return min(grace for goal, grace in tuple(self._wishes) if goal is Goal.STOP)
+
+    def want(self, goal: Goal, grace: float = 0.0) -> Wish:
+        """Says what is wanted, to be waited for."""
+        wish = Wish(self, goal, self.failures)
+        if not wish.is_done():
+            self._wishes.append((goal, grace))
+            if goal is Goal.KILL:
+                self._hurry()
+            self._stir()
+        return wish
+
+    def _stir(self) -> None:
+        """Wakes the thread, or starts it if there is anything to do. Holds no lock meanwhile."""
+        wake = self._wake
+        if wake is not None:
+            os.eventfd_write(wake.number, 1)
+        elif self.phase is Phase.NEW and self._goal >= Goal.LET_GO:
+            if taken(self._turn):
+                self._reach(Phase.FINISHED)  # there is nothing to end
+        elif self._turn:
+            threading.Thread(target=self._live, name="monitor", daemon=True).start()
+
+    def abandon(self) -> None:
+        """Lets go in a forked process: the run is its parent's."""
+
+    def _live(self) -> None:
+        if taken(self._turn):
+            self._owner = os.getpid()
+            RUNS.add(self)
+            while self._take_turn():
+                pass
+
+    def _take_turn(self) -> bool:
+        """Does what is wanted, or waits for something to do; false when there will be nothing."""
+        goal = self._goal
+        try:
+            if self._wake is None:
+                self._wake = Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+            goal = self._goal  # not before: what is wanted from now on wakes
+            if goal >= Goal.LET_GO:
+                return self._finish(goal)
+            if self.phase is Phase.NEW and goal >= Goal.CLAIM:
+                self._claim()
+            elif self.phase is Phase.CLAIMED and goal is Goal.RUN:
+                self._start()
+            else:
+                self._read(None)
+        except BaseException as error:
+            if self._wake is None:
+                time.sleep(PAUSE)  # there may be a descriptor then
+            is_start = self.phase < Phase.RUNNING and goal < Goal.LET_GO
+            return self._undo(error) if is_start else self._fail(error)
+        return True
+
+    def _reach(self, phase: Phase) -> None:
+        self.phase = phase
+        self.notify()
+
+    def _fail(self, error: BaseException) -> bool:
+        """Gives up what is wanted, so that it can be wanted again."""
+        self._wishes.clear()
+        self.failure, self.failures = error, self.failures + 1
+        self.notify()
+        return True
+
+
+RUNS: WeakSet[Supervisor] = WeakSet()
+
+
+def _abandon_runs() -> None:
+    for run in list(RUNS):
+        run.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_runs)

@@ -1,0 +1,302 @@
+"""Where a monitor runs, and the list of what it owns there: the ward.
+
+Everything in the folder is reached through its descriptor, without following links.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from generated_vmm.process.child import Child, Descriptor
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.holding import hold, retried
+from generated_vmm.process.reaper import (
+    EmptyFolder,
+    Folder,
+    Session,
+    Thing,
+    Ward,
+    from_json,
+    in_json,
+)
+from generated_vmm.process.registry import enter, entry_of
+from generated_vmm.process.settings import Settings
+from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
+
+SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
+    *("api.socket", "console.in", "console.out", "log", "metrics"),
+)
+BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
+PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
+
+
+class Workspace(ABC):
+    """Where a monitor runs, unjailed or in a jail; paths are the host's unless said otherwise."""
+
+    settings: Settings
+    id: str | None
+    uid: int
+    """The user that the monitor runs as."""
+    _directory: Path | None
+    _is_whole = False  # whether all that is in the folder goes with it
+    _mode = 0o700  # of the folder
+
+    def __init__(self) -> None:
+        self._folder: Descriptor | None = None
+        self.ward: Ward = []
+        self.session: Session | None = None
+        self._state = State(boot_id(), our_identity(), {}, [])
+        self.tell: Callable[[Ward], None] = lambda _: None
+
+    @property
+    def directory(self) -> Path:
+        """The monitor's folder; a temporary one is known from the start on."""
+        if self._directory is None:
+            raise MonitorError("the monitor has no folder before it is started")
+        return self._directory
+
+    @property
+    @abstractmethod
+    def socket_path(self) -> str:
+        """The API's socket."""
+
+    @abstractmethod
+    def argv(self) -> list[str]:
+        """The command line."""
+
+    @abstractmethod
+    def how(self) -> dict[str, Any]:
+        """What makes this workspace again, in a form for JSON."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Makes what the monitor needs, in the folder that is held."""
+
+    @abstractmethod
+    def outlet(self, name: str, flags: int) -> int:
+        """Opens the fifo for the log or the metrics."""
+
+    @abstractmethod
+    def open_socket(self, path: str | None = None) -> int:
+        """An O_PATH descriptor of a socket, by its path as the monitor says it; the API's if None.
+
+        OSError unless it is a socket of the monitor's user.
+        """
+
+    @abstractmethod
+    def vsock_made_at(self, path: str) -> Thing | None:
+        """What is to be removed if the monitor makes a vsock device's socket at its path."""
+
+    def log_file(self) -> str | None:
+        """The file in which the log can be read too, None for the outlet alone."""
+        return None
+
+    def monitor_of(self, started: Child) -> Child:
+        """The monitor's process, given the one that was started for it."""
+        return started
+
+    # Owning
+
+    def take(self, tell: Callable[[Ward], None]) -> None:
+        """Makes the folder if need be, and holds it; `tell` entrusts what there is to the reaper.
+
+        What dead owners left is removed. `MonitorStartError` when the folder is in use or is not
+        this user's alone.
+        """
+        self.tell = tell
+        path = str(self.directory)
+        made = retried(lambda: self._hold(path))
+        made |= self._remove_leftovers()
+        entry = entry_of(os.fstat(self.descriptor))
+        folder = Folder(path, list(NAMES), self._is_whole, made, entry)
+        self.ward = [each for each in self.ward if each[0] != EmptyFolder(path)]
+        self._state = replace(self._state, owner=our_identity(), how=self.how())
+        self.own(folder, self.descriptor)
+        enter(entry, path)
+
+    def _hold(self, path: str) -> bool:
+        """Holds the folder; whether it was made. FileNotFoundError when it was just removed.
+
+        Until it is held it has the sticky bit, which tells whoever is first to hold it.
+        """
+        self._make(path, stat.S_ISVTX | self._mode)
+        self._folder = Descriptor(hold(path))
+        made = bool(os.fstat(self.descriptor).st_mode & stat.S_ISVTX)
+        if made:
+            os.fchmod(self.descriptor, self._mode)
+        return made
+
+    def _make(self, path: str, mode: int) -> None:
+        """Makes a folder unless it is there; the reaper is told before."""
+        if not os.path.lexists(path):
+            self._own_if_empty(path)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, mode)
+
+    def _make_parents(self, path: str) -> None:
+        """Makes the folders above a path that are missing; they go again once they are empty."""
+        parents = [str(parent) for parent in Path(path).parents]
+        for parent in reversed(parents):
+            self._make(parent, 0o755)
+
+    def _own_if_empty(self, path: str) -> None:
+        thing = (EmptyFolder(path), None)
+        if thing not in self.ward:
+            self.ward.append(thing)
+            self.tell(self.ward)
+
+    def _remove_leftovers(self) -> bool:
+        """Removes what a dead owner left, and says whether it had made the folder.
+
+        `MonitorStartError` when its monitor is to run on.
+        """
+        state = read_state(self.descriptor)
+        if state is None:
+            return False
+        if state.is_detached and state.is_running:
+            raise MonitorStartError(f"in {self.directory} a detached monitor runs: attach to it")
+        state.remove(self.descriptor, removes_folder=False)
+        return any(isinstance(each, Folder) and each.made for each in map(from_json, state.things))
+
+    def own(self, thing: Thing, descriptor: int | None = None) -> None:
+        """Adds to the ward: the reaper is told, and it is written down. Before it is made."""
+        self.ward.append((thing, descriptor))
+        self._write_down()
+
+    def replace_last(self, thing: Thing) -> None:
+        """Takes more exact knowledge of the last thing of the ward."""
+        self.ward[-1] = (thing, self.ward[-1][1])
+        self._write_down()
+
+    def own_process(self, child: Child) -> None:
+        """Adds a process and its session to the ward."""
+        self.session = Session(child.pid, child.start_time, self._root_identity())
+        self.own(self.session)
+        self.note_process(child)
+
+    def _root_identity(self) -> list[int] | None:
+        """The folder that the monitor's processes have as their root, if that is not the host's."""
+        return None
+
+    def note_process(self, child: Child, *, is_detached: bool = False) -> None:
+        """Writes the monitor's process down."""
+        process = (child.pid, child.start_time)
+        self._state = replace(self._state, process=process, is_detached=is_detached)
+        write_state(self.descriptor, self._state)
+
+    def _write_down(self) -> None:
+        self.tell(self.ward)
+        things = [in_json(thing) for thing, _ in self.ward]
+        self._state = replace(self._state, things=things)
+        write_state(self.descriptor, self._state)
+
+    def take_back(self, descriptor: int, state: State) -> None:
+        """Goes on with the folder and the things of a detached monitor."""
+        self._folder, self._state = Descriptor(descriptor), replace(state, owner=our_identity())
+        with contextlib.suppress(OSError):  # the lock is what counts
+            write_state(descriptor, self._state)
+        for thing in map(from_json, state.things):
+            self.ward.append((thing, descriptor if isinstance(thing, Folder) else None))
+            if isinstance(thing, Session):
+                self.session = thing
+
+    def disown(self) -> None:
+        """Writes down that the monitor has no owner."""
+        self._state = replace(self._state, owner=None)
+        with contextlib.suppress(OSError):  # the lock is what counts
+            write_state(self.descriptor, self._state)
+
+    @property
+    def descriptor(self) -> int:
+        """The folder. OSError when it is not held."""
+        return self._held(self._folder).number
+
+    def _held(self, folder: Descriptor | None) -> Descriptor:
+        if folder is None:
+            raise FileNotFoundError(f"{self.directory} is not open")
+        return folder
+
+    def close(self) -> None:
+        """Lets go of the folder, which others may hold then; safe to call twice."""
+        if self._folder is not None:
+            fcntl.flock(self._folder.number, fcntl.LOCK_UN)  # also that of the reaper's copy
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the descriptors alone, as a forked process does: the lock is its parent's."""
+        self._folder = None
+
+    # Using
+
+    def open(self, name: str, flags: int) -> int:
+        """Opens something in the folder. OSError when it is a link, or the folder is let go."""
+        return self._open_in(self._folder, name, flags)
+
+    def _open_in(self, folder: Descriptor | None, name: str, flags: int) -> int:
+        try:
+            return os.open(name, flags | os.O_NOFOLLOW, dir_fd=self._held(folder).number)
+        finally:
+            del folder  # an error that is kept would keep it open
+
+    def open_console(self, flags: int) -> int:
+        """Opens the fifo that leads to the guest's console."""
+        return self.open(CONSOLE_INPUT, flags)
+
+    def connect(self, connection: socket.socket) -> None:
+        """Connects to the API. OSError unless a process of this monitor answers there."""
+        found = self.open_socket()
+        try:
+            connection.connect(f"/proc/self/fd/{found}")
+        finally:
+            os.close(found)
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+        pid, uid, _ = PEER.unpack(peer)
+        if uid != self.uid or self.session is None or not self.session.has(pid):
+            raise PermissionError(f"process {pid} of user {uid} answers, and not the monitor")
+
+    def require_socket(self, descriptor: int) -> int:
+        """The descriptor, if it is one of a socket of the monitor's user."""
+        found = os.fstat(descriptor)
+        if stat.S_ISSOCK(found.st_mode) and found.st_uid == self.uid:
+            return descriptor
+        os.close(descriptor)
+        raise PermissionError(f"there is no socket of user {self.uid}")
+
+
+def find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
+    """The workspace of this kind and the process of a detached monitor, whose folder is now held.
+
+    `MonitorExited` when it has ended, `MonitorError` when there is none or it is another's.
+    """
+    try:
+        descriptor = hold(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
+    except (MonitorStartError, OSError) as error:
+        raise MonitorError(str(error)) from error
+    try:
+        state = read_state(descriptor)
+        if state is None or not state.is_detached:
+            raise MonitorError(f"{path} is not the folder of a detached monitor")
+        try:
+            workspace: Workspace = kind.from_how(state.how)
+        except (LookupError, TypeError, ValueError) as error:
+            raise MonitorError(f"{path} is no {kind.__name__} monitor's: {error!r}") from error
+        child = state.child()
+        if child is None:
+            raise MonitorExited(f"the monitor of {path} has ended")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    workspace.take_back(descriptor, state)
+    return workspace, child

@@ -1,0 +1,254 @@
+"""Monitors, jailed users and neighbours that want an owner to touch what is not its monitor's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generated_vmm import VmmConnectionError
+from generated_vmm.process import (
+    JailedMonitor,
+    Monitor,
+    MonitorError,
+    MonitorStartError,
+    jail_files,
+)
+from generated_vmm.process.reaper import HELD, Folder, lock, remove_entries
+from tests.vmm.process.conftest import PATIENCE, SIMULATED
+
+STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root has other users")
+OTHER = 54_321
+
+
+@pytest.fixture
+def victim(folder: Path) -> Path:
+    path = folder / "victim"
+    path.write_text("precious")
+    return path
+
+
+@pytest.fixture
+def jail(folder: Path) -> Iterator[JailedMonitor]:
+    """A jail that was filled, of this test's own user."""
+    made = JailedMonitor(
+        id="vm-1",
+        uid=os.getuid(),
+        gid=os.getgid(),
+        binary="/bin/true",
+        chroot_base_dir=folder / "jails",
+    )
+    made.copy_in(__file__, "/file")
+    yield made
+    made.kill()
+
+
+def listen(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+def test_links_in_a_jail_lead_removal_nowhere(jail: JailedMonitor, victim: Path) -> None:
+    (jail.root / "link").symlink_to(victim)
+    (jail.root / "folder").symlink_to(victim.parent)
+    os.link(victim, jail.root / "hard")
+    jail.stop()
+    assert victim.read_text() == "precious"
+    assert not jail.directory.exists()
+
+
+def test_a_tree_that_is_too_deep_to_climb_is_removed(jail: JailedMonitor) -> None:
+    folder = os.open(jail.root, HELD)
+    for _ in range(3_000):
+        os.mkdir("deep", dir_fd=folder)
+        inner = os.open("deep", HELD, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    jail.stop()
+    assert not jail.directory.exists()
+
+
+def test_what_cannot_be_removed_is_an_error_and_no_endless_work(folder: Path) -> None:
+    (folder / "kept").touch()
+    descriptor = os.open(folder, HELD)
+    try:
+        remove_entries(descriptor, keep="kept")
+    finally:
+        os.close(descriptor)
+    assert [each.name for each in folder.iterdir()] == ["kept"]
+
+
+def test_a_vsock_path_that_the_monitor_reports_is_not_removed(folder: Path, victim: Path) -> None:
+    """Only what its owner asked for goes, and only if it is a socket that was not there before."""
+    with (
+        listen(folder / "others.sock"),
+        Monitor([*SIMULATED, "--any-path"], directory=folder / "vm", timeout=PATIENCE) as monitor,
+    ):
+        for path in (victim, folder / "others.sock"):
+            with pytest.raises(Exception):  # noqa: B017, PT011  # the monitor refuses what is taken
+                monitor.client.vsock.set(guest_cid=3, uds_path=str(path))
+    assert victim.read_text() == "precious"
+    assert (folder / "others.sock").is_socket()
+
+
+@pytest.mark.parametrize("path", ["/link.sock", "/folder/a.sock"])
+def test_a_client_follows_no_link_out_of_a_jail(
+    jail: JailedMonitor, folder: Path, path: str
+) -> None:
+    (jail.root / "link.sock").symlink_to(folder / "a.sock")
+    (jail.root / "folder").symlink_to(folder)
+    with (
+        listen(folder / "a.sock"),
+        pytest.raises(OSError, match=r"symbolic links|directory|socket"),
+    ):
+        jail._run.workspace.open_socket(path)
+
+
+@needs_root
+def test_a_client_connects_to_sockets_of_the_monitors_user_alone(
+    jail: JailedMonitor, folder: Path
+) -> None:
+    with listen(jail.root / "a.sock"):
+        os.close(jail._run.workspace.open_socket("/a.sock"))
+        os.chown(jail.root / "a.sock", OTHER, OTHER)
+        with pytest.raises(PermissionError, match="no socket of user 0"):
+            jail._run.workspace.open_socket("/a.sock")
+
+
+def test_a_client_talks_to_no_other_process(folder: Path) -> None:
+    with Monitor(SIMULATED, directory=folder, timeout=PATIENCE) as monitor:
+        monitor.socket_path.rename(folder / "moved")
+        with (
+            listen(monitor.socket_path),
+            pytest.raises(VmmConnectionError, match="and not the monitor; nothing was sent"),
+        ):
+            monitor.client.get_version()
+        (folder / "moved").replace(monitor.socket_path)
+        assert monitor.client.get_instance_info().state == "Not started"
+
+
+@needs_root
+def test_a_folder_of_somebody_else_is_not_taken(folder: Path) -> None:
+    (folder / "vm").mkdir()
+    (folder / "vm" / "monitor.json").write_text(json.dumps({"things": []}))
+    os.chown(folder / "vm", OTHER, OTHER)
+    with pytest.raises(MonitorStartError, match=f"belongs to user {OTHER}, not to 0"):
+        Monitor(SIMULATED, directory=folder / "vm").start()
+    with pytest.raises(MonitorError, match=f"belongs to user {OTHER}, not to 0"):
+        Monitor.attach(folder / "vm")
+    os.chown(folder / "vm", 0, 0)
+    (folder / "vm").chmod(0o770)
+    with pytest.raises(MonitorStartError, match="can be changed by others"):
+        Monitor(SIMULATED, directory=folder / "vm").start()
+    assert [each.name for each in (folder / "vm").iterdir()] == ["monitor.json"]
+
+
+def test_a_link_in_the_place_of_the_state_is_not_followed(folder: Path, victim: Path) -> None:
+    (folder / "vm").mkdir(mode=0o700)
+    (folder / "vm" / "monitor.json").symlink_to(victim)
+    with pytest.raises(MonitorStartError, match="cannot be read"):
+        Monitor(SIMULATED, directory=folder / "vm").start()
+    assert victim.read_text() == "precious"
+
+
+@needs_root
+def test_a_file_is_given_through_its_descriptor(
+    jail: JailedMonitor, folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jailed user swaps the name between the link and the change of its owner."""
+    disk = folder / "disk"
+    disk.touch()
+    change = os.fchown
+
+    def swapped(descriptor: int, *owner: int) -> None:
+        (jail.root / "disk").unlink()
+        os.link(victim, jail.root / "disk")
+        change(descriptor, *owner)
+
+    monkeypatch.setattr(os, "fchown", swapped)
+    workspace: Any = jail._run.workspace
+    jail_files.link_in(workspace._root.number, disk, "/disk", (OTHER, OTHER), give=True)
+    assert disk.stat().st_uid == OTHER
+    assert victim.stat().st_uid == 0
+
+
+def test_a_folder_whose_lock_was_lost_is_left(folder: Path) -> None:
+    (folder / "api.socket").touch()
+    ours, theirs = (os.open(folder, HELD) for _ in range(2))
+    os.mkfifo(folder / "log")
+    kept = Folder(str(folder), ["log"], whole=False, made=True, entry="")
+    assert lock(theirs)
+    kept.remove(ours)
+    assert (folder / "log").exists()
+    os.close(theirs)
+    kept.remove(ours)
+    assert not (folder / "log").exists()
+    os.close(ours)
+
+
+def test_one_of_many_starters_gets_a_folder(folder: Path) -> None:
+    barrier = threading.Barrier(8)
+
+    def start(number: int) -> str | None:
+        monitor = Monitor(STAND_IN, directory=folder / "vm", timeout=PATIENCE)
+        barrier.wait()
+        try:
+            monitor.start()
+        except MonitorStartError as error:
+            return str(error)
+        finally:
+            barrier.wait()
+            monitor.kill()
+        return None
+
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(start, range(8)))
+    assert results.count(None) == 1
+    assert all("in use by process" in each for each in results if each)
+    assert not (folder / "vm").exists()
+
+
+def test_a_program_that_forks_ends_as_a_whole(folder: Path) -> None:
+    program = folder / "firecracker"
+    program.write_text(f'#!/bin/sh\nsleep 1000 &\n{" ".join(STAND_IN)} "$@"\n')
+    program.chmod(0o755)
+    for end in (Monitor.stop, Monitor.kill, lambda monitor: os.kill(monitor.pid, 9)):
+        monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE).start()
+        session = monitor.pid
+        assert len(members_of(session)) == 3
+        end(monitor)
+        monitor.wait(PATIENCE)
+        assert members_of(session) == []
+        monitor.kill()
+
+
+def members_of(session: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, member_of, *_ = each.read_text().rpartition(")")[2].split()
+            if state not in "ZX" and int(member_of) == session:
+                found.append(int(each.parent.name))
+    return found
+
+
+def test_escape_sequences_of_a_monitor_do_not_reach_the_terminal(folder: Path) -> None:
+    program = folder / "firecracker"
+    program.write_text("#!/bin/sh\nprintf '\\033[2Jboo\\n' >&2\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(MonitorStartError, match=r"\\x1b\[2Jboo"):
+        Monitor(program, timeout=PATIENCE).start()
