@@ -291,20 +291,21 @@ class RefreshCoordinator(Generic[Identity]):
             if not isinstance(known, Ended) and not self._party.has_shared_records:
                 known = await self._newer_row(run.stored)
             if isinstance(known, Ended | Refreshed):
-                await run.hold.release()
+                await self._released(run, record)
                 return known
             return await self._stored(run, await self._made(run, record))
         except OIDCError as error:
             if _is_final(error):
                 return await self._refused(run.stored, error)
-            await self._released(run)
+            await self._released(run, record)
             raise
         except Exception:
-            await self._released(run)
+            await self._released(run, record)
             raise
 
-    async def _released(self, run: _Run[Identity]) -> None:
-        await run.hold.release(b"" if run.answer is None else run.answer.encode())
+    async def _released(self, run: _Run[Identity], record: RefreshRecord) -> None:
+        """Let others go on, from the response if there is one, here or in `record`."""
+        await run.hold.release(record.data if run.answer is None else run.answer.encode())
 
     async def _made(self, run: _Run[Identity], record: RefreshRecord) -> StoredSession[Identity]:
         """The next session, of a token response or by `run.make`; not stored yet."""
