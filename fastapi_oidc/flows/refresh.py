@@ -291,7 +291,7 @@ class RefreshCoordinator(Generic[Identity]):
             if not isinstance(known, Ended) and not self._party.has_shared_records:
                 known = await self._newer_row(run.stored)
             if isinstance(known, Ended | Refreshed):
-                await self._released(run, record)
+                await run.hold.release(record.data)
                 return known
             return await self._stored(run, await self._made(run, record))
         except OIDCError as error:
@@ -304,7 +304,7 @@ class RefreshCoordinator(Generic[Identity]):
             raise
 
     async def _released(self, run: _Run[Identity], record: RefreshRecord) -> None:
-        """Let others go on, from the response if there is one, here or in `record`."""
+        """A response is never dropped, also one that this process cannot read."""
         await run.hold.release(record.data if run.answer is None else run.answer.encode())
 
     async def _made(self, run: _Run[Identity], record: RefreshRecord) -> StoredSession[Identity]:
