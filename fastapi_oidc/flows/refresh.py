@@ -373,7 +373,7 @@ class RefreshCoordinator(Generic[Identity]):
     async def _ended_by_former_sid(
         self, stored: StoredSession[Identity], made: StoredSession[Identity]
     ) -> EndReason | None:
-        """Why `stored` is over by a revocation that does not name `made`, which has another `sid`."""
+        """Why `stored` is over by a revocation of its `sid`, which `made` no longer has."""
         if made.session.sid == stored.session.sid:
             return None
         return await self._party.backend.ended_by(stored.session)

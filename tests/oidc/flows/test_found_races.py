@@ -55,7 +55,9 @@ async def test_a_response_that_cannot_be_read_is_left_to_others(
     """The refresh token is used up: it is not presented again."""
     here = await refreshing(make_world(refresh_lock=MemoryRefreshLock()))
     session, records, data = here.stored.session, here.party.records, response()
-    await records.take(session.id, Take(generation=0, owner="a", hold=1, answered_hold=1), lifetime=60)
+    await records.take(
+        session.id, Take(generation=0, owner="a", hold=1, answered_hold=1), lifetime=60
+    )
     change = Advance(phase=Phase.ANSWERED, owner="a", generation=0, to_generation=0, data=data)
     assert await records.advance(session.id, change, lifetime=60)
     outcome = await here.coordinator.refresh(here.stored)
