@@ -6,17 +6,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
-from fastapi_oidc import MemoryRefreshLock, OIDCSession
+from fastapi_oidc import (
+    Clock,
+    IdentityContext,
+    MemoryRefreshLock,
+    OIDCSession,
+    StandardIdentity,
+)
+from fastapi_oidc.errors import Code
+from fastapi_oidc.flows.callback import (
+    Callback,
+    CodeExchanges,
+    LoginRefused,
+    complete_login,
+)
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import revoke
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.records import Advance, Phase, Take
+from fastapi_oidc.testing import sign_in
 from tests.oidc.session.dictionary_stores import DictionaryStore
-from tests.oidc.world import World, make_world
+from tests.oidc.world import LOGIN_URL, World, make_world
 
 
 @dataclass
@@ -109,3 +124,31 @@ async def test_a_new_sid_does_not_escape_the_revocation_of_the_old_one(session_s
     changed = here.stored.session.model_copy(update={"generation": 1, "sid": "another"})
     lookup = await here.party.backend.reread(StoredSession(changed, here.stored.reference))
     assert lookup is None or lookup.ended is not None
+
+
+async def test_a_code_that_one_process_used_up_is_not_sent_by_another() -> None:
+    """The browser sent the callback twice, and the application refused the first of them."""
+
+    def refuse(_context: IdentityContext) -> StandardIdentity:
+        raise LookupError("nobody we know")
+
+    world = make_world(resolve_identity=refuse, refresh_lock=MemoryRefreshLock())
+    callbacks: list[httpx.Request] = []
+
+    async def note(request: httpx.Request) -> None:
+        if request.url.path == "/auth/callback":
+            callbacks.append(request)
+
+    async with world.browser() as browser:
+        browser.event_hooks["request"].append(note)
+        with pytest.raises(LookupError):
+            await sign_in(browser, LOGIN_URL, user="alice")
+    (first,) = callbacks
+    parameters = {name: [value] for name, value in first.url.params.items()}
+    cookies = dict(pair.split("=", 1) for pair in first.headers["cookie"].split("; "))
+    party, elsewhere = world.oidc.runtime.party, CodeExchanges[Any](Clock(), 5)
+    outcome = await complete_login(
+        party, world.oidc.runtime.coordinator, elsewhere, Callback(parameters, cookies)
+    )
+    assert isinstance(outcome, LoginRefused)
+    assert outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
