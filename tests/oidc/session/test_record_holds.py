@@ -12,10 +12,14 @@ SHORTEST, LONGEST = 60.0, 120.0
 """Seconds that a record is held for, with the shortest and the longest `provider_timeout`."""
 
 
+def take(owner: str, hold: float) -> Take:
+    return Take(generation=0, owner=owner, hold=hold, answered_hold=20)
+
+
 async def second_owner_waits(records: RefreshRecords) -> bool:
-    for owner, hold in (("a", LONGEST), ("b", SHORTEST)):
-        take = Take(generation=0, owner=owner, hold=hold, answered_hold=20)
-        record = await records.take("session-1", take, lifetime=60)
+    record = await records.take("session-1", take("a", LONGEST), lifetime=60)
+    assert record.owner == "a"
+    record = await records.take("session-1", take("b", SHORTEST), lifetime=60)
     return (record.owner, record.phase) == ("a", Phase.SENT)
 
 
