@@ -32,7 +32,7 @@ from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.record_hold import RecordHold
-from fastapi_oidc.session.records import RefreshRecord
+from fastapi_oidc.session.records import Phase, RefreshRecord
 from fastapi_oidc.session.reference import SessionReference
 from fastapi_oidc.ttl_cache import TTLCache
 
@@ -275,8 +275,11 @@ async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Ide
         return SignedIn(other.session, return_to, replayed=True, stored=other)
     try:
         stored = await _new_session(party, login)
-    except BaseException:
+    except _CodeNotSent:
         await hold.release()
+        raise
+    except Exception:
+        await hold.end()
         raise
     await hold.done(_written(party, stored))
     return SignedIn(stored.session, return_to, stored=stored)
@@ -287,7 +290,8 @@ async def _of_another_process(
 ) -> StoredSession[Identity] | None:
     """The session that another process made of the same callback; None to make it here.
 
-    Records that cannot be reached keep nobody from signing in.
+    Records that cannot be reached keep nobody from signing in. Raises ProtocolViolation when the
+    other process has used the code up and signed nobody in (RFC 6749 4.1.2: only once).
     """
     try:
         while True:
@@ -296,6 +300,10 @@ async def _of_another_process(
                 return None
             if record.session:
                 return _read(party, record)
+            if record.phase is Phase.ENDED:
+                raise ProtocolViolation(
+                    Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
+                )
             await asyncio.sleep(LOGIN_POLL_SECONDS)
     except SessionError:
         return None

@@ -56,7 +56,7 @@ class TokenAnswer:
         if not isinstance(document, dict) or not isinstance(received_at, int):
             explanation = "another release wrote the refresh record"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-        return cls(generation, TokenResponse.parse(document["response"]), received_at)
+        return cls(generation, TokenResponse.parse(document.get("response")), received_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,15 +359,24 @@ class RefreshCoordinator(Generic[Identity]):
         if party.sessions.ended(session) or not await party.backend.replace(made):
             newer = await self._newer_row(run.stored) if made.reference is not None else None
             return newer if isinstance(newer, Refreshed) else await self._too_late(made)
-        is_recorded = await run.hold.done(
+        reason = await self._ended_by_former_sid(run.stored, made)
+        if reason is None and not await run.hold.done(
             party.codec.encode(made.session) if made.reference is None else b""
-        )
-        reason = None if is_recorded else end_reason_in(await party.records.look(session.id))
+        ):
+            reason = end_reason_in(await party.records.look(session.id))
         if (reason := reason or party.sessions.ended(session)) is not None:
             await end(party, made, reason)  # it ended while it was stored
             return await self._too_late(made)
         party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
         return self._refreshed(made)
+
+    async def _ended_by_former_sid(
+        self, stored: StoredSession[Identity], made: StoredSession[Identity]
+    ) -> EndReason | None:
+        """Why `stored` is over by a revocation of its `sid`, which `made` no longer has."""
+        if made.session.sid == stored.session.sid:
+            return None
+        return await self._party.backend.ended_by(stored.session)
 
     async def _too_late(self, made: StoredSession[Identity]) -> Ended:
         """Best effort: revoke the tokens of a session that nobody is going to use."""

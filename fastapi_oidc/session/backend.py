@@ -141,7 +141,7 @@ class SessionBackend(ABC, Generic[Identity]):
         if self._revocations is not None:
             await self._revocations.aclose()
 
-    async def _ended_by(self, session: OIDCSession[Identity]) -> EndReason | None:
+    async def ended_by(self, session: OIDCSession[Identity]) -> EndReason | None:
         """The reason of a record that ends `session`."""
         if self._revocations is None:
             return None

@@ -117,7 +117,7 @@ class CookieBackend(SessionBackend[Identity]):
 
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity]:
         """`stored`, which nobody can change, and whether it has ended."""
-        return Lookup(stored, await self._ended_by(stored.session))
+        return Lookup(stored, await self.ended_by(stored.session))
 
     def place(self, session: OIDCSession[Identity]) -> StoredSession[Identity]:
         """The place of the session is its cookie."""
@@ -128,7 +128,7 @@ class CookieBackend(SessionBackend[Identity]):
 
     async def replace(self, stored: StoredSession[Identity]) -> bool:
         """The response sets the cookie, unless a revocation record ends the session."""
-        return await self._ended_by(stored.session) is None
+        return await self.ended_by(stored.session) is None
 
     async def touch(self, stored: StoredSession[Identity], at: int) -> None:
         """The response sets the cookie."""

@@ -82,7 +82,13 @@ class RecordHold:
 
         Best effort: a record that cannot be reached is free when its time has come.
         """
-        change = self._change(Phase.ANSWERED if data else Phase.IDLE, data=data)
+        await self._try(self._change(Phase.ANSWERED if data else Phase.IDLE, data=data))
+
+    async def end(self) -> None:
+        """Nobody goes on: what was presented is used up. Best effort."""
+        await self._try(self._change(Phase.ENDED))
+
+    async def _try(self, change: Advance) -> None:
         with suppress(SessionError):
             await self._records.advance(self._id, change, lifetime=self._lifetime())
 

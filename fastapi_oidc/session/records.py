@@ -92,8 +92,9 @@ def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
         return record
     if record.generation < take.generation:
         record = RefreshRecord(take.generation, last_seen_at=record.last_seen_at)
-    # A moment farther off than any hold is from before the clock was set back.
-    is_held = record.phase is not Phase.IDLE and 0 < record.held_until - now <= take.hold
+    # A moment farther off than any hold is from before the clock was set back. A process with
+    # another `provider_timeout` may have taken it for up to twice as long.
+    is_held = record.phase is not Phase.IDLE and 0 < record.held_until - now <= 2 * take.hold
     if is_held and record.owner != take.owner:
         return record
     if record.phase is Phase.ANSWERED:

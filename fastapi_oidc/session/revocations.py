@@ -27,6 +27,9 @@ CLOCK_MARGIN: Final = 3600
 """Seconds that a record outlives the sessions it covers: a store forgets it by a clock of its own,
 and a response to a request of an ended session may still be under way."""
 
+STAMP_LENGTH: Final = 16
+"""Characters of the stamp that stands for several records."""
+
 Key: TypeAlias = tuple[str, ...]
 Maker: TypeAlias = Literal["provider", "application"]
 
@@ -114,8 +117,8 @@ class RevocationStore(ABC):
 class Revocation(NamedTuple):
     """What a store of ours keeps under one key.
 
-    `provider` is the latest `issued_at` of the provider's records, `stamp` and `reason` are those
-    of the application's latest record ("" without one).
+    `provider` is the latest `issued_at` of the provider's records, `stamp` stands for all of the
+    application's records so far ("" without one), `reason` is that of the latest.
     """
 
     provider: int = 0
@@ -134,7 +137,13 @@ class Revocation(NamedTuple):
         if earlier is None:
             return self
         latest = self if self.stamp else earlier
-        return Revocation(max(self.provider, earlier.provider), latest.stamp, latest.reason)
+        stamp = latest.stamp
+        if self.stamp and earlier.stamp and self.stamp != earlier.stamp:
+            # Not the record's own: written again after a later one, it would be known to logins
+            # that came between the two.
+            both = f"{earlier.stamp} {self.stamp}".encode()
+            stamp = hashlib.sha1(both, usedforsecurity=False).hexdigest()[:STAMP_LENGTH]
+        return Revocation(max(self.provider, earlier.provider), stamp, latest.reason)
 
     def reason_for(self, session: OIDCSession[Identity]) -> EndReason | None:
         """Why `session`, which has this key, is over; None when its login came later."""

@@ -116,7 +116,7 @@ class StoreBackend(SessionBackend[Identity]):
         active: list[OIDCSession[Identity]] = []
         for first in range(0, len(sessions), LISTED_TOGETHER):
             some = sessions[first : first + LISTED_TOGETHER]
-            reasons = await asyncio.gather(*map(self._ended_by, some))
+            reasons = await asyncio.gather(*map(self.ended_by, some))
             active += [each for each, reason in zip(some, reasons, strict=True) if reason is None]
         return active
 
@@ -154,7 +154,7 @@ class StoreBackend(SessionBackend[Identity]):
         if session is None:
             return None
         if not self._has_own_revocations:
-            ended = await self._ended_by(session)
+            ended = await self.ended_by(session)
         if not self._store.returns_copies:
             session = self._codec.copied(session)
         return Lookup(StoredSession(session, reference), ended)

@@ -31,7 +31,7 @@ local generation, owner = tonumber(ARGV[1]), ARGV[2]
 local hold, answered_hold = tonumber(ARGV[3]), tonumber(ARGV[4])
 if p ~= 'ended' and g <= generation then
   if g < generation then g, p, d, n = generation, 'idle', '', '' end
-  local is_held = p ~= 'idle' and u - now > 0 and u - now <= hold
+  local is_held = p ~= 'idle' and u - now > 0 and u - now <= 2 * hold
   if not is_held or o == owner then
     if p == 'answered' then u = now + answered_hold else p, u = 'sent', now + hold end
     o = owner

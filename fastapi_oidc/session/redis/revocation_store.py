@@ -14,6 +14,7 @@ from fastapi_oidc.session.redis.clients import DEFAULT_PREFIX, Client, client_of
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
 from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.revocations import (
+    STAMP_LENGTH,
     Revocation,
     RevocationRecord,
     RevocationStore,
@@ -25,11 +26,16 @@ from fastapi_oidc.session.revocations import (
 )
 
 # `Revocation.merged`; a value is "<provider> <stamp> <reason>".
-_MERGE: Final = Script("""
+_MERGE: Final = Script(f"""
 local kept = redis.call('GET', KEYS[1]) or '0  '
 local provider, stamp, reason = string.match(kept, '^(%d+) (%S*) (.*)$')
 provider = math.max(tonumber(provider), tonumber(ARGV[1]))
-if ARGV[2] ~= '' then stamp, reason = ARGV[2], ARGV[3] end
+if ARGV[2] ~= '' then
+  if stamp ~= '' and stamp ~= ARGV[2] then
+    stamp = string.sub(redis.sha1hex(stamp .. ' ' .. ARGV[2]), 1, {STAMP_LENGTH})
+  else stamp = ARGV[2] end
+  reason = ARGV[3]
+end
 local expires = math.max(tonumber(ARGV[4]), redis.call('EXPIRETIME', KEYS[1]))
 local value = string.format('%d %s %s', provider, stamp, reason)
 redis.call('SET', KEYS[1], value, 'EXAT', string.format('%d', expires))

@@ -90,6 +90,22 @@ async def test_a_login_is_ordered_by_the_store_and_by_no_clock(
     assert await store.ended_by(after) == "revoked"
 
 
+async def test_a_record_that_is_written_again_takes_no_later_one_back(
+    store: RevocationStore,
+) -> None:
+    """Its first reply was lost; a session began between the two records."""
+    first = a_record(sid=None, sub="alice", made_by="application")
+    later = first.model_copy(update={"stamp": "later"})
+    await store.revoke(first)
+    stamps = await store.stamps(a_session())
+    session = a_session().model_copy(update={"prior_revocations": stamps})
+    await store.revoke(later)
+    await store.revoke(first)
+    assert await store.ended_by(session) == "revoked"
+    newest = a_session().model_copy(update={"prior_revocations": await store.stamps(session)})
+    assert await store.ended_by(newest) is None
+
+
 async def test_records_of_both_makers_do_not_meet(store: RevocationStore) -> None:
     await store.revoke(ALICE)
     await store.revoke(APPLICATION_SUB)
