@@ -209,7 +209,8 @@ class SealedRecords:
 
     async def advance(self, id: str, change: Advance, *, lifetime: int) -> bool:
         """As `RefreshRecords.advance`, with `data` and `session` in the clear."""
-        data, session = self._seal(id, change.data), self._seal(id, change.session)
+        data = self._seal(f"{id}:data", change.data)
+        session = self._seal(f"{id}:session", change.session)
         change = replace(change, data=data, session=session)
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
             return await self._records.advance(id, change, lifetime=lifetime)
@@ -226,15 +227,17 @@ class SealedRecords:
         with unavailable_as(Code.SESSION_LOCK_UNAVAILABLE):
             record = await read()
         return replace(
-            record, data=self._open(id, record.data), session=self._open(id, record.session)
+            record,
+            data=self._open(f"{id}:data", record.data),
+            session=self._open(f"{id}:session", record.session),
         )
 
-    def _seal(self, id: str, content: bytes) -> bytes:
-        return self._sealer.encrypt(content, name=f"record:{id}") if content else b""
+    def _seal(self, name: str, content: bytes) -> bytes:
+        return self._sealer.encrypt(content, name=f"record:{name}") if content else b""
 
-    def _open(self, id: str, sealed: bytes) -> bytes:
+    def _open(self, name: str, sealed: bytes) -> bytes:
         try:
-            return self._sealer.decrypt(sealed, name=f"record:{id}") if sealed else b""
+            return self._sealer.decrypt(sealed, name=f"record:{name}") if sealed else b""
         except SessionError:
             explanation = "another secret sealed the refresh record"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None

@@ -194,7 +194,8 @@ async def _success(
 ) -> Response:
     """The application's response or the redirect; an application that raises has not signed in."""
     response = None
-    if on_success is not None and not outcome.replayed:
+    # Also for a callback that came again: it signs in as the first one does.
+    if on_success is not None and outcome.stored is not None:
         try:
             response = await settled(on_success(request, outcome))
         except BaseException:

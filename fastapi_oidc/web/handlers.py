@@ -36,6 +36,7 @@ class Handlers(Generic[Identity, RequestData]):
 
         `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
         place of the redirect or the error page. When `on_success` raises, nobody is signed in.
+        A callback that comes again, by a reload, calls it again with `signed_in.replayed`.
         """
         return self._endpoints.callback(on_success, on_failure)
 

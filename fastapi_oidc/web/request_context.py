@@ -190,7 +190,8 @@ class RequestContext(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.stored is not None:
-            self._pending = (SetCookie if outcome.silent else NewSession)(outcome.stored)
+            is_new = not (outcome.silent or outcome.replayed)
+            self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -201,7 +202,7 @@ class RequestContext(Generic[Identity, RequestData]):
 
     async def abandon(self) -> None:
         """The login that this request completed leaves no session."""
-        if isinstance(self._pending, NewSession):
+        if isinstance(self._pending, NewSession | SetCookie):
             await end(self.runtime.party, self._pending.stored, "signed_out")
         self.left()
 

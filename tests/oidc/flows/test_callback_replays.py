@@ -10,9 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 
-from fastapi_oidc import OIDC, IdentityContext, MemoryRefreshLock, SignedIn, StandardIdentity
+from fastapi_oidc import (
+    OIDC,
+    IdentityContext,
+    MemoryRefreshLock,
+    OIDCMiddleware,
+    SignedIn,
+    StandardIdentity,
+)
 from fastapi_oidc.testing import Lifetimes, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -25,7 +32,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
-from tests.oidc.world import World, make_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 
 async def returned(browser: httpx.AsyncClient, url: str) -> str | None:
@@ -166,7 +173,7 @@ async def test_code_is_not_presented_again_after_a_failure(endpoint: Any) -> Non
 async def test_login_that_takes_too_long_is_there_at_the_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The application is told of it once, with the first response that gets it."""
+    """The application gets it as new once, with the first response; later ones are replays."""
     told: list[str] = []
     gate = Gate()
 
@@ -176,7 +183,8 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
 
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         def on_success(_request: Request, signed_in: SignedIn[Any]) -> None:
-            told.append(signed_in.session.sub)
+            if not signed_in.replayed:
+                told.append(signed_in.session.sub)
 
         app.router.routes.clear()
         app.get("/auth/callback")(oidc.callback_handler(on_success=on_success))
@@ -195,3 +203,29 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
         browser.cookies.update(before)
         await browser.get(url, follow_redirects=False)
     assert told == ["alice"]
+
+
+async def test_callback_that_comes_again_passes_on_success_too() -> None:
+    """Otherwise a second request would sign in a person whom `on_success` is about to refuse."""
+    gate, seen = Gate(), list[bool]()
+
+    async def refuse(_request: Request, signed_in: SignedIn[Any]) -> None:
+        seen.append(signed_in.replayed)
+        if not signed_in.replayed:
+            await gate.passed()
+        raise HTTPException(403)
+
+    world = make_world()
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    app.get("/auth/callback")(world.oidc.callback_handler(on_success=refuse))
+    app.include_router(world.oidc.router, prefix="/auth")
+    browser = world.op.browser(app, base_url=BASE_URL)
+    url = await callback_url(browser)
+    first = begun(browser.get(url, follow_redirects=False))
+    await gate.until_reached()
+    second = await browser.get(url, follow_redirects=False)
+    gate.opened.set()
+    assert [(await first).status_code, second.status_code] == [403, 403]
+    assert seen == [False, True]
+    assert "__Host-oidc_session" not in browser.cookies
