@@ -10,6 +10,8 @@ from typing import Final
 from examples.console.changes import Change
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Invalid, Section
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
 from examples.console.plain_words import Told, in_plain_words
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
@@ -28,16 +30,24 @@ class Failure:
 
 
 NO_FAILURE = Failure(200)
-NO_ANSWER: Final = 502
+BAD_GATEWAY: Final = 502
+CONFLICT: Final = 409
 ENDED_MEANWHILE: Final = Told("The monitor has ended while it was asked. Start the machine again.")
 
 
-async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
-    """Send what the form says and write it down; None when the monitor did all of it."""
+async def carry_out(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None = None
+) -> Failure | None:
+    """Send what the form says and write it down; None when the monitor did all of it.
+
+    Nothing is done when the machine is no longer as `page` showed it, or cannot be changed so.
+    """
     async with nullcontext() if change.at_once else monitor.changing:
-        failure = await _carried_out(monitor, change, form)
-    if failure and failure.status == NO_ANSWER and not change.hosted and await monitor.has_ended():
-        failure = Failure(NO_ANSWER, at_button=ENDED_MEANWHILE)
+        failure = await _obstacle(monitor, change, form, page)
+        failure = failure or await _carried_out(monitor, change, form)
+    silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
+    if silent and await monitor.has_ended():
+        failure = Failure(BAD_GATEWAY, at_button=ENDED_MEANWHILE)
     item = change.item_of(form)
     if failure is None:
         monitor.events.add(f"{change.done.removesuffix('.')}: {item}." if item else change.done)
@@ -45,6 +55,34 @@ async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | 
         why = [*failure.at_fields.values(), *([failure.at_button] if failure.at_button else [])]
         monitor.events.add(f"Tried to {change.verb}.", why[0].sentence)
     return failure
+
+
+async def _obstacle(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None
+) -> Failure | None:
+    """Why the change is not tried: somebody was faster, or the machine is not made for it."""
+    if change.hosted and not monitor.is_hosted:
+        return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
+    machine, fault = await _looked(monitor)
+    if fault and monitor.stage is None and change.not_now(NO_ANSWER):
+        return _at_button(monitor, fault)
+    if page is not None:
+        item = change.item_of(form)
+        if why := await changed_meanwhile(monitor, change, item, machine, page):
+            return Failure(CONFLICT, at_button=Told(why))
+    if machine is not None:
+        why = change.why_not(machine)
+    else:
+        why = change.not_now(monitor.stage or NO_ANSWER)
+    return Failure(CONFLICT, at_button=Told(why)) if why else None
+
+
+async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:
+    """The machine as it is now, or why nothing is known of it."""
+    try:
+        return await monitor.look(), None
+    except VmmError as error:
+        return None, error
 
 
 async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:

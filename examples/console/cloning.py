@@ -17,11 +17,9 @@ from examples.console.registry import MachineName
 from generated_vmm import (
     Drive,
     FullVmConfiguration,
-    MemoryBackend,
     NetworkOverride,
     SnapshotLoadParams,
     VmmError,
-    VsockOverride,
 )
 from generated_vmm.model import ApiModel
 
@@ -153,15 +151,16 @@ async def _copy(disk: Path, copy: Path) -> None:
 async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wish) -> None:
     made, vsock = machine.configuration, copy.launch.vsock(copy.name)
     tracks = made.machine_config is not None and made.machine_config.track_dirty_pages
-    await copy.control.snapshot.load(
-        SnapshotLoadParams(
-            snapshot_path=files.state,
-            mem_backend=MemoryBackend(backend_type="File", backend_path=files.memory),
-            track_dirty_pages=tracks,
-            network_overrides=wish.taps or None,
-            vsock_override=VsockOverride(uds_path=vsock) if made.vsock else None,
-        )
-    )
+    # A client for an older release lacks some of these members, and refuses those it is given.
+    members = {
+        "snapshot_path": str(files.state),
+        "mem_backend": {"backend_type": "File", "backend_path": str(files.memory)},
+        "track_dirty_pages": tracks or None,
+        "network_overrides": [tap.model_dump() for tap in wish.taps] or None,
+        "vsock_override": {"uds_path": str(vsock)} if made.vsock else None,
+    }
+    given = {name: value for name, value in members.items() if value is not None}
+    await copy.control.snapshot.load(SnapshotLoadParams.model_validate(given, strict=False))
     # The guest has not run yet: what it finds on its disks is what it left there.
     for drive_id, disk in files.disks.items():
         await copy.control.drive(drive_id).update(path_on_host=disk)

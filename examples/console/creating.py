@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Signed
+from examples.console.account import Signed, for_admins
 from examples.console.carry_out import NO_FAILURE, Failure, carry_out, parse
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.events import on_behalf_of
@@ -39,8 +39,7 @@ AHost = Annotated[Host, Depends(host_of)]
 
 def routes(oidc: OIDC[User]) -> APIRouter:
     """The pages and their buttons; all are for admins."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    router = for_admins(oidc)
 
     @router.get("/new")
     @router.get("/new/snapshot")

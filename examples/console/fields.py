@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from examples.console.versions import ANY, Version
 from generated_vmm.model import ApiModel
 
 Fields: TypeAlias = Mapping[str, object]
@@ -22,7 +23,8 @@ class Field:
     `initial` stands in an empty form, `hint` in place of the model's own description. The fields
     of a `group` stand in one row; what is `implied` counts when only another of them is filled in.
     An `item` is the id of the device that the form belongs to: nobody types it. `pairs` are
-    written `interface=device`. What is `rare` is folded.
+    written `interface=device`. What is `rare` is folded. `since`: the first release that knows it,
+    where the model's description does not say.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Field:
     group: str = ""
     implied: str = ""
     rare: bool = False
+    since: Version = ANY
 
     @property
     def full_label(self) -> str:

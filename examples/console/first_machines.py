@@ -8,9 +8,10 @@ from typing import Final
 
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
-from examples.console.events import Person, on_behalf_of
+from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
 from examples.console.host import Host
+from examples.console.records import Person
 
 RUNNING, FRESH = "demo", "fresh"
 BEFORE_THE_START: Final[Mapping[str, Texts]] = {

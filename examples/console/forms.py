@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Self
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
+from examples.console.versions import ANY, Version, since
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
 
@@ -30,6 +32,7 @@ class Section:
     `fixed` are members by path that nobody is asked for. `current` finds the model in what the
     monitor has, for the item that the form belongs to. `about` maps a word in a fault message to
     the field it is about; in lower case. An `optional` section with nothing in it is not sent.
+    `since` is the first release of the monitor that has the call.
     """
 
     key: str
@@ -41,12 +44,22 @@ class Section:
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
     optional: bool = False
+    since: Version = ANY
 
     def __post_init__(self) -> None:
         """A client for an older monitor lacks some fields of its models: so does the form."""
         members = self.model.model_fields
         known = (one for one in self.fields if one.name.split(".")[0] in members)
         object.__setattr__(self, "fields", tuple(known))
+
+    def for_release(self, version: Version) -> Self:
+        """The section without what a monitor of that release would refuse."""
+        known = (
+            one
+            for one in self.fields
+            if max(one.since, since(self.model, one.name.split(".")[0])) <= version
+        )
+        return replace(self, fields=tuple(known))
 
     def rows(self, *, rare: bool) -> list[tuple[str, list[Field]]]:
         """The inputs that people see, those of a group together."""

@@ -10,15 +10,15 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
-from examples.console.account import Signed
+from examples.console.account import Signed, for_admins, for_all
 from examples.console.console_text import BEFORE, ConsoleText
 from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.pages import NO_STORE
-from examples.console.routes import monitor_of
+from examples.console.routes import AMonitor
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, SessionError, require_auth
+from fastapi_oidc import OIDC, SessionError
 from generated_vmm import VmmError
 from generated_vmm.process import AsyncSerial
 
@@ -28,9 +28,8 @@ LONGEST_INPUT: Final = 4096
 KEYS: Final = {"ctrl-c": b"\x03", "ctrl-d": b"\x04"}
 
 
-def hosted_of(request: Request, machine: str) -> HostedMonitor:
+def hosted_of(monitor: AMonitor) -> HostedMonitor:
     """The machine that the path names; 404 when its monitor is none of this console."""
-    monitor = monitor_of(request, machine)
     if not isinstance(monitor, HostedMonitor):
         raise HTTPException(404, "This console did not start this monitor.")
     return monitor
@@ -41,7 +40,7 @@ AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 def reading(oidc: OIDC[User]) -> APIRouter:
     """What everybody who is signed in may see."""
-    router = APIRouter(dependencies=[Depends(require_auth)])
+    router = for_all()
 
     @router.get("/machines/{machine}/console/stream")
     async def stream(request: Request, monitor: AHosted, since: int = 0) -> Response:
@@ -56,8 +55,7 @@ def reading(oidc: OIDC[User]) -> APIRouter:
 
 def writing(oidc: OIDC[User]) -> APIRouter:
     """What an admin types."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    router = for_admins(oidc)
 
     @router.post("/machines/{machine}/console/input")
     async def type_in(request: Request, monitor: AHosted, session: Signed) -> Response:

@@ -11,14 +11,12 @@ from typing import Final, Protocol
 from examples.console.figures import of_metrics, of_usage
 from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
-from examples.console.machine import Machine
+from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
-STARTING: Final = "Starting"
-ENDED: Final = "Ended"
 ENDING_SECONDS: Final = 0.25
 """How long a monitor may need to end after it has closed its connections."""
 METRICS_SECONDS: Final = 0.5
@@ -78,6 +76,12 @@ class HostedMonitor(Monitor):
         if self._process is not None and self._process.running:
             return None
         return STARTING if self._starting else ENDED
+
+    @property
+    def run(self) -> str:
+        """The number of the monitor's process, while it runs."""
+        process = self._process
+        return str(process.pid) if process is not None and process.running else ""
 
     async def has_ended(self) -> bool:
         """Whether the monitor's process has ended, or does so at once."""

@@ -7,11 +7,13 @@ from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from examples.console.machine import memory_hotplug_of, pmem_of
 from examples.console.metrics_copy import MetricsCopy
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
 Device = TypeVar("Device")
+_TOLD = ("logger", "serial", "cpu_config", "metrics_copy")
 
 
 class SnapshotFiles(BaseModel):
@@ -40,12 +42,7 @@ class Kept(BaseModel):
     @property
     def told(self) -> Mapping[str, ApiModel]:
         """What no monitor shows, by the key of its form's section."""
-        told: dict[str, ApiModel | None] = {
-            "logger": self.logger,
-            "serial": self.serial,
-            "cpu_config": self.cpu_config,
-            "metrics_copy": self.metrics_copy,
-        }
+        told = {key: getattr(self, key) for key in _TOLD}
         return {key: model for key, model in told.items() if model is not None}
 
     def note(self, key: str, fields: Mapping[str, object]) -> None:
@@ -134,8 +131,8 @@ def _made_of(
     yield from _devices(vm, made)
     if made.balloon is not None:
         yield vm.balloon.set(made.balloon)
-    if made.memory_hotplug is not None:
-        yield vm.hotplug_memory.set(made.memory_hotplug)
+    if (memory := memory_hotplug_of(made)) is not None:
+        yield vm.hotplug_memory.set(memory)
     if made.mmds_config is not None:
         yield vm.mmds.config.set(made.mmds_config)
 
@@ -145,7 +142,7 @@ def _devices(vm: AsyncVmmClient, made: FullVmConfiguration) -> Iterator[Awaitabl
         yield vm.drive(drive.drive_id).set(drive)
     for interface in made.network_interfaces or []:
         yield vm.network_interface(interface.iface_id).set(interface)
-    for device in made.pmem or []:
+    for device in pmem_of(made):
         yield vm.pmem(device.id).set(device)
     if made.vsock is not None:
         yield vm.vsock.set(made.vsock)

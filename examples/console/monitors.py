@@ -13,7 +13,8 @@ from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, of_balloon
 from examples.console.history import History
-from examples.console.machine import Machine
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.records import Records
 from examples.console.sampling import Sampler
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
@@ -30,16 +31,23 @@ class Monitor:
     """One monitor process: `watch` reads for the pages, `control` changes and is written down.
 
     They are two connections, so that looking never waits for a long change; changes wait for each
-    other (`changing`). `suggestions` stand in
-    empty forms, by `section.field`.
+    other (`changing`). `suggestions` stand in empty forms, by `section.field`. `records` keep what
+    happens to the machine; without them it is forgotten with the process.
     """
 
-    def __init__(self, name: str, socket_path: str, suggestions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        socket_path: str,
+        suggestions: Mapping[str, str],
+        records: Records | None = None,
+    ) -> None:
         self.name = name
         self.socket_path = socket_path
         self._suggestions = suggestions
-        self.calls = CallLog()
-        self.events = EventLog()
+        self.records = records or Records()
+        self.calls = CallLog(name, self.records)
+        self.events = EventLog(name, self.records)
         self.history = History()
         self.uptime = Uptime(socket_path, own=self.is_hosted)
         self._sampling = asyncio.Lock()
@@ -68,6 +76,11 @@ class Monitor:
         """`Starting` or `Ended` while the monitor is known not to run."""
         return None
 
+    @property
+    def run(self) -> str:
+        """What tells this run of the monitor from others of the same machine, if it is known."""
+        return ""
+
     async def has_ended(self) -> bool:
         """Whether the monitor that has not answered is known to have ended."""
         return False
@@ -75,14 +88,14 @@ class Monitor:
     async def remember(self) -> None:
         """Keep what the machine is made of, if the console keeps it."""
 
-    async def state(self, *, within: float = LOOK_SECONDS) -> str | None:
-        """`Not started`, `Running`, `Paused` or the stage; None without an answer `within` s."""
+    async def state(self, *, within: float = LOOK_SECONDS) -> str:
+        """The machine's state; `No answer` when there is none within so many seconds."""
         if self.stage:
             return self.stage
         try:
             return (await self.watch.with_options(timeout=within).get_instance_info()).state
         except VmmError:
-            return None
+            return NO_ANSWER
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
@@ -127,7 +140,7 @@ class Monitor:
         except VmmError:
             return {}
 
-    async def _known_machine(self, state: str | None) -> Machine:
+    async def _known_machine(self, state: str) -> Machine:
         """The machine as it was seen last, if it was in this state."""
         seen = self._seen
         return seen if seen is not None and seen.state == state else await self.look()
@@ -154,10 +167,15 @@ class Monitors:
     """All monitors by name, in the order given; somebody else starts and ends them."""
 
     def __init__(
-        self, sockets: Mapping[str, str], suggestions: Mapping[str, str] | None = None
+        self,
+        sockets: Mapping[str, str],
+        suggestions: Mapping[str, str] | None = None,
+        records: Records | None = None,
     ) -> None:
+        self.records = records or Records()
         self._monitors: dict[str, Monitor] = {
-            name: Monitor(name, path, suggestions or {}) for name, path in sockets.items()
+            name: Monitor(name, path, suggestions or {}, self.records)
+            for name, path in sockets.items()
         }
         self._sampler = Sampler(self._monitors.values)
 
@@ -175,7 +193,7 @@ class Monitors:
         monitors = list(self._monitors.values())
         return monitors[0] if len(monitors) == 1 else None
 
-    async def states(self) -> list[tuple[Monitor, str | None]]:
+    async def states(self) -> list[tuple[Monitor, str]]:
         """Every monitor with its state; all are asked at once, and a silent one delays none."""
         monitors = list(self._monitors.values())
         states = await asyncio.gather(
@@ -188,3 +206,4 @@ class Monitors:
         await self._sampler.stop()
         for monitor in self._monitors.values():
             await monitor.close()
+        self.records.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,13 +16,14 @@ import uvicorn
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
-from examples.console.settings import ConsoleSettings, SettingsError
+from examples.console.settings import VARIABLES, ConsoleSettings, SettingsError
 from examples.console.stores import Stores
 from fastapi_oidc import ConfigurationError
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM; what cannot work is one sentence and exit code 2."""
+    _parser().parse_args(arguments)
     try:
         # The server ends in order at a signal, and then passes it on.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -29,6 +32,16 @@ def main() -> None:
     except (SettingsError, ConfigurationError) as error:
         print(f"The console cannot start: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    variables = "\n".join(f"  {name:24}{meaning}" for name, meaning in VARIABLES.items())
+    return argparse.ArgumentParser(
+        prog="python -m examples.console",
+        description="Serves the microVM console on 127.0.0.1 until Ctrl-C.",
+        epilog=f"environment variables, all optional:\n{variables}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def serve(settings: ConsoleSettings) -> None:

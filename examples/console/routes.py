@@ -8,20 +8,19 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed
-from examples.console.carry_out import NO_FAILURE, Failure, carry_out, sentence
+from examples.console.account import Signed, for_admins, for_all
+from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
 from examples.console.first_run import example, needs
 from examples.console.host import Host
 from examples.console.identity import User
-from examples.console.meanwhile import changed_meanwhile
+from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.plain_words import Told
 from examples.console.shown import Attempt
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC, require_auth
+from fastapi_oidc import OIDC
 from generated_vmm import VmmError, to_config_file
 
 
@@ -31,8 +30,8 @@ def monitors_of(request: Request) -> Monitors:
     return monitors
 
 
-def monitor_of(request: Request, machine: str) -> Monitor:
-    """The monitor that the path names; 404 when there is none."""
+def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
+    """The monitor that the path names, for somebody who is signed in; 404 when there is none."""
     monitor = monitors_of(request).get(machine)
     if monitor is None:
         raise HTTPException(404, "There is no such machine.")
@@ -62,7 +61,7 @@ AChange = Annotated[Change, Depends(change_of)]
 
 def pages(oidc: OIDC[User]) -> APIRouter:
     """What everybody who is signed in may look at."""
-    router = APIRouter()
+    router = for_all()
 
     @router.get("/")
     async def machines(request: Request, session: Signed, done: str = "") -> Response:
@@ -101,7 +100,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
 
 def parts() -> APIRouter:
     """What pages fetch of themselves to stay true, and files."""
-    router = APIRouter(dependencies=[Depends(require_auth)])
+    router = for_all()
 
     @router.get("/states")
     async def states(request: Request) -> HTMLResponse:
@@ -109,7 +108,8 @@ def parts() -> APIRouter:
 
     @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:
-        return JSONResponse({"state": await monitor.state()}, headers=NO_STORE)
+        shown = f"{await monitor.state()}|{monitor.run}"
+        return JSONResponse({"shown": shown}, headers=NO_STORE)
 
     @router.get("/machines/{machine}/charts")
     async def charts(monitor: AMonitor) -> HTMLResponse:
@@ -128,22 +128,9 @@ def parts() -> APIRouter:
     return router
 
 
-async def _tried(
-    monitor: Monitor, change: Change, typed: dict[str, str], seen: str
-) -> Failure | None:
-    """Carries the change out, unless somebody has changed what its form showed."""
-    item = Attempt(change, typed, NO_FAILURE).item
-    meanwhile = await changed_meanwhile(monitor, change, item, seen) if seen else ""
-    if not meanwhile:
-        return await carry_out(monitor, change, typed)
-    monitor.events.add(f"Tried to {change.verb}.", meanwhile)
-    return Failure(409, at_button=Told(meanwhile))
-
-
 def changes(oidc: OIDC[User]) -> APIRouter:
-    """What an admin may do; anybody else is refused before a form is read."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    """What an admin may do."""
+    router = for_admins(oidc)
 
     @router.post("/machines/{machine}/{change}")
     async def change(
@@ -154,7 +141,8 @@ def changes(oidc: OIDC[User]) -> APIRouter:
         tab = typed.pop("tab", "")
         tab = tab if tab in TABS else change.tab
         with on_behalf_of(session.identity.person):
-            failure = await _tried(monitor, change, typed, typed.pop("seen", ""))
+            page = PageState.parse(typed.pop("page", ""))
+            failure = await carry_out(monitor, change, typed, page)
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
         if failure is None:

@@ -17,7 +17,7 @@ from examples.console.chart import Chart
 from examples.console.console_text import ConsoleText
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
-from examples.console.machine import Machine
+from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
@@ -77,7 +77,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": machine.state if machine else monitor.stage,
+        "state": machine.state if machine else monitor.stage or NO_ANSWER,
         "unreachable": "" if monitor.stage else unreachable,
         "ended": unreachable if monitor.stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},

@@ -6,7 +6,12 @@ from typing import Final
 
 from tests.console.accepted_forms import Stage, Typed
 
-AFTER, BEFORE = "only possible after the start", "only possible before the start"
+AFTER, BEFORE = "Start the machine first.", "Only possible before the start."
+CONFLICTS: Final = {
+    *("pause", "resume", "ctrl_alt_del", "stop", "restart", "delete", "clone"),
+    *("hints", "hints_end", "diff", "restore", "flush", "metrics_copy"),
+}
+"""What is refused for the state of the machine, before the monitor is asked."""
 NUMBER = "Enter a whole number."
 REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     (

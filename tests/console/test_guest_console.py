@@ -41,8 +41,10 @@ def test_a_viewer_reads_and_cannot_type(alice: Browser, bob: Browser) -> None:
     alice.click("Send", {"line": "z"})
     bob.open_until("guest hears z")
     assert not bob.has_button("Send")
-    bob.post("/machines/demo/console/input", {"line": "no"})
+    bob.post("/machines/demo/console/input", {"line": "no", "csrf_token": bob.field("csrf_token")})
     assert bob.status == 403
+    bob.open("/machines/demo/console")
+    assert "guest hears n" not in bob.text
 
 
 def test_a_form_of_another_session_types_nothing(alice: Browser) -> None:

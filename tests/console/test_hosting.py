@@ -121,8 +121,9 @@ def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
 def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
     with signed_in(host, BOB) as bob:
         assert "New machine" not in bob.page.links
-        bob.post("/new", {"new.name": "mine"})
+        bob.post("/new", {"new.name": "mine", "csrf_token": bob.field("csrf_token")})
         assert bob.status == 403
+        assert "no longer valid" not in bob.text
         bob.open("/")
         assert "mine" not in bob.page.links
 

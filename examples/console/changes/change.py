@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Self, TypeAlias
 
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Section
-from examples.console.hosted import ENDED, STARTING
-from examples.console.machine import Machine
+from examples.console.machine import (
+    ENDED,
+    NO_ANSWER,
+    NOT_STARTED,
+    PAUSED,
+    RUNNING,
+    STARTING,
+    Machine,
+)
 from examples.console.monitors import Monitor
+from examples.console.versions import ANY, Version, in_words, is_known
 from generated_vmm import AsyncVmmClient
 
-BEFORE_START: Final = frozenset({"Not started"})
-RUNNING: Final = frozenset({"Running"})
-PAUSED: Final = frozenset({"Paused"})
-AFTER_START: Final = RUNNING | PAUSED
+BEFORE_START: Final = frozenset({NOT_STARTED})
+WHILE_RUNNING: Final = frozenset({RUNNING})
+WHILE_PAUSED: Final = frozenset({PAUSED})
+AFTER_START: Final = WHILE_RUNNING | WHILE_PAUSED
 ANY_TIME: Final = BEFORE_START | AFTER_START
 
 Parsed: TypeAlias = Mapping[str, Fields]
@@ -34,6 +42,7 @@ class Change:
     `working` stands on the button meanwhile, `done` is told afterwards, on the page of the machine
     that the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why it
     cannot be done to this machine, though the state would do, `never` why it can be in no state.
+    `since` is the first release of the monitor that can do it.
     """
 
     name: str
@@ -55,6 +64,21 @@ class Change:
     at_once: bool = False
     unfolded: bool = False
     leads_on: str = ""
+    since: Version = ANY
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has all that is sent; one for an older release may not."""
+        return all(is_known(section.model) for section in self.sections)
+
+    @property
+    def release(self) -> Version:
+        """The first release of the monitor that can do it."""
+        return max(self.since, *(section.since for section in self.sections), ANY)
+
+    def for_release(self, version: Version) -> Self:
+        """The change without the inputs that a monitor of that release would refuse."""
+        return replace(self, sections=tuple(one.for_release(version) for one in self.sections))
 
     @property
     def has_inputs(self) -> bool:
@@ -68,21 +92,30 @@ class Change:
 
     def why_not(self, machine: Machine) -> str:
         """Why this cannot be done to the machine as it is; empty when it can."""
+        if machine.version < self.release:
+            return f"This needs a monitor of release {in_words(self.release)} or newer."
         return self.never(machine) or self.not_now(machine.state) or self.unless(machine)
 
     def not_now(self, state: str) -> str:
         """Why this cannot be done in `state`; empty when it can."""
         if state in self.when:
             return ""
-        if state in (ENDED, STARTING):
-            return "The machine has ended." if state == ENDED else "The monitor is starting."
-        if self.when == PAUSED:
-            return "Pause the machine first." if state == "Running" else "Start the machine first."
-        return (
-            "Start the machine first."
-            if state == "Not started"
-            else "Only possible before the start."
-        )
+        if state in _WITHOUT_MONITOR:
+            return _WITHOUT_MONITOR[state]
+        if ENDED in self.when and state in AFTER_START:
+            return "Stop the machine first."
+        if self.when == WHILE_PAUSED and state == RUNNING:
+            return "Pause the machine first."
+        if state == NOT_STARTED:
+            return "Start the machine first."
+        return "Only possible before the start." if NOT_STARTED in self.when else f"It is {state}."
+
+
+_WITHOUT_MONITOR: Final = {
+    ENDED: "The machine has ended.",
+    STARTING: "The monitor is starting.",
+    NO_ANSWER: "The monitor does not answer.",
+}
 
 
 @dataclass(frozen=True, slots=True)

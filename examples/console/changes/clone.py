@@ -9,7 +9,7 @@ from examples.console.cloning import Wish, clone
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import Machine
+from examples.console.machine import Machine, pmem_of
 
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
@@ -17,7 +17,7 @@ async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
 
 
 def _shares_memory(machine: Machine) -> str:
-    if all(device.read_only for device in machine.configuration.pmem or []):
+    if all(device.read_only for device in pmem_of(machine.configuration)):
         return ""
     return "This machine writes to persistent memory, which a clone would write to as well."
 

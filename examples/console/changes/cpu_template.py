@@ -28,7 +28,7 @@ class Template(ApiModel):
 
 def _own(machine: Machine, item: str) -> Template | None:
     told = machine.told.get(OWN.key)
-    return Template.model_construct(contents=told) if isinstance(told, CpuConfig) else None
+    return None if told is None else Template.model_construct(contents=cast(CpuConfig, told))
 
 
 async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:

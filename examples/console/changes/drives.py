@@ -10,24 +10,20 @@ from examples.console.machine import Machine
 from generated_vmm import Drive, PartialDrive
 
 
-def _drives(machine: Machine) -> list[Drive]:
-    return machine.configuration.drives or []
-
-
 def _ids(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in _drives(machine)]
+    return [drive.drive_id for drive in machine.drives]
 
 
 def _not_root(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in _drives(machine) if not drive.is_root_device]
+    return [drive.drive_id for drive in machine.drives if not drive.is_root_device]
 
 
 def _drive(machine: Machine, drive_id: str) -> Drive | None:
-    return next((one for one in _drives(machine) if one.drive_id == drive_id), None)
+    return next((one for one in machine.drives if one.drive_id == drive_id), None)
 
 
 def _items(machine: Machine) -> list[Item]:
-    return [Item(one.drive_id, _tags(one), _where(one)) for one in _drives(machine)]
+    return [Item(one.drive_id, _tags(one), _where(one)) for one in machine.drives]
 
 
 def _tags(drive: Drive) -> list[str]:
@@ -102,6 +98,7 @@ MEDIUM = Section(
 KIND = Kind(
     name="drive",
     noun="drive",
+    id_name="drive_id",
     section=DRIVE,
     limits=LIMITS,
     ids=_ids,

@@ -90,6 +90,7 @@ SERIAL = Section(
     key="serial",
     title="Serial console",
     model=SerialDevice,
+    since=(1, 14),
     fields=(
         Field("serial_out_path", "File"),
         *bucket("rate_limiter", "Limit of bytes written", "Bytes"),

@@ -6,12 +6,12 @@ from examples.console.changes.change import Item, Panel
 from examples.console.changes.devices import Kind, device_changes
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
-from examples.console.machine import Machine
+from examples.console.machine import Machine, pmem_of
 from generated_vmm import PartialPmem, Pmem
 
 
 def _devices(machine: Machine) -> list[Pmem]:
-    return machine.configuration.pmem or []
+    return pmem_of(machine.configuration)
 
 
 def _ids(machine: Machine) -> list[str]:
@@ -43,6 +43,7 @@ PMEM = Section(
     key="pmem",
     title="Persistent memory",
     model=Pmem,
+    since=(1, 14),
     fields=(
         Field("id", "Name", hint="Letters, digits and underscores."),
         Field("path_on_host", "File"),
@@ -66,6 +67,7 @@ LIMITS = Section(
     key="pmem_limits",
     title="Limits",
     model=PartialPmem,
+    since=(1, 16),
     fields=(Field("id", "Name", kind="item"), *limits("rate_limiter", "flushed")),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).update(fields),
     current=_device,
@@ -73,6 +75,7 @@ LIMITS = Section(
 KIND = Kind(
     name="pmem",
     noun="memory device",
+    id_name="id",
     section=PMEM,
     limits=LIMITS,
     ids=_ids,

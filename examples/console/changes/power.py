@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Act, Change, Parsed
-from examples.console.hosted import ENDED, HostedMonitor
+from examples.console.changes.change import (
+    AFTER_START,
+    BEFORE_START,
+    WHILE_PAUSED,
+    WHILE_RUNNING,
+    Act,
+    Change,
+    Parsed,
+)
+from examples.console.hosted import HostedMonitor
+from examples.console.machine import ENDED, NO_ANSWER
 from examples.console.monitors import Monitor
 
 
@@ -38,7 +47,7 @@ POWER_CHANGES = (
         working="Pausing…",
         done="The machine is paused.",
         verb="pause a machine",
-        when=frozenset({"Running"}),
+        when=WHILE_RUNNING,
         act=lambda monitor, parsed: monitor.control.pause(),
     ),
     Change(
@@ -48,7 +57,7 @@ POWER_CHANGES = (
         working="Resuming…",
         done="The machine is running again.",
         verb="resume a machine",
-        when=frozenset({"Paused"}),
+        when=WHILE_PAUSED,
         act=lambda monitor, parsed: monitor.control.resume(),
     ),
     Change(
@@ -58,7 +67,7 @@ POWER_CHANGES = (
         working="Sending…",
         done="The guest was sent Ctrl+Alt+Del. When it shuts down, its monitor ends.",
         verb="shut a machine down",
-        when=frozenset({"Running"}),
+        when=WHILE_RUNNING,
         confirm="Send Ctrl+Alt+Del? Most guests shut down.",
         act=lambda monitor, parsed: monitor.control.action("SendCtrlAltDel"),
     ),
@@ -69,8 +78,8 @@ POWER_CHANGES = (
         working="Stopping…",
         done="The machine has ended.",
         verb="stop a machine",
-        when=AFTER_START,
-        confirm="Stop the machine? A guest that does not shut down in a few seconds is ended.",
+        when=AFTER_START | {NO_ANSWER},
+        confirm="Stop it? A guest that does not shut down in a few seconds is ended.",
         act=hosted(lambda monitor, parsed: monitor.end()),
         hosted=True,
         at_once=True,
@@ -85,7 +94,6 @@ POWER_CHANGES = (
         when=frozenset({ENDED}),
         act=hosted(lambda monitor, parsed: monitor.begin()),
         hosted=True,
-        at_once=True,
     ),
     Change(
         name="delete",
@@ -95,9 +103,8 @@ POWER_CHANGES = (
         done="The machine is deleted.",
         verb="delete machines",
         when=BEFORE_START | {ENDED},
-        confirm="Delete the machine? Its disk images and snapshots stay where they are.",
+        confirm="Delete it? Its disk images and snapshots stay where they are.",
         act=hosted(lambda monitor, parsed: monitor.delete()),
         hosted=True,
-        at_once=True,
     ),
 )

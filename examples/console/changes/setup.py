@@ -12,8 +12,7 @@ ROOT_DRIVE = "rootfs"
 
 
 def _root_drive(machine: Machine) -> Drive | None:
-    drives = machine.configuration.drives or []
-    return next((drive for drive in drives if drive.is_root_device), None)
+    return next((drive for drive in machine.drives if drive.is_root_device), None)
 
 
 BOOT_SOURCE = Section(

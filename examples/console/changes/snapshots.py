@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from examples.console.changes.change import BEFORE_START, PAUSED, Change, Panel
+from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
@@ -106,7 +106,7 @@ SNAPSHOTS = Panel(
             working="Writing the machine's memory…",
             done="Snapshot created.",
             verb="create snapshots",
-            when=PAUSED,
+            when=WHILE_PAUSED,
             sections=(FULL,),
             unfolded=True,
         ),
@@ -121,7 +121,7 @@ SNAPSHOTS = Panel(
             working="Writing what has changed…",
             done="The snapshot has the changes.",
             verb="create snapshots",
-            when=PAUSED,
+            when=WHILE_PAUSED,
             unless=_tracks_nothing,
             sections=(DIFF,),
         ),

@@ -96,7 +96,7 @@ for (const part of document.querySelectorAll('[data-refresh]')) {
 }
 
 for (const machine of document.querySelectorAll('[data-watch]')) {
-  const { page = '/', watch = '', rendered = '' } = /** @type {HTMLElement} */ (machine).dataset
+  const { page = '/', watch = '', shown = '' } = /** @type {HTMLElement} */ (machine).dataset
   // A reload shows the machine, without the message of a change and without repeating it.
   history.replaceState(null, '', page)
   let typed = false
@@ -104,7 +104,7 @@ for (const machine of document.querySelectorAll('[data-watch]')) {
   machine.addEventListener('input', () => (typed = true))
   everyNowAndThen(async () => {
     const answer = await ask(watch)
-    if (told || !answer || ((await answer.json()).state ?? '') === rendered) return
+    if (told || !answer || (await answer.json()).shown === shown) return
     if (!typed) return location.assign(page)
     told = true
     tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
