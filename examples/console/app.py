@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from examples.console import account, creating, guest_console, routes
@@ -15,6 +15,7 @@ from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
+from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.refusals import message_page, tell_refusals
 from examples.console.stores import IN_THIS_PROCESS, Stores
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
@@ -57,10 +58,10 @@ def create_app(
 
 
 def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
-    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
+    app.mount(STATIC_PATH, KeptFiles(directory=STATIC))
     app.include_router(oidc.router, prefix="/auth")
     app.include_router(account.routes(oidc))
-    app.include_router(guest_console.reading(oidc))
+    app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
@@ -72,6 +73,16 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, own_path(back), "Sign in again")
+
+
+class KeptFiles(StaticFiles):
+    """Files that browsers keep: they are at another address when they have changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """The file, with leave to keep it for a year."""
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
 
 
 _SIGNED_OUT = {

@@ -10,6 +10,7 @@ from examples.console.hosted import HostedMonitor
 from examples.console.kept import Kept
 from examples.console.launch import Launch
 from examples.console.monitors import Monitors
+from examples.console.records import Records
 from examples.console.registry import Registry
 
 AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
@@ -28,13 +29,14 @@ class Host(Monitors):
     def __init__(
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
-        super().__init__({})
+        self._registry = Registry(launch.folder)
+        super().__init__({}, records=Records(launch.folder / "records.sqlite3"))
         self.suggestions = suggestions
         self.launch = launch
-        self._registry = Registry(launch.folder)
         launch.machines.mkdir(mode=0o700, exist_ok=True)
         launch.snapshots.mkdir(mode=0o700, exist_ok=True)
         launch.disks.mkdir(mode=0o700, exist_ok=True)
+        launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
         self._work: asyncio.Task[None] | None = None
         for name, kept in self._registry.read().items():
@@ -96,6 +98,7 @@ class Host(Monitors):
             await asyncio.gather(self._work, return_exceptions=True)
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         self._registry.close()
+        self.records.close()
 
 
 async def _awaited(work: Awaitable[None]) -> None:

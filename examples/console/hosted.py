@@ -6,19 +6,28 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from examples.console.endings import exit_in_words, plain_lines
+from examples.console.events import NOBODY, on_behalf_of
 from examples.console.figures import of_metrics, of_usage
 from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
 from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
+from examples.console.scrollback import Scrollback
+from examples.console.terminal import BEHIND_BYTES, Terminal
 from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
 ENDING_SECONDS: Final = 0.25
 """How long a monitor may need to end after it has closed its connections."""
+FOLLOW_SECONDS: Final = 0.05
+"""The pause between two pieces of what a guest writes."""
+LAST_LINES: Final = 5
+"""Lines of console and log that are written down when a monitor has ended."""
 METRICS_SECONDS: Final = 0.5
 """How long metrics that were asked for are waited for."""
 
@@ -57,6 +66,10 @@ class HostedMonitor(Monitor):
         self._starting = False
         self._fault = ""
         self._turn = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+        self.scrollback = Scrollback(launch.console(name))
+        self.terminal = Terminal(bare_newlines=launch.is_simulated)
+        self.terminal.feed(self.scrollback.read(BEHIND_BYTES))
 
     @property
     def suggestions(self) -> Mapping[str, str]:
@@ -142,8 +155,36 @@ class HostedMonitor(Monitor):
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
-        with suppress(MonitorError):
+        try:
             self._process = await AsyncMonitor.attach(self.launch.directory(self.name))
+            self._watch(self._process)
+        except MonitorError as error:
+            if self.kept.runs:
+                self._note_end("The monitor ended while the console was away.", str(error))
+
+    def _watch(self, process: AsyncMonitor) -> None:
+        self._watching = asyncio.create_task(self._follow(process), name=f"console of {self.name}")
+
+    async def _follow(self, process: AsyncMonitor) -> None:
+        """Keep what the guest writes, and write down how its monitor has ended."""
+        async for piece in process.serial.follow(0):
+            self.scrollback.append(piece.data)
+            self.terminal.feed(piece.data)
+            await asyncio.sleep(FOLLOW_SECONDS)
+        await process.wait()
+        log = [line.message for line in process.log][-LAST_LINES:]
+        self._note_end(f"The monitor ended: {exit_in_words(process.returncode)}.", *log)
+
+    def _note_end(self, what: str, *log: str) -> None:
+        last = self.events.last_done()
+        written = plain_lines(self.scrollback.read(BEHIND_BYTES))[-LAST_LINES:]
+        actor = f"{last.by.name or 'nobody'}: {last.what}" if last else "nobody"
+        parts = {"Last action": [actor], "Console": written, "Log": log}
+        lines = [f"{name}: {line}" for name, lines in parts.items() for line in lines]
+        with on_behalf_of(NOBODY):
+            self.events.add(what, detail="\n".join(lines))
+        self.kept.runs = False
+        self.house.keep()
 
     async def begin(self) -> None:
         """Start the monitor, which boots what the machine was last made of.
@@ -169,7 +210,12 @@ class HostedMonitor(Monitor):
         self.uptime.restart()
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
+        await self._settled()
         self.kept.last_snapshot = None
+        self.scrollback.append(
+            f"\r\n--- {self.name} starts {datetime.now(UTC):%F %T} UTC\r\n".encode()
+        )
+        self.terminal = Terminal(*self.terminal.size, bare_newlines=self.launch.is_simulated)
         monitor = AsyncMonitor(
             self.launch.binary,
             id=self.name,
@@ -183,7 +229,9 @@ class HostedMonitor(Monitor):
         except BaseException:
             await process.kill()
             raise
-        self._process = process
+        self._process, self.kept.runs = process, True
+        self.house.keep()
+        self._watch(process)
 
     def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
         """Keep what the monitor has taken of a section, if it will not show it itself."""
@@ -196,11 +244,17 @@ class HostedMonitor(Monitor):
             self.kept.metadata = await self.metadata()
         self.house.keep()
 
+    async def _settled(self) -> None:
+        """What the monitor has written last, and how it ended, is written down."""
+        if self._watching is not None:
+            await asyncio.wait([self._watching])
+
     async def end(self) -> None:
         """Ask the guest to shut down, and end the monitor whether it does or not."""
         async with self._turn:
             if self._process is not None:
                 await self._process.stop()
+                await self._settled()
 
     async def delete(self) -> None:
         """End the monitor at once and forget the machine; its disks are left alone."""
@@ -208,12 +262,23 @@ class HostedMonitor(Monitor):
             self.deleted = True
             if self._process is not None:
                 await self._process.kill()
+                await self._settled()
         self.house.keep()
+        self.scrollback.remove()
         await super().close()
 
     async def close(self) -> None:
         """Let go of the monitor, or end it when it does not outlive the console."""
         async with self._turn:
             if self._process is not None and self._process.running:
-                await (self._process.detach() if self.launch.outlive else self._process.stop(0))
+                await self._let_go(self._process)
         await super().close()
+
+    async def _let_go(self, process: AsyncMonitor) -> None:
+        if self.launch.outlive:
+            await process.detach()
+            if self._watching is not None:
+                self._watching.cancel()
+        else:
+            await process.stop(0)
+        await self._settled()

@@ -27,10 +27,12 @@ class Kept(BaseModel):
     """What `GET /vm/config` showed last, and what this console told the monitor besides.
 
     `has_pci`: the monitor is started so that devices can come and go while the guest runs.
-    `last_snapshot` is what the running machine has changed since.
+    `last_snapshot` is what the running machine has changed since. `runs`: the monitor has been
+    started, and nobody has seen it end.
     """
 
     has_pci: bool = False
+    runs: bool = False
     configuration: FullVmConfiguration | None = None
     metadata: dict[str, JsonValue] | None = None
     logger: Logger | None = None

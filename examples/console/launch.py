@@ -21,6 +21,11 @@ class Launch:
     outlive: bool
 
     @property
+    def is_simulated(self) -> bool:
+        """Whether the program is the simulated monitor, which is a module of Python."""
+        return len(self.binary) > 1
+
+    @property
     def machines(self) -> Path:
         """The folder with a folder for each machine."""
         return self.folder / "machines"
@@ -38,6 +43,10 @@ class Launch:
     def directory(self, name: str) -> Path:
         """The folder of one monitor."""
         return self.machines / name
+
+    def console(self, name: str) -> Path:
+        """The file of what a machine's guest writes."""
+        return self.folder / "consoles" / f"{name}.log"
 
     def vsock(self, name: str) -> Path:
         """The socket that is suggested for a machine's vsock."""

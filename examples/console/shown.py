@@ -15,7 +15,6 @@ from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
 
-
 MOST_ITEMS: Final = 50
 """Devices of a kind that a page shows: a monitor may name any number."""
 

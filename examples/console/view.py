@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,17 +15,16 @@ from examples.console.account import SessionRow, sessions_of
 from examples.console.carry_out import sentence
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
-from examples.console.console_text import ConsoleText
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.machine import NO_ANSWER, Machine
-from examples.console.meanwhile import with_metadata
+from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
+from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
-from generated_vmm.process import Piece
 
 TABS: Mapping[str, str] = {
     "overview": "Overview",
@@ -113,8 +113,9 @@ async def _read_for_tab(
         charts = monitor.charts()
     if machine:
         machine = await with_metadata(monitor, machine, visit.tab)
-    serial = monitor.serial if isinstance(monitor, HostedMonitor) else None
-    written = serial.read() if serial and visit.tab == "console" else Piece(0, b"")
+    terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
+    if terminal and visit.tab == "console":
+        await terminal.catch_up()
     desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
     forms = {
         change.name: desk.form(change)
@@ -132,8 +133,9 @@ async def _read_for_tab(
         ],
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
-        "written": ConsoleText().feed(written.data),
-        "position": written.end,
+        "terminal": terminal,
+        "sizes": SIZES,
+        "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
     }
 
 
