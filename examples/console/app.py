@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, routes
+from examples.console import account, creating, guest_console, past, routes, watching
 from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
@@ -27,10 +27,12 @@ def create_app(
     stores: Stores = IN_THIS_PROCESS,
     *,
     open_to_all: Sequence[str] = (),
+    metrics_token: str | None = None,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
-    For the paths below `open_to_all` no session is read.
+    For the paths below `open_to_all` no session is read. With a `metrics_token` Prometheus may
+    read the figures.
     """
     oidc: OIDC[User] = OIDC(
         settings,
@@ -50,7 +52,8 @@ def create_app(
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
-    without_session = ("/static", account.SIGNED_OUT_PATH, *open_to_all)
+    app.include_router(watching.routes(monitors, metrics_token))
+    without_session = ("/static", account.SIGNED_OUT_PATH, watching.PATH, *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
@@ -63,6 +66,7 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(account.routes(oidc))
     app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
+    app.include_router(past.routes(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))
     app.include_router(creating.routes(oidc))

@@ -30,7 +30,9 @@ class Host(Monitors):
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
         self._registry = Registry(launch.folder)
-        super().__init__({}, records=Records(launch.folder / "records.sqlite3"))
+        super().__init__(
+            {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
+        )
         self.suggestions = suggestions
         self.launch = launch
         launch.machines.mkdir(mode=0o700, exist_ok=True)
@@ -92,7 +94,7 @@ class Host(Monitors):
 
     async def close(self) -> None:
         """Let go of every monitor, or end it when it does not outlive the console."""
-        await self._sampler.stop()
+        await self._end_work()
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)

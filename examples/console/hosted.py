@@ -17,6 +17,7 @@ from examples.console.launch import Launch
 from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
+from examples.console.records import Records
 from examples.console.scrollback import Scrollback
 from examples.console.terminal import BEHIND_BYTES, Terminal
 from generated_vmm import VmmError, VmmTimeoutError
@@ -34,6 +35,8 @@ METRICS_SECONDS: Final = 0.5
 
 class House(Protocol):
     """Where machines live: `Host`."""
+
+    records: Records
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
         """A new machine whose monitor runs."""
@@ -55,7 +58,8 @@ class HostedMonitor(Monitor):
         house: House,
         kept: Kept,
     ) -> None:
-        super().__init__(name, str(launch.directory(name) / "api.socket"), suggestions)
+        socket_path = str(launch.directory(name) / "api.socket")
+        super().__init__(name, socket_path, suggestions, house.records)
         self.launch = launch
         self.house = house
         self.kept = kept

@@ -8,17 +8,21 @@ from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 
+from examples.console.settings import KEPT_DAYS
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How monitors are started: the program, and the folder for their files.
 
-    `outlive`: they go on when the console ends, and it takes them up when it comes back.
+    `outlive`: they go on when the console ends, and it takes them up when it comes back. Events
+    are kept for `kept_days`.
     """
 
     binary: Sequence[str]
     folder: Path
     outlive: bool
+    kept_days: int = KEPT_DAYS
 
     @property
     def is_simulated(self) -> bool:

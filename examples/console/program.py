@@ -49,7 +49,10 @@ def serve(settings: ConsoleSettings) -> None:
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
     with listener, parts(settings) as console:
-        app = create_app(console.oidc, console.monitors, Stores.at(settings.redis))
+        stores = Stores.at(settings.redis)
+        app = create_app(
+            console.oidc, console.monitors, stores, metrics_token=settings.metrics_token
+        )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
         gc.freeze()

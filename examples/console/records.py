@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from examples.console.settings import SettingsError
+from examples.console.settings import KEPT_DAYS, SettingsError
 
 DAY_SECONDS: Final = 86_400
-KEPT_DAYS: Final = 90
-"""How long events are kept, unless a setting says otherwise."""
 CALL_DAYS: Final = 7
 """How long calls are kept, which are many more."""
 _BUSY_SECONDS: Final = 5.0
@@ -129,6 +127,15 @@ class Records:
             self._database = _opened(path)
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(f"{path} cannot be used: {error}") from error
+
+    @classmethod
+    def in_folder(cls, folder: Path, kept_days: int = KEPT_DAYS) -> Self:
+        """Those of a folder, which is made if need be."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"{folder} cannot be used: {error.strerror}") from error
+        return cls(folder / "records.sqlite3", kept_days)
 
     def add_event(self, event: Event) -> None:
         """Write down what has happened."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from examples.console.account import Signed, for_admins, for_all
+from examples.console.archive import SPANS
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
@@ -55,6 +56,7 @@ DONE: Final = {
 }
 """What is told after a change, by its name."""
 
+Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
@@ -64,7 +66,9 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     router = for_all()
 
     @router.get("/")
-    async def machines(request: Request, session: Signed, done: str = "") -> Response:
+    async def machines(
+        request: Request, session: Signed, done: str = "", span: Span = "minutes"
+    ) -> Response:
         monitors = monitors_of(request)
         only = monitors.only
         if only is not None:
@@ -74,26 +78,38 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             "machines": (states := await monitors.states()),
             "can_create": isinstance(monitors, Host) and session.identity.is_admin,
             "done": DONE.get(done, ""),
+            "span": span,
+            "spans": SPANS,
+            "host_charts": monitors.host_use.charts(span),
             **(first_run_of(monitors) if isinstance(monitors, Host) and not states else {}),
         }
         return page("machines.html", {**values, **account(visit)})
 
     @router.get("/machines/{machine}")
     async def overview(
-        request: Request, monitor: AMonitor, session: Signed, done: str = ""
+        request: Request,
+        monitor: AMonitor,
+        session: Signed,
+        done: str = "",
+        span: Span = "minutes",
     ) -> Response:
-        return await tab(request, monitor, session, "overview", done)
+        return await tab(request, monitor, session, "overview", done, span)
 
     @router.get("/machines/{machine}/{tab}")
     async def tab(
-        request: Request, monitor: AMonitor, session: Signed, tab: str, done: str = ""
+        request: Request,
+        monitor: AMonitor,
+        session: Signed,
+        tab: str,
+        done: str = "",
+        span: Span = "minutes",
     ) -> Response:
         if tab not in TABS:
             # The address of a page that answered a failed change, entered or reloaded.
             return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
         told = DONE.get(done, "")
         visit = await visit_of(oidc, request, session)
-        return await machine_page(monitor, replace(visit, tab=tab, done=told))
+        return await machine_page(monitor, replace(visit, tab=tab, done=told, span=span))
 
     return router
 
@@ -112,9 +128,13 @@ def parts() -> APIRouter:
         return JSONResponse({"shown": shown}, headers=NO_STORE)
 
     @router.get("/machines/{machine}/charts")
-    async def charts(monitor: AMonitor) -> HTMLResponse:
+    async def charts(monitor: AMonitor, span: Span = "minutes") -> HTMLResponse:
         await monitor.sample()
-        return page("charts.html", {"charts": monitor.charts()})
+        return page("charts.html", {"charts": monitor.charts(span)})
+
+    @router.get("/host")
+    async def host(request: Request, span: Span = "minutes") -> HTMLResponse:
+        return page("host.html", {"charts": monitors_of(request).host_use.charts(span)})
 
     @router.get("/machines/{machine}/config-file")
     async def config_file(monitor: AMonitor) -> Response:

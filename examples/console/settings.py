@@ -15,11 +15,16 @@ VARIABLES: Final[Mapping[str, str]] = {
     "VMM_SOCKET": "the socket of a monitor that runs; the console then starts none",
     "VMM_SOCKETS": "several, as path,path or name=path,name=path",
     "OIDC_ISSUER": "an OpenID Provider, with the other OIDC_ variables of the library",
+    "CONSOLE_KEEP_DAYS": "how long events are kept (90)",
+    "CONSOLE_METRICS_TOKEN": "what Prometheus sends as its bearer token to read /metrics",
     "CONSOLE_REDIS": "the URL of a Redis for the sessions of several processes",
     "CONSOLE_PORT": "where the console listens on 127.0.0.1 (8000)",
     "CONSOLE_PROVIDER_PORT": "where the demo's provider listens on 127.0.0.1 (9400)",
 }
 """What the environment may say, with a line on each for `--help`."""
+
+
+KEPT_DAYS: Final = 90
 
 
 class SettingsError(Exception):
@@ -35,6 +40,7 @@ class ConsoleSettings:
     outlive the console; None means that they end with it. `kernel` and `rootfs` are suggested for
     new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
     on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
+    `metrics_token` opens `/metrics`; events are kept for `kept_days`.
     """
 
     port: int
@@ -46,6 +52,8 @@ class ConsoleSettings:
     rootfs: str = ""
     folder: Path | None = None
     redis: str | None = None
+    metrics_token: str | None = None
+    kept_days: int = KEPT_DAYS
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -60,6 +68,8 @@ class ConsoleSettings:
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
             folder=Path(folder).absolute() if folder else None,
+            metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
+            kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
             redis=environment.get("CONSOLE_REDIS") or None,
         )
 
@@ -68,6 +78,12 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or str(default)
     if not text.isdecimal() or int(text) > 65535:
         raise SettingsError(f"{name} must be a port number, not {text!r}")
+    return int(text)
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 36_500:
+        raise SettingsError(f"CONSOLE_KEEP_DAYS must be a number of days, not {text!r}")
     return int(text)
 
 

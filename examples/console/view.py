@@ -12,6 +12,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from examples.console.account import SessionRow, sessions_of
+from examples.console.archive import SPANS
 from examples.console.carry_out import sentence
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
@@ -55,6 +56,7 @@ class Visit:
     done: str = ""
     refusal: str = ""
     status: int = 200
+    span: str = "minutes"
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -82,6 +84,8 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "ended": unreachable if monitor.stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
+        "span": visit.span,
+        "spans": SPANS,
         "done": visit.done,
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
@@ -110,7 +114,7 @@ async def _read_for_tab(
     if visit.tab == "overview":
         if machine or monitor.stage:  # a silent monitor is not asked once more
             await monitor.sample()
-        charts = monitor.charts()
+        charts = monitor.charts(visit.span)
     if machine:
         machine = await with_metadata(monitor, machine, visit.tab)
     terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None

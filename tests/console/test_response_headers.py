@@ -15,7 +15,7 @@ from examples.console.app import create_app
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC_PATH
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, signed_in
+from tests.console.running import RunningConsole, asked, signed_in
 
 README: Final = Path(__file__).parents[2] / "examples" / "console" / "README.md"
 SECTION: Final = README.read_text().split("## Response headers")[1].split("\n## ")[0]
@@ -131,6 +131,13 @@ def test_what_strangers_get(stranger: httpx.Client) -> None:
     for route in routes("401 page, the session has ended"):
         response = stranger.request(*addressed(route), data={"a": "b"})
         hold(response, "401 page, the session has ended")
+
+
+def test_metrics_without_a_token(host: RunningConsole) -> None:
+    app = create_app(host.parts.oidc, Monitors({}), metrics_token="of-prometheus")
+    answer = "401 without the token"
+    for route in routes(answer):
+        hold(asked(app, addressed(route)[1], {}), answer)
 
 
 def test_signing_out_everywhere(client: httpx.Client, alice: Browser) -> None:

@@ -15,7 +15,7 @@ from examples.console.monitors import Monitors
 from tests.console.browser import Browser
 from tests.console.running import BOB, RunningConsole, signed_in
 
-OPEN = {"/signed-out"}
+OPEN = {"/signed-out", "/metrics"}
 OF_EVERYBODY = {"/account/end-session", "/account/sign-out-everywhere"}
 """What viewers may post: their own sessions."""
 NAVIGATION = {"accept": "text/html", "sec-fetch-mode": "navigate"}
