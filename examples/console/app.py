@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, past, routes, watching
+from examples.console import account, creating, guest_console, images, past, routes, watching
 from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
@@ -66,6 +66,8 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(account.routes(oidc))
     app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
+    app.include_router(images.reading(oidc))
+    app.include_router(images.writing(oidc))
     app.include_router(past.routes(oidc))
     app.include_router(routes.parts())
     app.include_router(routes.pages(oidc))

@@ -63,11 +63,11 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated and furnished."""
-    outlive = settings.folder is not None
+    outlive, places = settings.folder is not None, (settings.images, settings.snapshots)
     if settings.firecracker is not None:
-        launch = Launch((settings.firecracker,), folder, outlive, settings.kept_days)
+        launch = Launch((settings.firecracker,), folder, outlive, settings.kept_days, *places)
         return Host(launch, _suggestions(settings.kernel, settings.rootfs))
-    launch = Launch(SIMULATED, folder, outlive, settings.kept_days)
+    launch = Launch(SIMULATED, folder, outlive, settings.kept_days, *places)
     return Host(launch, samples(folder), first_machines)
 
 

@@ -36,7 +36,8 @@ async def first_machines(host: Host) -> None:
 async def _running(host: Host) -> None:
     machine = await host.create(RUNNING, has_pci=True)
     with on_behalf_of(Person("", "The console")):
-        await carry_out(machine, CREATE, form_of(host, RUNNING))
+        form = await host.with_own_disk(RUNNING, form_of(host, RUNNING))
+        await carry_out(machine, CREATE, form)
         for name, texts in BEFORE_THE_START.items():
             await carry_out(machine, CHANGES[name], texts)
         await carry_out(machine, CHANGES["start"], {})

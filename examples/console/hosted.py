@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Protocol
 
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of
 from examples.console.figures import of_metrics, of_usage
-from examples.console.kept import Kept, furnish
+from examples.console.kept import Kept, SnapshotFiles, furnish
 from examples.console.launch import Launch
+from examples.console.library import Library, Place
 from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
@@ -33,10 +35,30 @@ METRICS_SECONDS: Final = 0.5
 """How long metrics that were asked for are waited for."""
 
 
+DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "pmem"}
+"""Where the configuration has the devices of a kind."""
+
+
+def _id(device: object) -> object:
+    return next(
+        value for name in ("drive_id", "iface_id", "id") if (value := getattr(device, name, None))
+    )
+
+
 class House(Protocol):
     """Where machines live: `Host`."""
 
     records: Records
+    library: Library
+
+    @property
+    def hosted(self) -> Sequence[HostedMonitor]:
+        """Every machine."""
+        ...
+
+    def users_of(self, path: Path) -> Sequence[str]:
+        """The machines that are made of a file, or run from it."""
+        ...
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
         """A new machine whose monitor runs."""
@@ -119,8 +141,8 @@ class HostedMonitor(Monitor):
             return "The monitor is starting."
         if self._fault:
             return self._fault
-        again = "it boots what it was made of" if self.kept.configuration else "it is empty then"
-        return f"This machine has ended. Start it again: {again}."
+        again = "it boots what it was made of" if self.kept.can_boot else "it is empty then"
+        return f"This machine has ended. Start it again: {again}. Or edit it before."
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
@@ -190,8 +212,53 @@ class HostedMonitor(Monitor):
         self.kept.runs = False
         self.house.keep()
 
-    async def begin(self) -> None:
-        """Start the monitor, which boots what the machine was last made of.
+    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+        """ValueError for a file outside the console's folders, or that another machine needs."""
+        self.house.library.require(path, places, self.launch.directory(self.name))
+        if "disks" not in places:
+            return
+        disk = Path(path)
+        for other in self.house.hosted:
+            if other is not self and other.kept.writes(disk):
+                raise ValueError(f"{other.name} writes to this disk: use a copy of it.")
+            if other is not self and writes and other.kept.uses(disk):
+                raise ValueError(f"{other.name} uses this disk: read it only, or use a copy.")
+
+    async def snapshot(self, name: str) -> None:
+        """Write state and memory to new files of the library. Raises VmmError and ValueError."""
+        state, memory = self.house.library.named(name)
+        await self.control.snapshot.create(snapshot_path=state, mem_file_path=memory)
+        self.house.library.describe(state, self.name)
+        files = {"snapshot_path": str(state), "mem_file_path": str(memory)}
+        self.kept.last_snapshot = SnapshotFiles(**files)
+
+    async def update_snapshot(self) -> None:
+        """Write what has changed into the last snapshot. Raises VmmError and ValueError."""
+        last = self.kept.last_snapshot
+        if last is None:
+            raise ValueError("There is no snapshot of this run: create one first.")
+        if users := self.house.users_of(Path(last.mem_file_path)):
+            raise ValueError(f"{', '.join(users)} runs from the last snapshot: create another.")
+        await self.control.snapshot.create(
+            snapshot_path=last.snapshot_path,
+            mem_file_path=last.mem_file_path,
+            snapshot_type="Diff",
+        )
+
+    async def drop(self, kind: str, device_id: str) -> None:
+        """Take a device out of a machine that is not started: its monitor begins anew."""
+        made = (await self.look()).configuration
+        name = DEVICES[kind]
+        left = [one for one in getattr(made, name, None) or [] if _id(one) != device_id]
+        self.kept.configuration = made.model_copy(update={name: left})
+        async with self._turn:
+            if self._process is not None:
+                await self._process.kill()
+                await self._settled()
+        await self.begin(boot=False)
+
+    async def begin(self, *, boot: bool = True) -> None:
+        """Start the monitor, and `boot` what the machine was last made of.
 
         Does nothing while it runs. Raises VmmError, and ValueError for a path that is too long.
         """
@@ -200,14 +267,14 @@ class HostedMonitor(Monitor):
                 return
             self._starting, self._fault = True, ""
             try:
-                await self._start()
+                await self._start(boot=boot)
             except (VmmError, ValueError) as error:
                 self._fault = f"The monitor could not be started: {error}"
                 raise
             finally:
                 self._starting = False
 
-    async def _start(self) -> None:
+    async def _start(self, *, boot: bool) -> None:
         self._usage, self._metrics_read = None, 0
         self._seen = None
         self.history.add({})
@@ -215,10 +282,9 @@ class HostedMonitor(Monitor):
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         await self._settled()
-        self.kept.last_snapshot = None
-        self.scrollback.append(
-            f"\r\n--- {self.name} starts {datetime.now(UTC):%F %T} UTC\r\n".encode()
-        )
+        self.kept.last_snapshot, self.kept.backing = None, ""
+        begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
+        self.scrollback.append(begin.encode())
         self.terminal = Terminal(*self.terminal.size, bare_newlines=self.launch.is_simulated)
         monitor = AsyncMonitor(
             self.launch.binary,
@@ -229,7 +295,7 @@ class HostedMonitor(Monitor):
         )
         process = await monitor.start()
         try:
-            await furnish(self.control, self.kept)
+            await furnish(self.control, self.kept, boot=boot)
         except BaseException:
             await process.kill()
             raise

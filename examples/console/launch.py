@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 
+from examples.console.library import Library, Place
 from examples.console.settings import KEPT_DAYS
 
 
@@ -16,13 +17,16 @@ class Launch:
     """How monitors are started: the program, and the folder for their files.
 
     `outlive`: they go on when the console ends, and it takes them up when it comes back. Events
-    are kept for `kept_days`.
+    are kept for `kept_days`. `images` has the folders `kernels` and `disks`, `snapshot_folder`
+    snapshots; without them they are in `folder`.
     """
 
     binary: Sequence[str]
     folder: Path
     outlive: bool
     kept_days: int = KEPT_DAYS
+    images: Path | None = None
+    snapshot_folder: Path | None = None
 
     @property
     def is_simulated(self) -> bool:
@@ -37,12 +41,23 @@ class Launch:
     @property
     def snapshots(self) -> Path:
         """The folder that is suggested for snapshots."""
-        return self.folder / "snapshots"
+        return self.snapshot_folder or self.folder / "snapshots"
 
     @property
     def disks(self) -> Path:
-        """The folder for the disks of clones."""
+        """The folder for disks that belong to one machine."""
         return self.folder / "disks"
+
+    def library(self, suggestions: Mapping[str, str]) -> Library:
+        """Its files, with those that the settings name."""
+        kernel = suggestions.get("boot_source.kernel_image_path")
+        disk = suggestions.get("root_drive.path_on_host")
+        given: dict[Place, list[Path]] = {
+            "kernels": [Path(kernel)] if kernel else [],
+            "disks": [Path(disk)] if disk else [],
+        }
+        images = self.images or self.folder / "images"
+        return Library(images, self.disks, self.snapshots, given)
 
     def directory(self, name: str) -> Path:
         """The folder of one monitor."""
@@ -70,13 +85,18 @@ class Launch:
         """Texts for the empty forms of a machine, by `section.field`."""
         new = self.snapshots / self.stem(name)
         return {
-            "snapshot.snapshot_path": f"{new}.state",
-            "snapshot.mem_file_path": f"{new}.memory",
-            "diff.snapshot_path": f"{new}.state",
-            "diff.mem_file_path": f"{new}.memory",
+            "named_snapshot.name": new.name,
             "vsock.uds_path": str(self.vsock(name)),
             "clone.name": f"{name[:29]}-2",
             **self.latest_snapshot(),
+        }
+
+    def files_of(self, snapshot: str) -> Mapping[str, str]:
+        """The files of a snapshot by its name, to restore."""
+        state = self.snapshots / f"{Path(snapshot).name}.state"
+        return {
+            "restore.snapshot_path": str(state),
+            "restore.mem_backend.backend_path": str(state.with_suffix(".memory")),
         }
 
     def latest_snapshot(self) -> Mapping[str, str]:
@@ -84,10 +104,7 @@ class Launch:
         memory = _newest(self.snapshots.glob("*.memory"))
         if memory is None:
             return {}
-        return {
-            "restore.snapshot_path": str(memory.with_suffix(".state")),
-            "restore.mem_backend.backend_path": str(memory),
-        }
+        return self.files_of(memory.stem)
 
 
 def _newest(paths: Iterable[Path]) -> Path | None:

@@ -16,6 +16,7 @@ from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, of_balloon
 from examples.console.history import History
 from examples.console.host_use import HostUse
+from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.records import Records
 from examples.console.sampling import Sampler
@@ -91,6 +92,9 @@ class Monitor:
     async def has_ended(self) -> bool:
         """Whether the monitor that has not answered is known to have ended."""
         return False
+
+    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+        """ValueError for a file that the machine may not have; those of others may have any."""
 
     async def remember(self) -> None:
         """Keep what the machine is made of, if the console keeps it."""

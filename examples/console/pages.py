@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from examples.console.ages import ago, lasting
+from examples.console.scale import BYTES
 
 STATIC: Final = Path(__file__).with_name("static")
 _CONTENT: Final = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
@@ -25,7 +26,7 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {"ago": ago, "lasting": lasting}
+TEMPLATES.filters |= {"ago": ago, "lasting": lasting, "in_bytes": BYTES.told}
 TEMPLATES.globals |= {"static": STATIC_PATH, "present": lambda: datetime.now(UTC)}
 
 NO_STORE: Final = {"Cache-Control": "no-store"}

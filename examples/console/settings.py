@@ -12,6 +12,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     "KERNEL": "a kernel that new machines may boot",
     "ROOTFS": "a disk that new machines may get a copy of",
     "CONSOLE_FOLDER": "where machines and records are kept, which then outlive the console",
+    "CONSOLE_IMAGES": "a folder with kernels/ and disks/ (images in CONSOLE_FOLDER)",
+    "CONSOLE_SNAPSHOTS": "a folder for snapshots (snapshots in CONSOLE_FOLDER)",
     "VMM_SOCKET": "the socket of a monitor that runs; the console then starts none",
     "VMM_SOCKETS": "several, as path,path or name=path,name=path",
     "OIDC_ISSUER": "an OpenID Provider, with the other OIDC_ variables of the library",
@@ -41,6 +43,7 @@ class ConsoleSettings:
     new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
     on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
     `metrics_token` opens `/metrics`; events are kept for `kept_days`.
+    `images` and `snapshots` are the folders of what machines are made of.
     """
 
     port: int
@@ -54,11 +57,12 @@ class ConsoleSettings:
     redis: str | None = None
     metrics_token: str | None = None
     kept_days: int = KEPT_DAYS
+    images: Path | None = None
+    snapshots: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Reads the variables that the README of the console lists."""
-        folder = environment.get("CONSOLE_FOLDER")
         return cls(
             port=_port(environment, "CONSOLE_PORT", 8000),
             provider_port=_port(environment, "CONSOLE_PROVIDER_PORT", 9400),
@@ -67,9 +71,11 @@ class ConsoleSettings:
             firecracker=environment.get("FIRECRACKER_BIN") or None,
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
-            folder=Path(folder).absolute() if folder else None,
+            folder=_folder(environment, "CONSOLE_FOLDER"),
             metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
             kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
+            images=_folder(environment, "CONSOLE_IMAGES"),
+            snapshots=_folder(environment, "CONSOLE_SNAPSHOTS"),
             redis=environment.get("CONSOLE_REDIS") or None,
         )
 
@@ -79,6 +85,11 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise SettingsError(f"{name} must be a port number, not {text!r}")
     return int(text)
+
+
+def _folder(environment: Mapping[str, str], name: str) -> Path | None:
+    folder = environment.get(name)
+    return Path(folder).absolute() if folder else None
 
 
 def _days(text: str) -> int:

@@ -10,11 +10,14 @@ from typing import Final
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
 from examples.console.changes import Change, Item, Panel
 from examples.console.fields import Texts
+from examples.console.hosted import HostedMonitor
+from examples.console.library import MEMORY, Library
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
 
+MEMORY_FIELDS: Final = ("mem_file_path", "mem_backend.backend_path")
 MOST_ITEMS: Final = 50
 """Devices of a kind that a page shows: a monitor may name any number."""
 
@@ -48,6 +51,7 @@ class Form:
     failure: Failure = NO_FAILURE
     item: str = ""
     page: str = ""
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -77,6 +81,21 @@ class Shown:
     left_out: int = 0
 
 
+def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
+    """The files that each field for one can be set to, by `section.field`."""
+    fields = [(section, one) for section in change.sections for one in section.fields]
+    return {
+        f"{section.key}.{one.name}": [
+            str(path.with_suffix(MEMORY) if one.name in MEMORY_FIELDS else path)
+            for place in one.places
+            if place != "machine"
+            for path in library.paths(place)
+        ]
+        for section, one in fields
+        if one.places and one.places[0] != "machine"
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """Where somebody who may change a machine, or only look at it, finds the forms."""
@@ -95,9 +114,14 @@ class Desk:
             values |= section.values(self.machine, self.monitor.suggestions, item)
         not_now, page = self._not_now(change), str(self._page(change, item))
         if attempt is None or attempt.change.name != change.name or attempt.item != item:
-            return Form(change, values, not_now, item=item, page=page)
+            return Form(change, values, not_now, NO_FAILURE, item, page, self._choices(change))
         typed = {name: attempt.typed.get(name, "") for name in values}
-        return Form(change, typed, not_now, attempt.failure, item, page)
+        return Form(change, typed, not_now, attempt.failure, item, page, self._choices(change))
+
+    def _choices(self, change: Change) -> Mapping[str, Sequence[str]]:
+        if not isinstance(self.monitor, HostedMonitor) or not self.is_admin:
+            return {}
+        return choices_of(self.monitor.house.library, change)
 
     def _page(self, change: Change, item: str) -> PageState:
         machine = self.machine
@@ -152,7 +176,8 @@ class Desk:
         return self.machine is not None and attempt.item in change.items(self.machine)
 
     def _possible(self, panel: Panel) -> Iterator[Change]:
-        return (one for one in panel.changes if self.monitor.is_hosted or not one.hosted)
+        hosted = self.monitor.is_hosted
+        return (one for one in panel.changes if not (one.foreign if hosted else one.hosted))
 
     def _forms_of(self, panel: Panel, item: str) -> Iterator[Form]:
         for change in self._possible(panel):

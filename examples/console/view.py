@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from examples.console.archive import SPANS
 from examples.console.carry_out import sentence
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
+from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
+from examples.console.library import Thing
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
@@ -57,6 +60,7 @@ class Visit:
     refusal: str = ""
     status: int = 200
     span: str = "minutes"
+    starts_machines: bool = False
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -67,6 +71,7 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
         path=request.url.path,
         csrf_token=oidc.csrf_token(session),
         script_url=oidc.script_url(request),
+        starts_machines=isinstance(request.app.state.monitors, Host),
     )
 
 
@@ -94,10 +99,20 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     return page(template, values, status=visit.status)
 
 
+def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:
+    """The snapshots of a machine, the newest first."""
+    if tab != "snapshots" or not isinstance(monitor, HostedMonitor):
+        return []
+    house = monitor.house
+    things = house.library.things("snapshots", house.users_of)
+    return [thing for thing in things if thing.machine == monitor.name]
+
+
 def account(visit: Visit) -> dict[str, object]:
     """What the top bar says of the person who looks, and how the page watches the session."""
     return {
         "user": visit.session.identity,
+        "starts_machines": visit.starts_machines,
         "session_ends": datetime.fromtimestamp(visit.session.expires_at, UTC),
         "sessions": visit.sessions,
         "path": visit.path,
@@ -137,6 +152,7 @@ async def _read_for_tab(
         ],
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
+        "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),
         "terminal": terminal,
         "sizes": SIZES,
         "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),

@@ -49,6 +49,13 @@ class RunningConsole:
         assert self.own is not None
         return self.own
 
+    def disk(self, name: str) -> Path:
+        """A new disk that this console's machines may have."""
+        assert self.parts.folder is not None
+        path = self.parts.folder / "images" / "disks" / name
+        path.write_bytes(bytes(4096))
+        return path
+
     def changes(self) -> list[str]:
         """Every call that was not only to look, as method and path."""
         calls = self.monitor.calls

@@ -93,7 +93,11 @@ def test_a_preset_fills_the_form_in(alice: Browser) -> None:
         ("new.name", "../web", "This is not of the form that is needed."),
         ("new.name", "", "This is needed."),
         ("new.name", "demo", "There is a machine called demo."),
-        ("boot_source.kernel_image_path", "/nowhere", "The kernel file cannot be opened"),
+        (
+            "boot_source.kernel_image_path",
+            "/nowhere",
+            "This file is in none of the console's folders.",
+        ),
         ("machine_config.vcpu_count", "33", "Must be less than or equal to"),
     ],
 )

@@ -37,7 +37,8 @@ class Change:
 
     The sections are sent in order, then `act` is done with what was typed, by section; changes
     wait for each other, unless one is done `at_once`. With `items` each device it names has a form
-    of its own. A `hosted` change is one of machines whose monitor this console starts.
+    of its own. A `hosted` change is one of machines whose monitor this console starts, a `foreign`
+    one of others alone.
     `title` stands on the folded form, `about` says what it does; `confirm` is asked before,
     `working` stands on the button meanwhile, `done` is told afterwards, on the page of the machine
     that the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why it
@@ -61,6 +62,7 @@ class Change:
     never: Callable[[Machine], str] = lambda machine: ""
     items: Callable[[Machine], Sequence[str]] | None = None
     hosted: bool = False
+    foreign: bool = False
     at_once: bool = False
     unfolded: bool = False
     leads_on: str = ""

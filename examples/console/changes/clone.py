@@ -28,11 +28,10 @@ CLONE = Section(
     model=Wish,
     fields=(
         Field("name", "Name of the clone"),
-        Field("copy_disks", "Copy its disks", kind="flag", initial="true"),
         Field("run", "Run it at once", kind="flag", initial="true"),
         Field("taps", "Tap devices", kind="pairs"),
     ),
-    about={"a machine called": "name", "tap device": "taps", "disk": "copy_disks"},
+    about={"a machine called": "name", "tap device": "taps", "disk": "name"},
 )
 CLONES = Panel(
     key="clones",
@@ -45,10 +44,9 @@ CLONES = Panel(
             name="clone",
             tab=TAB,
             title="Clone this machine",
-            about="This machine is paused while its memory is written, and goes on. Two machines "
-            "that write to one disk destroy its file system: let the disks be copied, unless they "
-            "are read only. The clone reads its memory from the snapshot that is made for it, so "
-            "keep those files while it runs.",
+            about="This machine is paused while its memory is written, and goes on. The disks that "
+            "it writes to are copied; read-only ones are shared. The clone has the same addresses, "
+            "keys and random state at first: its first event says what to change.",
             button="Clone",
             working="Cloning…",
             done="The clone is there.",

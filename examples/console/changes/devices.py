@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change
+from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change, Parsed
+from examples.console.changes.power import hosted
 from examples.console.fields import Field, as_item
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
 from examples.console.versions import in_words
 from generated_vmm import AsyncVmmClient
@@ -50,7 +52,10 @@ def without_pci(machine: Machine) -> str:
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
     """Adding, setting up anew, limiting and removing."""
-    return _adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)
+    return (
+        *(_adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)),
+        _dropping(kind),
+    )
 
 
 def _adding(kind: Kind) -> Change:
@@ -113,6 +118,28 @@ def _removing(kind: Kind) -> Change:
         unless=without_pci,
         sections=(_removal(kind),),
         items=kind.removable,
+    )
+
+
+def _dropping(kind: Kind) -> Change:
+    section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
+
+    async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
+        await monitor.drop(kind.name, str(parsed[section.key][kind.id_name]))
+
+    return Change(
+        name=f"{kind.name}_drop",
+        tab=TAB,
+        title=f"Remove a {kind.noun}",
+        button="Remove",
+        working="Removing…",
+        done=f"The {kind.noun} is removed.",
+        verb=kind.verb,
+        when=BEFORE_START,
+        sections=(section,),
+        items=kind.ids,
+        act=hosted(drop),
+        hosted=True,
     )
 
 

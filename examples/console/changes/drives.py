@@ -45,7 +45,7 @@ DRIVE = Section(
     model=Drive,
     fields=(
         Field("drive_id", "Name", hint="Letters, digits and underscores."),
-        Field("path_on_host", "Disk image"),
+        Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -54,6 +54,7 @@ DRIVE = Section(
                 Field(
                     "socket",
                     "Socket of a vhost-user backend",
+                    places=("machine",),
                     hint="In place of a disk image; then nothing else can be chosen.",
                 ),
                 *limits("rate_limiter", "read and written"),
@@ -89,7 +90,7 @@ MEDIUM = Section(
     model=PartialDrive,
     fields=(
         Field("drive_id", "Name", kind="item"),
-        Field("path_on_host", "New disk image"),
+        Field("path_on_host", "New disk image", places=("disks",)),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
     current=_drive,

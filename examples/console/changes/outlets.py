@@ -60,7 +60,7 @@ LOG = Section(
             choices=LEVELS,
             hint="The least important kind of line to write.",
         ),
-        Field("log_path", "File", hint="A file or named pipe of this host; empty: as before."),
+        Field("log_path", "File", places=("machine",), hint="Empty: as before."),
         Field("module", "Only of this module", hint="The begin of a module's path."),
         Field("show_level", "Say how important a line is", kind="flag"),
         Field("show_log_origin", "Say which source line wrote it", kind="flag"),
@@ -82,7 +82,7 @@ COPY = Section(
     key="metrics_copy",
     title="Metrics",
     model=MetricsCopy,
-    fields=(Field("path", "File"),),
+    fields=(Field("path", "File", places=("machine",)),),
     current=lambda machine, item: machine.told.get("metrics_copy"),
     about={"": "path"},
 )
@@ -92,7 +92,7 @@ SERIAL = Section(
     model=SerialDevice,
     since=(1, 14),
     fields=(
-        Field("serial_out_path", "File"),
+        Field("serial_out_path", "File", places=("machine",)),
         *bucket("rate_limiter", "Limit of bytes written", "Bytes"),
     ),
     send=lambda vm, fields: vm.serial.set(fields),

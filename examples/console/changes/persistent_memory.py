@@ -46,7 +46,7 @@ PMEM = Section(
     since=(1, 14),
     fields=(
         Field("id", "Name", hint="Letters, digits and underscores."),
-        Field("path_on_host", "File"),
+        Field("path_on_host", "File", places=("disks",)),
         Field("read_only", "Read only", kind="flag"),
         *rare(
             (

@@ -96,6 +96,17 @@ POWER_CHANGES = (
         hosted=True,
     ),
     Change(
+        name="edit",
+        tab="overview",
+        button="Edit",
+        working="Opening…",
+        done="Everything can be changed now. Start the machine when you are done.",
+        verb="change machines",
+        when=frozenset({ENDED}),
+        act=hosted(lambda monitor, parsed: monitor.begin(boot=False)),
+        hosted=True,
+    ),
+    Change(
         name="delete",
         tab="overview",
         button="Delete",

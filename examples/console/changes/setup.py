@@ -20,9 +20,9 @@ BOOT_SOURCE = Section(
     title="Boot source",
     model=BootSource,
     fields=(
-        Field("kernel_image_path", "Kernel image"),
+        Field("kernel_image_path", "Kernel image", places=("kernels",)),
         Field("boot_args", "Kernel command line", initial="console=ttyS0 reboot=k panic=1"),
-        Field("initrd_path", "Initial RAM disk"),
+        Field("initrd_path", "Initial RAM disk", places=("kernels", "disks")),
     ),
     send=lambda vm, fields: vm.boot_source.set(fields),
     current=lambda machine, item: machine.configuration.boot_source if machine.is_set_up else None,
@@ -33,7 +33,7 @@ ROOT = Section(
     title="Root drive",
     model=Drive,
     fields=(
-        Field("path_on_host", "Disk image"),
+        Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -52,6 +52,7 @@ ROOT = Section(
         "block config": "path_on_host",
         "io_uring": "io_engine",
     },
+    optional=True,
 )
 MACHINE = Section(
     key="machine_config",

@@ -32,7 +32,7 @@ VSOCK = Section(
     model=Vsock,
     fields=(
         Field("guest_cid", "Address of the guest", "number", initial="3"),
-        Field("uds_path", "Socket on this host"),
+        Field("uds_path", "Socket on this host", places=("machine",)),
     ),
     send=lambda vm, fields: vm.vsock.set(fields),
     current=lambda machine, item: machine.configuration.vsock,

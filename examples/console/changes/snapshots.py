@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from pydantic import Field as ModelField
+
 from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel
+from examples.console.changes.power import hosted
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
+from generated_vmm.model import ApiModel
 
 TAB: Final = "snapshots"
 
@@ -31,8 +35,8 @@ def _snapshot(key: str, kind: str) -> Section:
         title="Snapshot",
         model=SnapshotCreateParams,
         fields=(
-            Field("snapshot_path", "State file"),
-            Field("mem_file_path", "Memory file"),
+            Field("snapshot_path", "State file", places=("snapshots",)),
+            Field("mem_file_path", "Memory file", places=("snapshots",)),
         ),
         send=lambda vm, fields: vm.snapshot.create(fields),
         fixed={"snapshot_type": kind},
@@ -47,8 +51,8 @@ RESTORE = Section(
     title="Snapshot",
     model=SnapshotLoadParams,
     fields=(
-        Field("snapshot_path", "State file"),
-        Field("mem_backend.backend_path", "Memory file"),
+        Field("snapshot_path", "State file", places=("snapshots",)),
+        Field("mem_backend.backend_path", "Memory file", places=("snapshots", "machine")),
         Field(
             "resume_vm",
             "Run it at once",
@@ -68,6 +72,7 @@ RESTORE = Section(
                 Field(
                     "vsock_override.uds_path",
                     "Other socket of the vsock",
+                    places=("machine",),
                     hint="Needed while the machine of the snapshot still runs.",
                 ),
                 Field(
@@ -91,6 +96,21 @@ RESTORE = Section(
         "snapshot state": "snapshot_path",
     },
 )
+
+
+class SnapshotName(ApiModel):
+    """What a snapshot is called."""
+
+    name: str = ModelField(description="Nothing is overwritten: a name that is taken is refused.")
+
+
+NAMED = Section(
+    key="named_snapshot",
+    title="Snapshot",
+    model=SnapshotName,
+    fields=(Field("name", "Name"),),
+    about={"name": "name", "snapshot called": "name"},
+)
 SNAPSHOTS = Panel(
     key="create",
     title="Create a snapshot",
@@ -98,7 +118,37 @@ SNAPSHOTS = Panel(
     "disks are not in them.",
     changes=(
         Change(
+            name="named_snapshot",
+            tab=TAB,
+            title="New snapshot",
+            about="Writes the whole memory.",
+            button="Create snapshot",
+            working="Writing the machine's memory…",
+            done="Snapshot created.",
+            verb="create snapshots",
+            when=WHILE_PAUSED,
+            sections=(NAMED,),
+            act=hosted(lambda monitor, parsed: monitor.snapshot(str(parsed[NAMED.key]["name"]))),
+            hosted=True,
+            unfolded=True,
+        ),
+        Change(
+            name="update_snapshot",
+            tab=TAB,
+            title="Write what has changed into the last snapshot",
+            button="Bring the last snapshot up to date",
+            working="Writing what has changed…",
+            done="The snapshot has the changes.",
+            verb="create snapshots",
+            when=WHILE_PAUSED,
+            unless=_tracks_nothing,
+            confirm="The last snapshot is of this moment then.",
+            act=hosted(lambda monitor, parsed: monitor.update_snapshot()),
+            hosted=True,
+        ),
+        Change(
             name="snapshot",
+            foreign=True,
             tab=TAB,
             title="Full snapshot",
             about="Writes the whole memory.",
@@ -112,6 +162,7 @@ SNAPSHOTS = Panel(
         ),
         Change(
             name="diff",
+            foreign=True,
             tab=TAB,
             title="Changes since the last snapshot",
             about="Writes only the memory that has changed since the last snapshot. Into the files "
