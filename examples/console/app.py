@@ -69,7 +69,7 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(images.reading(oidc))
     app.include_router(images.writing(oidc))
     app.include_router(past.routes(oidc))
-    app.include_router(routes.parts())
+    app.include_router(routes.parts(oidc))
     app.include_router(routes.pages(oidc))
     app.include_router(creating.routes(oidc))
     app.include_router(routes.changes(oidc))

@@ -14,13 +14,7 @@ from examples.console.kept import Kept
 from examples.console.library import copy_file
 from examples.console.machine import Machine
 from examples.console.registry import MachineName
-from generated_vmm import (
-    Drive,
-    FullVmConfiguration,
-    NetworkOverride,
-    SnapshotLoadParams,
-    VmmError,
-)
+from generated_vmm import Drive, FullVmConfiguration, NetworkOverride, SnapshotLoadParams, VmmError
 from generated_vmm.model import ApiModel
 
 

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
 from examples.console.versions import ANY, Version, since
+from examples.console.words import FAULTS
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
 
@@ -120,18 +121,6 @@ class Section:
         return values
 
 
-_SENTENCES: Texts = {
-    "missing": "This is needed.",
-    "int_parsing": "Enter a whole number.",
-    "int_from_float": "Enter a whole number.",
-    "string_pattern_mismatch": "This is not of the form that is needed.",
-    "json_invalid": "This is not JSON: {error}.",
-    "dict_type": "Enter a JSON object, as in {{}}.",
-    "model_type": "Enter a JSON object, as in {{}}.",
-    "extra_forbidden": "There is no such member.",
-}
-
-
 def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str]:
     """For each field what is wrong with it, for a person to read; the first fault of each."""
     sentences: dict[str, str] = {}
@@ -156,7 +145,7 @@ def _within(field: Field, place: str, sentence: str) -> str:
 
 
 def _sentence(fault: ErrorDetails) -> str:
-    known = _SENTENCES.get(fault["type"])
+    known = FAULTS.get(fault["type"])
     if known is None:
         return fault["msg"].replace("Input should be", "Must be") + "."
     return known.format_map(fault.get("ctx", {}))

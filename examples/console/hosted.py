@@ -17,7 +17,6 @@ from examples.console.kept import Kept, SnapshotFiles, furnish
 from examples.console.launch import Launch
 from examples.console.library import Library, Place
 from examples.console.machine import ENDED, STARTING, Machine
-from examples.console.metrics_copy import MetricsCopy, append, require_writable
 from examples.console.monitors import Monitor
 from examples.console.records import Records
 from examples.console.scrollback import Scrollback
@@ -73,12 +72,7 @@ class HostedMonitor(Monitor):
     """A monitor with its process, in a house that is told when what has to be kept changes."""
 
     def __init__(
-        self,
-        name: str,
-        launch: Launch,
-        suggestions: Mapping[str, str],
-        house: House,
-        kept: Kept,
+        self, name: str, launch: Launch, suggestions: Mapping[str, str], house: House, kept: Kept
     ) -> None:
         socket_path = str(launch.directory(name) / "api.socket")
         super().__init__(name, socket_path, suggestions, house.records)
@@ -169,15 +163,7 @@ class HostedMonitor(Monitor):
         with suppress(TimeoutError):  # what is late counts the next time
             await process.metrics.async_wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
-        if (copy := self.kept.metrics_copy) is not None and copy.path is not None:
-            append(copy.path, lines)
         return lines
-
-    def copy_metrics_to(self, copy: MetricsCopy) -> None:
-        """Write what is read of the metrics to a file as well; ValueError when it cannot be."""
-        if copy.path is not None:
-            require_writable(copy.path)
-        self.kept.metrics_copy = copy
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
@@ -240,9 +226,7 @@ class HostedMonitor(Monitor):
         if users := self.house.users_of(Path(last.mem_file_path)):
             raise ValueError(f"{', '.join(users)} runs from the last snapshot: create another.")
         await self.control.snapshot.create(
-            snapshot_path=last.snapshot_path,
-            mem_file_path=last.mem_file_path,
-            snapshot_type="Diff",
+            snapshot_path=last.snapshot_path, mem_file_path=last.mem_file_path, snapshot_type="Diff"
         )
 
     async def drop(self, kind: str, device_id: str) -> None:

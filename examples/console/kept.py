@@ -9,12 +9,11 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue
 
 from examples.console.machine import memory_hotplug_of, pmem_of
-from examples.console.metrics_copy import MetricsCopy
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
 Device = TypeVar("Device")
-_TOLD = ("logger", "serial", "cpu_config", "metrics_copy")
+_TOLD = ("logger", "serial", "cpu_config")
 
 
 class SnapshotFiles(BaseModel):
@@ -41,7 +40,6 @@ class Kept(BaseModel):
     logger: Logger | None = None
     serial: SerialDevice | None = None
     cpu_config: CpuConfig | None = None
-    metrics_copy: MetricsCopy | None = None
     last_snapshot: SnapshotFiles | None = None
 
     def uses(self, path: Path) -> bool:

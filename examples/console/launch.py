@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
@@ -101,21 +102,8 @@ class Launch:
 
     def latest_snapshot(self) -> Mapping[str, str]:
         """The files of the newest snapshot of all machines, to restore; nothing without one."""
-        memory = _newest(self.snapshots.glob("*.memory"))
-        if memory is None:
+        found = list(self.snapshots.glob("*.memory"))
+        if not found:
             return {}
+        memory = max(found, key=os.path.getmtime)
         return self.files_of(memory.stem)
-
-
-def _newest(paths: Iterable[Path]) -> Path | None:
-    """The file that was written last, of those that are still there."""
-    written = {path: modified for path in paths if (modified := _modified(path))}
-    return max(written, key=lambda path: written[path]) if written else None
-
-
-def _modified(path: Path) -> float:
-    """When a file was written, in seconds since the epoch; 0 when it has gone meanwhile."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

@@ -16,8 +16,9 @@ import uvicorn
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts
-from examples.console.settings import VARIABLES, ConsoleSettings, SettingsError
+from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import Stores
+from examples.console.words import VARIABLES
 from fastapi_oidc import ConfigurationError
 
 

@@ -242,28 +242,13 @@ def _opened(path: Path | None) -> sqlite3.Connection:
 
 
 def _event(row: sqlite3.Row) -> Event:
-    return Event(
-        at=_moment(row["at"]),
-        by=Person(row["sub"], row["name"]),
-        what=row["what"],
-        refused=row["refused"],
-        machine=row["machine"],
-        detail=row["detail"],
-        id=row["id"],
-    )
+    members = {name: row[name] for name in ("what", "refused", "machine", "detail", "id")}
+    return Event(_moment(row["at"]), Person(row["sub"], row["name"]), **members)
 
 
 def _call(row: sqlite3.Row) -> Call:
-    return Call(
-        at=_moment(row["at"]),
-        method=row["method"],
-        path=row["path"],
-        milliseconds=row["milliseconds"],
-        status=row["status"],
-        caller=row["caller"],
-        fault=row["fault"],
-        body=row["body"],
-    )
+    names = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
+    return Call(_moment(row["at"]), **{name: row[name] for name in names})
 
 
 def _moment(seconds: float) -> datetime:

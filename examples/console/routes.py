@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
@@ -13,13 +14,13 @@ from examples.console.archive import SPANS
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
-from examples.console.first_run import example, needs
+from examples.console.first_run import needs
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.shown import Attempt
+from examples.console.shown import Attempt, Form, power_of
 from examples.console.view import TABS, account, machine_page, visit_of
 from fastapi_oidc import OIDC
 from generated_vmm import VmmError, to_config_file
@@ -48,7 +49,19 @@ def change_of(change: str) -> Change:
 
 def first_run_of(host: Host) -> dict[str, object]:
     """What the list shows while it is empty."""
-    return {"needs": needs(host.launch.binary, host.suggestions), "charts": [example()]}
+    return {"needs": needs(host.launch.binary, host.suggestions)}
+
+
+async def listed(
+    monitors: Monitors, user: User, find: str
+) -> list[tuple[Monitor, str, Sequence[Form]]]:
+    """The machines whose name or state has the text, with the buttons that make sense now."""
+    text = find.strip().lower()
+    return [
+        (monitor, state, power_of(monitor, state) if user.is_admin else [])
+        for monitor, state in await monitors.states()
+        if text in f"{monitor.name} {state}".lower()
+    ]
 
 
 DONE: Final = {
@@ -67,7 +80,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
 
     @router.get("/")
     async def machines(
-        request: Request, session: Signed, done: str = "", span: Span = "minutes"
+        request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
     ) -> Response:
         monitors = monitors_of(request)
         only = monitors.only
@@ -75,23 +88,20 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             return RedirectResponse(f"/machines/{only.name}", 303)
         visit = await visit_of(oidc, request, session)
         values = {
-            "machines": (states := await monitors.states()),
+            "machines": await listed(monitors, session.identity, find),
+            "find": find,
             "can_create": isinstance(monitors, Host) and session.identity.is_admin,
             "done": DONE.get(done, ""),
             "span": span,
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
-            **(first_run_of(monitors) if isinstance(monitors, Host) and not states else {}),
+            **(first_run_of(monitors) if isinstance(monitors, Host) and not monitors.all else {}),
         }
         return page("machines.html", {**values, **account(visit)})
 
     @router.get("/machines/{machine}")
     async def overview(
-        request: Request,
-        monitor: AMonitor,
-        session: Signed,
-        done: str = "",
-        span: Span = "minutes",
+        request: Request, monitor: AMonitor, session: Signed, done: str = "", span: Span = "minutes"
     ) -> Response:
         return await tab(request, monitor, session, "overview", done, span)
 
@@ -114,13 +124,14 @@ def pages(oidc: OIDC[User]) -> APIRouter:
     return router
 
 
-def parts() -> APIRouter:
+def parts(oidc: OIDC[User]) -> APIRouter:
     """What pages fetch of themselves to stay true, and files."""
     router = for_all()
 
     @router.get("/states")
-    async def states(request: Request) -> HTMLResponse:
-        return page("states.html", {"machines": await monitors_of(request).states()})
+    async def states(request: Request, session: Signed, find: str = "") -> HTMLResponse:
+        found = await listed(monitors_of(request), session.identity, find)
+        return page("states.html", {"machines": found, "csrf_token": oidc.csrf_token(session)})
 
     @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:
@@ -158,15 +169,18 @@ def changes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        tab = typed.pop("tab", "")
+        tab, name = typed.pop("tab", ""), monitor.name
+        is_list = tab == "list"
         tab = tab if tab in TABS else change.tab
         with on_behalf_of(session.identity.person):
             page = PageState.parse(typed.pop("page", ""))
             failure = await carry_out(monitor, change, typed, page)
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
+        if failure is None and is_list:
+            return RedirectResponse("/", 303)
         if failure is None:
-            name = typed.get(change.leads_on, "").strip() or monitor.name
+            name = typed.get(change.leads_on, "").strip() or name
             return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)
         visit = await visit_of(oidc, request, session)

@@ -7,25 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final, Self
 
-VARIABLES: Final[Mapping[str, str]] = {
-    "FIRECRACKER_BIN": "the monitor's program; without it machines are simulated",
-    "KERNEL": "a kernel that new machines may boot",
-    "ROOTFS": "a disk that new machines may get a copy of",
-    "CONSOLE_FOLDER": "where machines and records are kept, which then outlive the console",
-    "CONSOLE_IMAGES": "a folder with kernels/ and disks/ (images in CONSOLE_FOLDER)",
-    "CONSOLE_SNAPSHOTS": "a folder for snapshots (snapshots in CONSOLE_FOLDER)",
-    "VMM_SOCKET": "the socket of a monitor that runs; the console then starts none",
-    "VMM_SOCKETS": "several, as path,path or name=path,name=path",
-    "OIDC_ISSUER": "an OpenID Provider, with the other OIDC_ variables of the library",
-    "CONSOLE_KEEP_DAYS": "how long events are kept (90)",
-    "CONSOLE_METRICS_TOKEN": "what Prometheus sends as its bearer token to read /metrics",
-    "CONSOLE_REDIS": "the URL of a Redis for the sessions of several processes",
-    "CONSOLE_PORT": "where the console listens on 127.0.0.1 (8000)",
-    "CONSOLE_PROVIDER_PORT": "where the demo's provider listens on 127.0.0.1 (9400)",
-}
-"""What the environment may say, with a line on each for `--help`."""
-
-
 KEPT_DAYS: Final = 90
 
 

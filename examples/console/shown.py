@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
-from examples.console.changes import Change, Item, Panel
+from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
 from examples.console.library import MEMORY, Library
@@ -79,6 +79,21 @@ class Shown:
     later: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fault: str = ""
     left_out: int = 0
+
+
+LISTED: Final = ("start", "restart", "pause", "resume", "stop")
+"""The buttons of the list."""
+
+
+def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
+    """The buttons that make sense in a state, for the list of machines."""
+    page = str(PageState(state, monitor.run, time.time()))
+    changes = (CHANGES[name] for name in LISTED)
+    return [
+        Form(change, {}, "", page=page)
+        for change in changes
+        if not change.not_now(state) and (monitor.is_hosted or not change.hosted)
+    ]
 
 
 def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:

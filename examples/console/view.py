@@ -26,6 +26,7 @@ from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
+from examples.console.snippets import curl_of, python_of
 from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
@@ -42,6 +43,8 @@ TABS: Mapping[str, str] = {
     "calls": "Calls",
 }
 """The pages of a machine and their titles."""
+LAST_CALLS: Final = 30
+MOMENT_SECONDS: Final = 5.0
 PANEL_TABS: Final = frozenset(panel.tab for panel in PANELS)
 
 
@@ -92,11 +95,23 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "span": visit.span,
         "spans": SPANS,
         "done": visit.done,
+        "made": snippets_of(monitor),
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
     }
     template = "panels.html" if visit.tab in PANEL_TABS else f"{visit.tab}.html"
     return page(template, values, status=visit.status)
+
+
+def snippets_of(monitor: Monitor) -> Mapping[str, str]:
+    """The calls of the last change, in code; those made within a moment belong together."""
+    calls = [call for call in monitor.calls.latest(LAST_CALLS) if call.method != "GET"]
+    last = [call for call in calls if (calls[0].at - call.at).total_seconds() < MOMENT_SECONDS]
+    if not last:
+        return {}
+    last.reverse()
+    path = monitor.socket_path
+    return {"python": python_of(last, path), "curl": curl_of(last, path)}
 
 
 def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:

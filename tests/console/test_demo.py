@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.settings import VARIABLES
+from examples.console.words import VARIABLES
 from tests.console.browser import Browser
 
 SECONDS = 60

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from examples.console.kept import Kept
 from examples.console.registry import Registry
 from generated_vmm import BootSource, Drive, FullVmConfiguration
-from tests.console.browser import PATIENCE, Browser
+from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
 
@@ -79,31 +77,6 @@ def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConso
     assert "vsock.socket" in alice.text
     assert "without limits" in alice.text
     delete(alice, "full")
-
-
-def test_metrics_that_are_read_here_are_copied_to_a_file(
-    alice: Browser, host: RunningConsole
-) -> None:
-    create(alice, "counted")
-    assert host.parts.folder is not None
-    own = host.parts.folder / "machines" / "counted"
-    copy = own / "copy"
-    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": "/tmp/metrics"})
-    assert alice.status == 422
-    assert "File This file is in none of the console's folders." in alice.text
-    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": str(own / "none/copy")})
-    assert alice.status == 422
-    assert "File The metrics cannot be written there: No such file or directory." in alice.text
-    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": str(copy)})
-    assert alice.field("metrics_copy.path") == str(copy)
-    start_again(alice, "counted")
-    copy.unlink(missing_ok=True)
-    until = time.monotonic() + PATIENCE
-    while not copy.exists() and time.monotonic() < until:
-        alice.open("/machines/counted/charts")
-    line = json.loads(copy.read_text().splitlines()[0])
-    assert line["api_server"]
-    delete(alice, "counted")
 
 
 def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:

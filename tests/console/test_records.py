@@ -31,8 +31,10 @@ ALICE_A, BOB_B = Person("a-1", "Alice Admin"), Person("b-2", "Bob Viewer")
 NOW = datetime.now(UTC)
 
 
-def event(what: str, *, by: Person = ALICE_A, days: float = 0, **more: str) -> Event:
-    return Event(NOW - timedelta(days=days), by, what, machine="web", **more)
+def event(
+    what: str, *, by: Person = ALICE_A, days: float = 0, refused: str = "", detail: str = ""
+) -> Event:
+    return Event(NOW - timedelta(days=days), by, what, refused, "web", detail)
 
 
 @pytest.fixture

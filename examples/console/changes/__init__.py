@@ -37,11 +37,7 @@ PANELS: Final = tuple(panel for panel in _KNOWN if panel.changes)
 """What the client can do; one that was generated for an older release lacks some of it."""
 CHANGES: Final[Mapping[str, Change]] = {
     change.name: change
-    for change in (
-        *POWER_CHANGES,
-        SETUP,
-        *(change for panel in PANELS for change in panel.changes),
-    )
+    for change in (*POWER_CHANGES, SETUP, *(change for panel in PANELS for change in panel.changes))
 }
 
 __all__ = [

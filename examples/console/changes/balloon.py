@@ -18,8 +18,6 @@ from generated_vmm import (
     BalloonUpdate,
 )
 
-TAB: Final = "memory"
-VERB: Final = "change the balloon"
 BYTES_PER_MIB: Final = 1 << 20
 HINTING: Final = (1, 14)
 """The release that brought hints and reports about free pages."""
@@ -142,69 +140,21 @@ HINTS = Section(
 )
 BALLOONS = Panel(
     key="balloons",
-    title="Balloon",
-    about="Takes memory back from the guest while it runs, and tells how the guest uses the rest.",
     facts=_facts,
     changes=(
-        Change(
-            name="balloon",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. A balloon of size 0 takes nothing, and only tells.",
-            button="Save balloon",
-            done="Balloon saved.",
-            verb=VERB,
-            when=BEFORE_START,
-            sections=(BALLOON,),
-        ),
+        Change(name="balloon", when=BEFORE_START, sections=(BALLOON,)),
         Change(
             name="balloon_size",
-            tab=TAB,
-            title="Resize",
-            about="The guest is asked to give up that much memory, and takes its time.",
-            button="Resize balloon",
-            working="Resizing…",
-            done="The guest was asked to follow.",
-            verb=VERB,
             when=AFTER_START,
             unless=_no_balloon,
             sections=(SIZE,),
             unfolded=True,
         ),
-        Change(
-            name="balloon_pace",
-            tab=TAB,
-            title="Pace of the statistics",
-            about="How often the guest is asked how it uses its memory.",
-            button="Change pace",
-            done="The pace has changed.",
-            verb=VERB,
-            when=AFTER_START,
-            unless=_no_statistics,
-            sections=(PACE,),
-        ),
-        Change(
-            name="hints",
-            tab=TAB,
-            title="Ask for hints",
-            about="The guest names its free pages once, and the host takes them back.",
-            button="Ask for hints",
-            working="Asking…",
-            done="The guest was asked for hints.",
-            verb=VERB,
-            when=AFTER_START,
-            unless=_no_hinting,
-            sections=(HINTS,),
-        ),
+        Change(name="balloon_pace", when=AFTER_START, unless=_no_statistics, sections=(PACE,)),
+        Change(name="hints", when=AFTER_START, unless=_no_hinting, sections=(HINTS,)),
         Change(
             name="hints_end",
             since=HINTING,
-            tab=TAB,
-            title="Stop the hints",
-            button="Stop the hints",
-            working="Stopping…",
-            done="The hints have stopped.",
-            verb=VERB,
             when=AFTER_START,
             unless=_no_hinting,
             act=lambda monitor, parsed: monitor.control.balloon.hinting.stop(),

@@ -19,6 +19,7 @@ from examples.console.machine import (
 )
 from examples.console.monitors import Monitor
 from examples.console.versions import ANY, Version, in_words, is_known
+from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
 
 BEFORE_START: Final = frozenset({NOT_STARTED})
@@ -29,6 +30,11 @@ ANY_TIME: Final = BEFORE_START | AFTER_START
 
 Parsed: TypeAlias = Mapping[str, Fields]
 Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
+
+
+def _say(said: object, kind: str, name: str) -> None:
+    for member, text in words_of(kind, name).items():
+        object.__setattr__(said, member, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +53,11 @@ class Change:
     """
 
     name: str
-    tab: str
-    button: str
-    done: str
-    verb: str
     when: frozenset[str]
+    tab: str = ""
+    button: str = ""
+    done: str = ""
+    verb: str = ""
     working: str = "Saving…"
     title: str = ""
     about: str = ""
@@ -67,6 +73,10 @@ class Change:
     unfolded: bool = False
     leads_on: str = ""
     since: Version = ANY
+
+    def __post_init__(self) -> None:
+        """What is said of it stands in `words.toml`, unless it is said here."""
+        _say(self, "change", self.name)
 
     @property
     def is_known(self) -> bool:
@@ -142,13 +152,17 @@ class Panel:
     """
 
     key: str
-    title: str
-    about: str
     changes: tuple[Change, ...]
+    title: str = ""
+    about: str = ""
     items: Callable[[Machine], Sequence[Item]] = lambda machine: ()
     none: str = ""
     aside: bool = False
     facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
+
+    def __post_init__(self) -> None:
+        """What is said of it stands in `words.toml`."""
+        _say(self, "panel", self.key)
 
     @property
     def tab(self) -> str:

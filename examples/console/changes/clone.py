@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Panel, Parsed
 from examples.console.changes.power import hosted
-from examples.console.changes.snapshots import TAB
 from examples.console.cloning import Wish, clone
 from examples.console.fields import Field
 from examples.console.forms import Section
@@ -36,21 +35,9 @@ CLONE = Section(
 CLONES = Panel(
     key="clones",
     aside=True,
-    title="Clone",
-    about="Makes a second machine that goes on from this moment: same memory, same open files, "
-    "same addresses and keys.",
     changes=(
         Change(
             name="clone",
-            tab=TAB,
-            title="Clone this machine",
-            about="This machine is paused while its memory is written, and goes on. The disks that "
-            "it writes to are copied; read-only ones are shared. The clone has the same addresses, "
-            "keys and random state at first: its first event says what to change.",
-            button="Clone",
-            working="Cloning…",
-            done="The clone is there.",
-            verb="clone machines",
             when=AFTER_START,
             unless=_shares_memory,
             sections=(CLONE,),

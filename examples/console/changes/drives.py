@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Item, Panel
-from examples.console.changes.devices import TAB, Kind, device_changes
+from examples.console.changes.devices import Kind, device_changes
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
@@ -77,10 +77,7 @@ LIMITS = Section(
     key="drive_limits",
     title="Limits",
     model=PartialDrive,
-    fields=(
-        Field("drive_id", "Name", kind="item"),
-        *limits("rate_limiter", "read and written"),
-    ),
+    fields=(Field("drive_id", "Name", kind="item"), *limits("rate_limiter", "read and written")),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
     current=_drive,
 )
@@ -108,25 +105,9 @@ KIND = Kind(
 )
 DRIVES = Panel(
     key="drives",
-    title="Drives",
-    about="Disk images of this host that the guest sees as block devices.",
-    none="There are no drives.",
     items=_items,
     changes=(
         *device_changes(KIND),
-        Change(
-            name="medium",
-            tab=TAB,
-            title="Another disk image",
-            about="The guest sees the new content at once, as if somebody had changed the disk in "
-            "a drive: unmount it in the guest first.",
-            button="Change disk image of",
-            working="Changing…",
-            done="The drive has another disk image.",
-            verb="change drives",
-            when=AFTER_START,
-            sections=(MEDIUM,),
-            items=_ids,
-        ),
+        Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=_ids),
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from examples.console.changes.balloon import TAB
 from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
@@ -86,31 +85,11 @@ REQUEST = Section(
 HOTPLUGGED_MEMORY = Panel(
     key="hotplugged",
     aside=True,
-    title="Memory on top",
-    about="Gives the guest more memory while it runs, and takes it back (virtio-mem). The guest "
-    "needs a driver for it.",
     facts=_facts,
     changes=(
-        Change(
-            name="memory_hotplug",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. It says how much there may be; the guest gets it later.",
-            button="Save limit",
-            done="Memory can be added while the machine runs.",
-            verb="change the memory",
-            when=BEFORE_START,
-            sections=(SIZES,),
-        ),
+        Change(name="memory_hotplug", when=BEFORE_START, sections=(SIZES,)),
         Change(
             name="memory_size",
-            tab=TAB,
-            title="Give or take memory",
-            about="The guest is asked to follow, and takes its time. 0 takes all of it back.",
-            button="Ask for this size",
-            working="Asking…",
-            done="The guest was asked to follow.",
-            verb="change the memory",
             when=AFTER_START,
             unless=_not_set_up,
             sections=(REQUEST,),

@@ -72,12 +72,4 @@ KIND = Kind(
     removable=_ids,
     delete=lambda vm, iface_id: vm.network_interface(iface_id).delete(),
 )
-NETWORKS = Panel(
-    key="networks",
-    aside=True,
-    title="Network interfaces",
-    about="Tap devices of this host that the guest sees as network cards.",
-    none="There are no network interfaces.",
-    items=_items,
-    changes=device_changes(KIND),
-)
+NETWORKS = Panel(key="networks", aside=True, items=_items, changes=device_changes(KIND))

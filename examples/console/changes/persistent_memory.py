@@ -57,11 +57,7 @@ PMEM = Section(
     ),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).set(fields),
     current=_device,
-    about={
-        "device id in use": "id",
-        "backing file": "path_on_host",
-        "root device": "root_device",
-    },
+    about={"device id in use": "id", "backing file": "path_on_host", "root device": "root_device"},
 )
 LIMITS = Section(
     key="pmem_limits",
@@ -82,12 +78,4 @@ KIND = Kind(
     removable=_not_root,
     delete=lambda vm, device_id: vm.pmem(device_id).delete(),
 )
-PERSISTENT_MEMORY = Panel(
-    key="pmems",
-    title="Persistent memory",
-    about="Files of this host that the guest maps as memory which keeps its content (pmem). "
-    "What it writes goes to the file.",
-    none="There is no persistent memory.",
-    items=_items,
-    changes=device_changes(KIND),
-)
+PERSISTENT_MEMORY = Panel(key="pmems", items=_items, changes=device_changes(KIND))

@@ -47,11 +47,7 @@ ROOT = Section(
     send=lambda vm, fields: vm.drive(ROOT_DRIVE).set(fields),
     current=lambda machine, item: _root_drive(machine),
     fixed={"drive_id": ROOT_DRIVE, "is_root_device": True},
-    about={
-        "backing file": "path_on_host",
-        "block config": "path_on_host",
-        "io_uring": "io_engine",
-    },
+    about={"backing file": "path_on_host", "block config": "path_on_host", "io_uring": "io_engine"},
     optional=True,
 )
 MACHINE = Section(
@@ -73,12 +69,4 @@ MACHINE = Section(
     current=lambda machine, item: machine.configuration.machine_config,
     about={"vcpus": "vcpu_count", "memory size": "mem_size_mib"},
 )
-SETUP = Change(
-    name="setup",
-    tab="overview",
-    button="Save setup",
-    done="Setup saved.",
-    verb="change the setup",
-    when=BEFORE_START,
-    sections=(BOOT_SOURCE, ROOT, MACHINE),
-)
+SETUP = Change(name="setup", when=BEFORE_START, sections=(BOOT_SOURCE, ROOT, MACHINE))

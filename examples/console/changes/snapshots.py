@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pydantic import Field as ModelField
 
 from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel
@@ -13,8 +11,6 @@ from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
 from generated_vmm.model import ApiModel
-
-TAB: Final = "snapshots"
 
 
 def _tracks_nothing(machine: Machine) -> str:
@@ -113,19 +109,9 @@ NAMED = Section(
 )
 SNAPSHOTS = Panel(
     key="create",
-    title="Create a snapshot",
-    about="Writes the state and the memory of a paused machine to two files of this host. Its "
-    "disks are not in them.",
     changes=(
         Change(
             name="named_snapshot",
-            tab=TAB,
-            title="New snapshot",
-            about="Writes the whole memory.",
-            button="Create snapshot",
-            working="Writing the machine's memory…",
-            done="Snapshot created.",
-            verb="create snapshots",
             when=WHILE_PAUSED,
             sections=(NAMED,),
             act=hosted(lambda monitor, parsed: monitor.snapshot(str(parsed[NAMED.key]["name"]))),
@@ -134,68 +120,22 @@ SNAPSHOTS = Panel(
         ),
         Change(
             name="update_snapshot",
-            tab=TAB,
-            title="Write what has changed into the last snapshot",
-            button="Bring the last snapshot up to date",
-            working="Writing what has changed…",
-            done="The snapshot has the changes.",
-            verb="create snapshots",
             when=WHILE_PAUSED,
             unless=_tracks_nothing,
-            confirm="The last snapshot is of this moment then.",
             act=hosted(lambda monitor, parsed: monitor.update_snapshot()),
             hosted=True,
         ),
+        Change(name="snapshot", foreign=True, when=WHILE_PAUSED, sections=(FULL,), unfolded=True),
         Change(
-            name="snapshot",
-            foreign=True,
-            tab=TAB,
-            title="Full snapshot",
-            about="Writes the whole memory.",
-            button="Create snapshot",
-            working="Writing the machine's memory…",
-            done="Snapshot created.",
-            verb="create snapshots",
-            when=WHILE_PAUSED,
-            sections=(FULL,),
-            unfolded=True,
-        ),
-        Change(
-            name="diff",
-            foreign=True,
-            tab=TAB,
-            title="Changes since the last snapshot",
-            about="Writes only the memory that has changed since the last snapshot. Into the files "
-            "of that one, which is of this moment then, unless a machine runs from them: such "
-            "files must not be written to. Into new files it cannot be restored alone.",
-            button="Write the changes",
-            working="Writing what has changed…",
-            done="The snapshot has the changes.",
-            verb="create snapshots",
-            when=WHILE_PAUSED,
-            unless=_tracks_nothing,
-            sections=(DIFF,),
+            name="diff", foreign=True, when=WHILE_PAUSED, unless=_tracks_nothing, sections=(DIFF,)
         ),
     ),
 )
 RESTORATION = Panel(
     key="restoration",
-    title="Restore a snapshot",
-    about="An empty machine goes on where the one of the snapshot was. If restoring fails, the "
-    "monitor ends.",
     changes=(
         Change(
-            name="restore",
-            tab=TAB,
-            title="Restore into this machine",
-            button="Restore snapshot",
-            working="Restoring…",
-            done="The machine is restored.",
-            verb="restore snapshots",
-            when=BEFORE_START,
-            unless=_set_up,
-            sections=(RESTORE,),
-            unfolded=True,
+            name="restore", when=BEFORE_START, unless=_set_up, sections=(RESTORE,), unfolded=True
         ),
     ),
 )

@@ -57,12 +57,27 @@ document.addEventListener('submit', (event) => {
  * @param {HTMLButtonElement} button
  */
 function asked(button) {
-  const { name = '', state = '' } = /** @type {HTMLElement | null} */ (document.querySelector('.power'))?.dataset ?? {}
-  const up = document.querySelector('.head time[data-up]')?.textContent
+  const { name, state = '' } = /** @type {HTMLElement | null} */ (button.closest('.power'))?.dataset ?? {}
+  if (!name) return button.dataset.confirm ?? ''
+  const up = (button.closest('li') ?? document).querySelector('time[data-up]')?.textContent
   return `${name} is ${state}${up ? `, ${up}` : ''}.\n\n${button.dataset.confirm}`
 }
 
 document.querySelector('.tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+
+/* A size fills its fields in, and leaves what was typed into others. */
+for (const preset of document.querySelectorAll('[data-preset]')) {
+  preset.addEventListener('click', (event) => {
+    event.preventDefault()
+    for (const [name, text] of Object.entries(JSON.parse(preset.getAttribute('data-preset') ?? '{}'))) {
+      const input = /** @type {HTMLInputElement | null} */ (document.querySelector(`[name="${name}"]`))
+      if (input) input.value = String(text)
+    }
+    document.querySelector('[data-preset][aria-current]')?.removeAttribute('aria-current')
+    preset.setAttribute('aria-current', 'true')
+    preset.dispatchEvent(new InputEvent('input', { bubbles: true }))
+  })
+}
 
 const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from examples.console.hosted import HostedMonitor
 from tests.console.in_chromium.pages import Visit, press, set_up, unfold, violations
@@ -174,6 +174,11 @@ def test_a_question_names_the_machine_and_its_state(visit: Visit) -> None:
     press(page, "Start")
     expect(page.get_by_role("status")).to_have_text("The machine is running.")
     asked: list[str] = []
-    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss())[0])
+
+    def dismiss(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.once("dialog", dismiss)
     press(page, "Ctrl+Alt+Del")
     assert re.match(r"demo is Running(, up \d+ s)?\.\n\nSend Ctrl\+Alt\+Del\?", asked[0])
