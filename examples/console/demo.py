@@ -68,7 +68,9 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
         launch = Launch((settings.firecracker,), folder, outlive, settings.kept_days, *places)
         return Host(launch, _suggestions(settings.kernel, settings.rootfs))
     launch = Launch(SIMULATED, folder, outlive, settings.kept_days, *places)
-    return Host(launch, samples(folder), first_machines)
+    known = _suggestions(settings.kernel, settings.rootfs)
+    known = {**samples(folder), **{name: path for name, path in known.items() if path}}
+    return Host(launch, known, first_machines)
 
 
 def _watched(settings: ConsoleSettings) -> Monitors:

@@ -28,15 +28,15 @@ class HostUse:
         self._folder = folder
         self.history = History()
         self._archive = Archive(self.name, records)
-        psutil.cpu_percent()  # each call tells of the time since the one before
         self._totals = {PROCESSOR: 100.0, MEMORY: 0.0, DISK: 0.0}
 
     async def sample(self) -> None:
         """Read the figures as they are now."""
         memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(self._folder))
         self._totals |= {MEMORY: float(memory.total), DISK: float(disk.total)}
+        used = psutil.cpu_percent()  # since the last call, and 0 at the first
         figures = {
-            "processor": psutil.cpu_percent(),
+            **({"processor": used} if self.history.is_current else {}),
             "memory": float(memory.total - memory.available),
             "free": float(disk.free),
         }

@@ -38,12 +38,6 @@ DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "p
 """Where the configuration has the devices of a kind."""
 
 
-def _id(device: object) -> object:
-    return next(
-        value for name in ("drive_id", "iface_id", "id") if (value := getattr(device, name, None))
-    )
-
-
 class House(Protocol):
     """Where machines live: `Host`."""
 
@@ -229,11 +223,13 @@ class HostedMonitor(Monitor):
             snapshot_path=last.snapshot_path, mem_file_path=last.mem_file_path, snapshot_type="Diff"
         )
 
-    async def drop(self, kind: str, device_id: str) -> None:
+    async def drop(self, kind: str, id_name: str, device_id: str) -> None:
         """Take a device out of a machine that is not started: its monitor begins anew."""
         made = (await self.look()).configuration
         name = DEVICES[kind]
-        left = [one for one in getattr(made, name, None) or [] if _id(one) != device_id]
+        left = [
+            one for one in getattr(made, name, None) or [] if getattr(one, id_name) != device_id
+        ]
         self.kept.configuration = made.model_copy(update={name: left})
         async with self._turn:
             if self._process is not None:

@@ -33,6 +33,7 @@ _RESOURCES = {
     "/vsock": "vsock",
 }
 """Where the client has what a path is about; one that ends in / is followed by an id."""
+METADATA = "(document)"
 _VERBS = {"PUT": "set", "PATCH": "update", "DELETE": "delete"}
 _OWN = {
     "/balloon/hinting/start": "start",
@@ -46,10 +47,11 @@ _STATES = {"Paused": "pause", "Resumed": "resume"}
 def python_of(calls: Sequence[Call], socket_path: str) -> str:
     """A program for `AsyncVmmClient` that makes the calls, the first one first."""
     lines = "\n".join(f"        await vm.{_expression(call)}" for call in calls)
+    document = "    document = {}  # is not written down\n" if METADATA in lines else ""
     return (
         "import asyncio\n\n"
         "from generated_vmm import AsyncVmmClient\n\n\n"
-        "async def main() -> None:\n"
+        f"async def main() -> None:\n{document}"
         f"    async with AsyncVmmClient({socket_path!r}) as vm:\n"
         f"{lines}\n\n\n"
         "asyncio.run(main())\n"
@@ -85,7 +87,7 @@ def _expression(call: Call) -> str:
 
 def _arguments(call: Call, body: dict[str, object]) -> str:
     if call.path == "/mmds":
-        return "document"  # which is not written down
+        return "document"
     return ", ".join(f"{name}={value!r}" for name, value in body.items())
 
 

@@ -125,7 +125,8 @@ def _dropping(kind: Kind) -> Change:
     section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
 
     async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
-        await monitor.drop(kind.name, str(parsed[section.key][kind.id_name]))
+        device = str(parsed[section.key][kind.id_name])
+        await monitor.drop(kind.name, kind.id_name, device)
 
     return Change(
         name=f"{kind.name}_drop",
