@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.console.in_chromium.pages import Visit, press, unfold, violations
 from tests.console.running import RunningConsole, hosting_console
@@ -76,11 +76,17 @@ def plug_in(page: Page, disk: Path) -> None:
     page.locator("#drive-path_on_host").select_option(str(disk))
     press(page, "Add drive")
     told(page, "The drive is added.")
-    expect(page.get_by_role("listitem").filter(has_text="data")).to_contain_text(str(disk))
+    expect(the_disk(page)).to_contain_text(str(disk))
+
+
+def the_disk(page: Page) -> Locator:
+    """The drive `data` in the list of drives."""
+    name = page.locator("strong", has_text=re.compile("^data$"))
+    return page.get_by_role("listitem").filter(has=name)
 
 
 def limit(page: Page) -> None:
-    device = page.get_by_role("listitem").filter(has_text="data")
+    device = the_disk(page)
     device.locator("summary", has_text="Limits").click()
     device.get_by_label("Bytes").fill("many")
     press(page, "Save limits of data")
@@ -154,7 +160,7 @@ def test_forms_can_be_told_apart_in_forced_colours(chromium: Browser) -> None:
         page.goto("/machines/fresh/devices")
         unfold(page, "Add a drive")
         page.locator("#drive-drive_id").fill("a b")
-        page.locator("#drive-path_on_host").select_option(index=1)
+        page.locator("#drive-path_on_host").select_option(label="rootfs.ext4")
         press(page, "Add drive")
         expect(page.locator("#drive-drive_id")).to_be_focused()
         border = page.locator("#drive-drive_id").evaluate("e => getComputedStyle(e).borderTopStyle")
