@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, images, past, routes, watching
+from examples.console import account, creating, guest_console, images, past, routes
 from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
@@ -52,8 +52,12 @@ def create_app(
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
-    app.include_router(watching.routes(monitors, metrics_token))
-    without_session = ("/static", account.SIGNED_OUT_PATH, watching.PATH, *open_to_all)
+    if metrics_token is not None:
+        # A console that Prometheus does not read needs no client library of it.
+        from examples.console import watching
+
+        app.include_router(watching.routes(monitors, metrics_token))
+    without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)

@@ -114,14 +114,6 @@ def as_json_lines(events: Sequence[Event]) -> str:
 
 
 def _cells(events: Sequence[Event]) -> Iterator[tuple[str, ...]]:
-    for event in events:
-        at = event.at.isoformat(timespec="milliseconds")
-        yield (
-            at,
-            event.machine,
-            event.by.name,
-            event.by.sub,
-            event.what,
-            event.refused,
-            event.detail,
-        )
+    for one in events:
+        at = one.at.isoformat(timespec="milliseconds")
+        yield at, one.machine, one.by.name, one.by.sub, one.what, one.refused, one.detail

@@ -7,11 +7,10 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyte
-from pyte.modes import LNM
-from pyte.screens import Char
+if TYPE_CHECKING:
+    from pyte.screens import Char
 
 COLUMNS: Final = 100
 ROWS: Final = 30
@@ -54,9 +53,12 @@ class Terminal:
     def __init__(
         self, columns: int = COLUMNS, rows: int = ROWS, *, bare_newlines: bool = False
     ) -> None:
+        # A console without machines shows its first page sooner without an emulator.
+        import pyte
+
         self._screen = pyte.Screen(columns, rows)
         if bare_newlines:
-            self._screen.set_mode(LNM)
+            self._screen.set_mode(pyte.modes.LNM)
         self._stream = pyte.ByteStream(self._screen)
         self._pending = bytearray()
         self._turn = asyncio.Lock()
@@ -109,7 +111,7 @@ class Terminal:
 
     def _give_up_sequence(self) -> None:
         """What is half read is plain text from here on."""
-        self._stream = pyte.ByteStream(self._screen)
+        self._stream = type(self._stream)(self._screen)
         self._unseen = 0
 
     def rows(self) -> list[list[Run]]:

@@ -13,7 +13,7 @@ from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
 from tests.console.running import RunningConsole
 
-MADE = (
+MADE: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": 128}),
     ("PUT", "/boot-source", {"kernel_image_path": "/k", "boot_args": "console=ttyS0 it's"}),
     ("PUT", "/drives/root", {"drive_id": "root", "path_on_host": "/d", "is_root_device": True}),
