@@ -48,11 +48,21 @@ def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
     )
 
 
+def for_all() -> APIRouter:
+    """Routes for everybody who is signed in: a stranger is refused before anything is looked up."""
+    return APIRouter(dependencies=[Depends(require_auth)])
+
+
+def for_admins(oidc: OIDC[User]) -> APIRouter:
+    """Routes for admins: anybody else is refused before anything is looked up or read."""
+    return APIRouter(dependencies=[Depends(oidc.require(lambda user: user.is_admin))])
+
+
 def routes(oidc: OIDC[User]) -> APIRouter:
     """What the buttons of the menu do; everybody who is signed in may end their own sessions."""
-    router = APIRouter(prefix="/account")
+    router = for_all()
 
-    @router.post("/end-session")
+    @router.post("/account/end-session")
     async def end_session(
         session: Signed, csrf_token: Posted = "", session_id: Posted = "", return_to: Posted = "/"
     ) -> Response:
@@ -62,7 +72,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
             await oidc.revoke(session_id=session_id)
         return RedirectResponse(own_path(return_to), 303)
 
-    @router.post("/sign-out-everywhere")
+    @router.post("/account/sign-out-everywhere")
     async def sign_out_everywhere(
         request: Request, session: Signed, csrf_token: Posted = ""
     ) -> Response:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, guest_console, routes
+from examples.console import account, creating, guest_console, images, past, routes
 from examples.console.account import own_path
 from examples.console.headers import SecurityHeaders
 from examples.console.identity import User, resolve_identity
 from examples.console.monitors import Monitors
+from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.refusals import message_page, tell_refusals
 from examples.console.stores import Sessions
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSettings
@@ -26,10 +27,12 @@ def create_app(
     sessions: Sessions = "memory",
     *,
     open_to_all: Sequence[str] = (),
+    metrics_token: str | None = None,
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
-    For the paths below `open_to_all` no session is read.
+    For the paths below `open_to_all` no session is read. With a `metrics_token` Prometheus may
+    read the figures.
     """
     oidc: OIDC[User] = OIDC(
         settings,
@@ -47,7 +50,12 @@ def create_app(
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors = monitors
-    without_session = ("/static", account.SIGNED_OUT_PATH, *open_to_all)
+    if metrics_token is not None:
+        # A console that Prometheus does not read needs no client library of it.
+        from examples.console import watching
+
+        app.include_router(watching.routes(monitors, metrics_token))
+    without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
@@ -55,12 +63,15 @@ def create_app(
 
 
 def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
-    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
+    app.mount(STATIC_PATH, KeptFiles(directory=STATIC))
     app.include_router(oidc.router, prefix="/auth")
     app.include_router(account.routes(oidc))
-    app.include_router(guest_console.reading(oidc))
+    app.include_router(guest_console.reading())
     app.include_router(guest_console.writing(oidc))
-    app.include_router(routes.parts())
+    app.include_router(images.reading(oidc))
+    app.include_router(images.writing(oidc))
+    app.include_router(past.routes(oidc))
+    app.include_router(routes.parts(oidc))
     app.include_router(routes.pages(oidc))
     app.include_router(creating.routes(oidc))
     app.include_router(routes.changes(oidc))
@@ -70,6 +81,16 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, own_path(back), "Sign in again")
+
+
+class KeptFiles(StaticFiles):
+    """Files that browsers keep: they are at another address when they have changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """The file, with leave to keep it for a year."""
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
 
 
 _SIGNED_OUT = {

@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from typing import Final
 
 import httpx
 
 from examples.console.events import person
+from examples.console.records import Call, Records
 from generated_vmm.transport import AsyncUnixTransport
 from generated_vmm.transport.calls import fault_message_in
 
-KEPT_CALLS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call, made for `caller`; `status` is None when no answer came."""
-
-    at: datetime
-    method: str
-    path: str
-    milliseconds: float
-    status: int | None
-    caller: str
-    fault: str = ""
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the monitor did what it was asked."""
-        return self.status is not None and self.status < 300
+LONGEST_BODY: Final = 16_384
+"""Bytes of a call's body that are written down; what is longer is left out."""
+METADATA: Final = "/mmds"
 
 
 class CallLog:
-    """The last calls of one monitor, newest first."""
+    """The calls of one monitor."""
 
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque(maxlen=KEPT_CALLS)
+    def __init__(self, machine: str, records: Records) -> None:
+        self._machine = machine
+        self._records = records
 
     def add(self, call: Call) -> None:
-        """Keep `call`; the oldest makes room."""
-        self._calls.appendleft(call)
+        """Write `call` down."""
+        self._records.add_call(self._machine, call)
 
     def latest(self, count: int) -> list[Call]:
         """At most `count` calls, the newest first."""
-        return list(islice(self._calls, count))
+        return self._records.calls(self._machine, count)
 
 
 class RecordedTransport(httpx.AsyncBaseTransport):
@@ -61,6 +45,7 @@ class RecordedTransport(httpx.AsyncBaseTransport):
         """Pass the request on and note what became of it."""
         at, began = datetime.now(UTC), time.perf_counter()
         status, fault = None, ""
+        await request.aread()
         try:
             response = await self._transport.handle_async_request(request)
             status = response.status_code
@@ -68,9 +53,16 @@ class RecordedTransport(httpx.AsyncBaseTransport):
             return response
         finally:
             took = (time.perf_counter() - began) * 1000
-            path = request.url.path
-            self._log.add(Call(at, request.method, path, took, status, person().name, fault))
+            call = (request.method, request.url.path, took, status, person().name, fault)
+            self._log.add(Call(at, *call, _body_of(request)))
 
     async def aclose(self) -> None:
         """Close the connection to the monitor."""
         await self._transport.aclose()
+
+
+def _body_of(request: httpx.Request) -> str:
+    """What is written down of a body: metadata may hold secrets of the guest."""
+    if request.url.path == METADATA or len(request.content) > LONGEST_BODY:
+        return ""
+    return request.content.decode(errors="replace")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from examples.console.changes import Change
-from examples.console.fields import Fields, Texts
+from examples.console.fields import Fields, Texts, member_of
 from examples.console.forms import Invalid, Section
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
 from examples.console.plain_words import Told, in_plain_words
 from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
@@ -28,16 +31,25 @@ class Failure:
 
 
 NO_FAILURE = Failure(200)
-NO_ANSWER: Final = 502
+BAD_GATEWAY: Final = 502
+CONFLICT: Final = 409
+NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
 ENDED_MEANWHILE: Final = Told("The monitor has ended while it was asked. Start the machine again.")
 
 
-async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
-    """Send what the form says and write it down; None when the monitor did all of it."""
+async def carry_out(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None = None
+) -> Failure | None:
+    """Send what the form says and write it down; None when the monitor did all of it.
+
+    Nothing is done when the machine is no longer as `page` showed it, or cannot be changed so.
+    """
     async with nullcontext() if change.at_once else monitor.changing:
-        failure = await _carried_out(monitor, change, form)
-    if failure and failure.status == NO_ANSWER and not change.hosted and await monitor.has_ended():
-        failure = Failure(NO_ANSWER, at_button=ENDED_MEANWHILE)
+        failure = await _obstacle(monitor, change, form, page)
+        failure = failure or await _carried_out(monitor, change, form)
+    silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
+    if silent and await monitor.has_ended():
+        failure = Failure(BAD_GATEWAY, at_button=ENDED_MEANWHILE)
     item = change.item_of(form)
     if failure is None:
         monitor.events.add(f"{change.done.removesuffix('.')}: {item}." if item else change.done)
@@ -47,10 +59,42 @@ async def carry_out(monitor: Monitor, change: Change, form: Texts) -> Failure | 
     return failure
 
 
+async def _obstacle(
+    monitor: Monitor, change: Change, form: Texts, page: PageState | None
+) -> Failure | None:
+    """Why the change is not tried: somebody was faster, or the machine is not made for it."""
+    if change.hosted and not monitor.is_hosted:
+        return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
+    if change.foreign and monitor.is_hosted:
+        return Failure(CONFLICT, at_button=Told("This is for monitors of somebody else."))
+    machine, fault = await _looked(monitor)
+    if fault and monitor.stage is None and change.not_now(NO_ANSWER):
+        return _at_button(monitor, fault)
+    if page is not None:
+        item = change.item_of(form)
+        if why := await changed_meanwhile(monitor, change, item, machine, page):
+            return Failure(CONFLICT, at_button=Told(why))
+    if machine is not None:
+        why = change.why_not(machine)
+    else:
+        why = change.not_now(monitor.stage or NO_ANSWER)
+    return Failure(CONFLICT, at_button=Told(why)) if why else None
+
+
+async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:
+    """The machine as it is now, or why nothing is known of it."""
+    try:
+        return await monitor.look(), None
+    except VmmError as error:
+        return None, error
+
+
 async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure | None:
     parsed = parse(change, form)
     if isinstance(parsed, Failure):
         return parsed
+    if errors := dict(_wrong_files(monitor, change, parsed)):
+        return Failure(422, errors, NOTHING_SENT)
     for section in change.sections:
         failure = await _sent(monitor, section, parsed.get(section.key))
         if failure is not None:
@@ -119,9 +163,23 @@ def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
             parsed |= {} if fields is None else {section.key: fields}
         except Invalid as invalid:
             errors |= {f"{section.key}.{at}": Told(why) for at, why in invalid.errors.items()}
-    if not errors:
-        return parsed
-    return Failure(422, errors, Told("Nothing was sent: see the marked fields."))
+    return Failure(422, errors, NOTHING_SENT) if errors else parsed
+
+
+def _wrong_files(
+    monitor: Monitor, change: Change, parsed: Mapping[str, Fields]
+) -> Iterator[tuple[str, Told]]:
+    """The fields that name a file that the machine may not have, with why."""
+    for section in change.sections:
+        fields = parsed.get(section.key, {})
+        reads = fields.get("is_read_only", fields.get("read_only", False))
+        for one in section.fields:
+            path = member_of(fields, one.name)
+            if one.places and isinstance(path, str | Path) and str(path):
+                try:
+                    monitor.require_file(str(path), one.places, writes=not reads)
+                except ValueError as error:
+                    yield f"{section.key}.{one.name}", Told(str(error))
 
 
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Protocol
 
-from examples.console.history import WINDOW_SECONDS, History, Point
+from examples.console.history import Point
 from examples.console.scale import Unit
 
 WIDTH, HEIGHT = 600, 160
-MINUTES: Final = WINDOW_SECONDS // 60
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60))
 
 
-@dataclass(frozen=True, slots=True)
+class Series(Protocol):
+    """Figures by key over the last `seconds`."""
+
+    @property
+    def seconds(self) -> int:
+        """How far back they go."""
+        ...
+
+    def latest(self, key: str) -> float | None:
+        """The figure as it is now; None when it is not known."""
+        ...
+
+    def stretches(self, key: str) -> Sequence[Sequence[Point]]:
+        """What is known of a figure, oldest first, broken where it was not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """A chart there can be: the keys of its figures with their labels, the chief one first."""
 
@@ -38,18 +55,30 @@ class Chart:
     title: str
     lines: Sequence[Line]
     marks: tuple[str, str]
+    seconds: int
     width: int = WIDTH
     height: int = HEIGHT
-    minutes: int = MINUTES
+
+    @property
+    def span(self) -> str:
+        """The time it is about, in words."""
+        name, length = next(unit for unit in _UNITS if self.seconds >= unit[1])
+        count = self.seconds // length
+        return f"{count} {name}{'s' if count > 1 else ''}"
+
+    @property
+    def begin(self) -> str:
+        """The moment at its left edge."""
+        return f"{self.span} ago"
 
     @property
     def summary(self) -> str:
         """The newest figures as a sentence."""
         told = ", ".join(f"{line.label.lower()} {line.latest or 'unknown'}" for line in self.lines)
-        return f"{self.title} over {self.minutes} minutes, of {self.marks[0]}: {told}."
+        return f"{self.title} over {self.span}, of {self.marks[0]}: {told}."
 
 
-def chart(history: History, kind: Kind, most: float = 0) -> Chart | None:
+def chart(history: Series, kind: Kind, most: float = 0) -> Chart | None:
     """A line for every figure that was read lately; None without any.
 
     `most` is how much there can be, and at the upper edge; without one, and when there is more, it
@@ -62,26 +91,29 @@ def chart(history: History, kind: Kind, most: float = 0) -> Chart | None:
     highest = max(point.value for point in points)
     top = most if most and highest <= most else kind.unit.top(highest)
     lines = [
-        Line(kind.labels[key], path(found, top), _latest(history, key, kind.unit))
+        Line(kind.labels[key], path(found, top, history.seconds), _latest(history, key, kind.unit))
         for key, found in known.items()
     ]
-    return Chart(kind.title, lines, (kind.unit.told(top), kind.unit.told(top / 2)))
+    marks = (kind.unit.told(top), kind.unit.told(top / 2))
+    return Chart(kind.title, lines, marks, history.seconds)
 
 
-def _latest(history: History, key: str, unit: Unit) -> str:
+def _latest(history: Series, key: str, unit: Unit) -> str:
     value = history.latest(key)
     return "" if value is None else unit.told(value)
 
 
-def path(stretches: Sequence[Sequence[Point]], top: float) -> str:
+def path(stretches: Sequence[Sequence[Point]], top: float, seconds: int) -> str:
     """A line for each stretch; one that is a single point is a dot."""
     return "".join(
-        "L".join([f"M{_point(stretch[0], top)}h.1", *(_point(one, top) for one in stretch[1:])])
-        for stretch in stretches
+        "L".join(
+            [f"M{_point(first, top, seconds)}h.1", *(_point(one, top, seconds) for one in rest)]
+        )
+        for first, *rest in stretches
     )
 
 
-def _point(point: Point, top: float) -> str:
-    x = WIDTH * (1 - point.ago / WINDOW_SECONDS)
+def _point(point: Point, top: float, seconds: int) -> str:
+    x = WIDTH * (1 - point.ago / seconds)
     y = HEIGHT * (1 - min(point.value / top, 1))
     return f"{x:.1f} {y:.1f}"

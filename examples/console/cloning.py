@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,17 +11,10 @@ from pydantic import Field
 
 from examples.console.hosted import HostedMonitor
 from examples.console.kept import Kept
+from examples.console.library import copy_file
 from examples.console.machine import Machine
 from examples.console.registry import MachineName
-from generated_vmm import (
-    Drive,
-    FullVmConfiguration,
-    MemoryBackend,
-    NetworkOverride,
-    SnapshotLoadParams,
-    VmmError,
-    VsockOverride,
-)
+from generated_vmm import Drive, FullVmConfiguration, NetworkOverride, SnapshotLoadParams, VmmError
 from generated_vmm.model import ApiModel
 
 
@@ -30,11 +22,6 @@ class Wish(ApiModel):
     """What a clone is called, and what it has of its own."""
 
     name: MachineName = Field(description="Small letters, digits and hyphens, at most 32.")
-    copy_disks: bool = Field(
-        default=False,
-        description="Each disk that the machine writes to is copied, which takes the time and the "
-        "space that it needs. Otherwise both machines write to the same disks.",
-    )
     run: bool = Field(default=False, description="Otherwise it stays paused until you resume it.")
     taps: list[NetworkOverride] = Field(
         default=[],
@@ -94,7 +81,7 @@ def _require_taps(made: FullVmConfiguration, taps: Sequence[NetworkOverride]) ->
 def _files(source: HostedMonitor, machine: Machine, wish: Wish) -> Files:
     stem = source.launch.stem(wish.name)
     folder, disks = source.launch.snapshots, source.launch.disks
-    written = [drive.drive_id for drive in _written(machine.configuration) if wish.copy_disks]
+    written = [drive.drive_id for drive in _written(machine.configuration)]
     _require_files(machine.configuration, written)
     return Files(
         state=folder / f"{stem}.state",
@@ -132,36 +119,22 @@ async def _paused(source: HostedMonitor, machine: Machine) -> AsyncIterator[None
 async def _copy_disks(made: FullVmConfiguration, copies: Mapping[str, Path]) -> None:
     for drive in _written(made):
         if drive.drive_id in copies and drive.path_on_host:
-            await _copy(Path(drive.path_on_host), copies[drive.drive_id])
-
-
-async def _copy(disk: Path, copy: Path) -> None:
-    """Copy a file and its holes; a file system that can shares the blocks."""
-    process = await asyncio.create_subprocess_exec(
-        *("cp", "--reflink=auto", "--sparse=always", "--", str(disk), str(copy)),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        _, said = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        raise
-    if process.returncode:
-        raise ValueError(f"A disk could not be copied: {said.decode(errors='replace').strip()}")
+            await copy_file(Path(drive.path_on_host), copies[drive.drive_id])
 
 
 async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wish) -> None:
     made, vsock = machine.configuration, copy.launch.vsock(copy.name)
     tracks = made.machine_config is not None and made.machine_config.track_dirty_pages
-    await copy.control.snapshot.load(
-        SnapshotLoadParams(
-            snapshot_path=files.state,
-            mem_backend=MemoryBackend(backend_type="File", backend_path=files.memory),
-            track_dirty_pages=tracks,
-            network_overrides=wish.taps or None,
-            vsock_override=VsockOverride(uds_path=vsock) if made.vsock else None,
-        )
-    )
+    # A client for an older release lacks some of these members, and refuses those it is given.
+    members = {
+        "snapshot_path": str(files.state),
+        "mem_backend": {"backend_type": "File", "backend_path": str(files.memory)},
+        "track_dirty_pages": tracks or None,
+        "network_overrides": [tap.model_dump() for tap in wish.taps] or None,
+        "vsock_override": {"uds_path": str(vsock)} if made.vsock else None,
+    }
+    given = {name: value for name, value in members.items() if value is not None}
+    await copy.control.snapshot.load(SnapshotLoadParams.model_validate(given, strict=False))
     # The guest has not run yet: what it finds on its disks is what it left there.
     for drive_id, disk in files.disks.items():
         await copy.control.drive(drive_id).update(path_on_host=disk)
@@ -178,8 +151,23 @@ async def _keep(copy: HostedMonitor, source: HostedMonitor, machine: Machine, fi
     )
     with suppress(VmmError):  # no interface gives access to them
         await copy.control.mmds.set(await source.metadata())
-    copy.events.add(f"Cloned from {source.name}.")
+    copy.kept.backing = str(files.memory)
+    copy.events.add(f"Cloned from {source.name}.", detail=_shared(source, files))
     await copy.remember()
+
+
+def _shared(source: HostedMonitor, files: Files) -> str:
+    """What a clone has of its origin, and what was done about it."""
+    disks = ", ".join(files.disks) or "none"
+    return "\n".join(
+        [
+            f"Memory: that of {source.name} at this moment, with its keys, sessions and host name.",
+            f"Disks that are written to: copied ({disks}). Read-only disks: shared.",
+            "Tap devices, vsock: its own. Addresses in the guest: the same; change them.",
+            "Random state: the same at first; a guest with VMGenID is told and seeds anew.",
+            "SSH host keys, machine-id: the same; make new ones in the guest.",
+        ]
+    )
 
 
 def _made_of(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:

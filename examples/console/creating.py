@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import Signed
-from examples.console.carry_out import NO_FAILURE, Failure, carry_out, parse
+from examples.console.account import Signed, for_admins
+from examples.console.carry_out import NO_FAILURE, NOTHING_SENT, Failure, carry_out, parse
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
 from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
-from examples.console.host import Host, NameTaken
+from examples.console.host import ROOT_DISK, Host, NameTaken
+from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.pages import page
 from examples.console.plain_words import Told
-from examples.console.shown import Form
+from examples.console.shown import Form, choices_of
 from examples.console.view import Visit, account, visit_of
 from fastapi_oidc import OIDC
 from generated_vmm import VmmError
@@ -39,14 +42,17 @@ AHost = Annotated[Host, Depends(host_of)]
 
 def routes(oidc: OIDC[User]) -> APIRouter:
     """The pages and their buttons; all are for admins."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    router = for_admins(oidc)
 
     @router.get("/new")
     @router.get("/new/snapshot")
-    async def new(request: Request, host: AHost, session: Signed, preset: str = "") -> Response:
+    async def new(
+        request: Request, host: AHost, session: Signed, preset: str = "", snapshot: str = ""
+    ) -> Response:
         values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
-        return _page(await visit_of(oidc, request, session), values, NO_FAILURE, preset)
+        if snapshot:
+            values |= host.launch.files_of(snapshot)
+        return _page(host, await visit_of(oidc, request, session), values, NO_FAILURE, preset)
 
     @router.post("/new")
     @router.post("/new/snapshot")
@@ -59,7 +65,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
         if not isinstance(created, Failure):
             return RedirectResponse(created, 303)
         values = {name: typed.get(name, "") for name in _suggested(host, change)}
-        return _page(await visit_of(oidc, request, session), values, created)
+        return _page(host, await visit_of(oidc, request, session), values, created)
 
     return router
 
@@ -78,7 +84,7 @@ async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
         return Failure(422, {"new.name": Told(str(error))}, why)
     except (VmmError, ValueError) as error:
         return Failure(502, at_button=Told("The monitor could not be started.", str(error)))
-    failure = await carry_out(machine, change, typed)
+    failure = await _furnished(host, machine, change, typed)
     if failure is not None:
         await machine.delete()
         return failure
@@ -87,6 +93,20 @@ async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
     # A start that is refused is told on the machine's own page, by pressing the button there.
     failed = await carry_out(machine, CHANGES["start"], {})
     return f"/machines/{name}?done={change.name if failed else 'start'}"
+
+
+async def _furnished(
+    host: Host, machine: HostedMonitor, change: Change, typed: Texts
+) -> Failure | None:
+    """Tell the machine what the form says, with a disk of its own; else no copy is left."""
+    try:
+        texts = await host.with_own_disk(machine.name, typed)
+    except ValueError as error:
+        return Failure(422, {ROOT_DISK: Told(str(error))}, NOTHING_SENT)
+    failure = await carry_out(machine, change, texts)
+    if failure is not None and (copy := texts.get(ROOT_DISK)) != typed.get(ROOT_DISK):
+        await asyncio.to_thread(Path(str(copy)).unlink, missing_ok=True)
+    return failure
 
 
 def _suggested(host: Host, change: Change) -> Texts:
@@ -98,10 +118,10 @@ def _suggested(host: Host, change: Change) -> Texts:
     return {**values, **{name: values[name] or text for name, text in small.items()}}
 
 
-def _page(visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
+def _page(host: Host, visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
     change = WAYS[visit.path]
     shown: Mapping[str, object] = {
-        "form": Form(change, values, "", failure),
+        "form": Form(change, values, "", failure, choices=choices_of(host.library, change)),
         "action": visit.path,
         "presets": PRESETS if change is CREATE else {},
         "preset": preset,

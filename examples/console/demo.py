@@ -16,6 +16,7 @@ from examples.console.first_machines import first_machines
 from examples.console.host import Host
 from examples.console.launch import Launch
 from examples.console.monitors import Monitors
+from examples.console.records import Records
 from examples.console.settings import ConsoleSettings, SettingsError
 from fastapi_oidc import ConfigurationError, OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser
@@ -48,7 +49,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         provider = None if settings.issuer else _provider(stack, settings)
         yield Parts(
             oidc=_demo_settings(provider, settings) if provider else _given_settings(),
-            monitors=_host(settings, folder) if folder else Monitors(settings.sockets),
+            monitors=_host(settings, folder) if folder else _watched(settings),
             provider=provider,
             folder=folder,
         )
@@ -62,11 +63,21 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated and furnished."""
-    outlive = settings.folder is not None
+    outlive, places = settings.folder is not None, (settings.images, settings.snapshots)
     if settings.firecracker is not None:
-        launch = Launch((settings.firecracker,), folder, outlive)
+        launch = Launch((settings.firecracker,), folder, outlive, settings.kept_days, *places)
         return Host(launch, _suggestions(settings.kernel, settings.rootfs))
-    return Host(Launch(SIMULATED, folder, outlive), samples(folder), first_machines)
+    launch = Launch(SIMULATED, folder, outlive, settings.kept_days, *places)
+    known = _suggestions(settings.kernel, settings.rootfs)
+    known = {**samples(folder), **{name: path for name, path in known.items() if path}}
+    return Host(launch, known, first_machines)
+
+
+def _watched(settings: ConsoleSettings) -> Monitors:
+    """Monitors of somebody else."""
+    folder = settings.folder
+    records = Records.in_folder(folder, settings.kept_days) if folder else None
+    return Monitors(settings.sockets, records=records, folder=folder or Path("/"))
 
 
 def _provider(stack: ExitStack, settings: ConsoleSettings) -> DevProvider:

@@ -1,26 +1,14 @@
-"""Who did what to a machine, and who tried in vain."""
+"""Who does what to a machine, and who tries in vain."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Final
 
-KEPT_EVENTS: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Who acts: `sub` tells people of one name apart."""
-
-    sub: str
-    name: str
-
+from examples.console.records import Event, Person, Records, Search
 
 NOBODY: Final = Person("", "")
 _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
@@ -41,26 +29,24 @@ def on_behalf_of(somebody: Person) -> Iterator[None]:
         _person.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What somebody did; `refused` says why it was not done."""
-
-    at: datetime
-    by: Person
-    what: str
-    refused: str = ""
-
-
 class EventLog:
-    """The last events of one machine, newest first."""
+    """The events of one machine."""
 
-    def __init__(self) -> None:
-        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+    def __init__(self, machine: str, records: Records) -> None:
+        self._machine = machine
+        self._records = records
 
-    def add(self, what: str, refused: str = "") -> None:
+    def add(self, what: str, refused: str = "", *, detail: str = "") -> None:
         """Write down what has just been done, or tried, by whom this task works for."""
-        self._events.appendleft(Event(datetime.now(UTC), person(), what, refused))
+        event = Event(datetime.now(UTC), person(), what, refused, self._machine, detail)
+        self._records.add_event(event)
 
     def latest(self, count: int) -> list[Event]:
         """At most `count` events, the newest first."""
-        return list(islice(self._events, count))
+        return self._records.events(Search(machine=self._machine), count)
+
+    def last_done(self, begin: datetime | None = None) -> Event | None:
+        """The newest event since `begin` that was not refused."""
+        search = Search(machine=self._machine, begin=begin)
+        events = self._records.events(search, 50)
+        return next((event for event in events if not event.refused), None)

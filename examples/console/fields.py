@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from examples.console.library import Place
+from examples.console.versions import ANY, Version
 from generated_vmm.model import ApiModel
 
 Fields: TypeAlias = Mapping[str, object]
@@ -22,7 +24,9 @@ class Field:
     `initial` stands in an empty form, `hint` in place of the model's own description. The fields
     of a `group` stand in one row; what is `implied` counts when only another of them is filled in.
     An `item` is the id of the device that the form belongs to: nobody types it. `pairs` are
-    written `interface=device`. What is `rare` is folded.
+    written `interface=device`. What is `rare` is folded. `since`: the first release that knows it,
+    where the model's description does not say. `places`: where a file must be that this console's
+    machines use, and is chosen from.
     """
 
     name: str
@@ -34,6 +38,8 @@ class Field:
     group: str = ""
     implied: str = ""
     rare: bool = False
+    since: Version = ANY
+    places: tuple[Place, ...] = ()
 
     @property
     def full_label(self) -> str:
@@ -95,6 +101,14 @@ def nested(values: Mapping[str, object]) -> dict[str, object]:
             inner = found
         inner[name] = value
     return made
+
+
+def member_of(fields: Fields, path: str) -> object:
+    """The value at a path of members, None without one."""
+    value: object = fields
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 _SINCE: Final = re.compile(r" (False when absent|True when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")

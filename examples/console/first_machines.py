@@ -8,9 +8,10 @@ from typing import Final
 
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE
-from examples.console.events import Person, on_behalf_of
+from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
 from examples.console.host import Host
+from examples.console.records import Person
 
 RUNNING, FRESH = "demo", "fresh"
 BEFORE_THE_START: Final[Mapping[str, Texts]] = {
@@ -35,7 +36,8 @@ async def first_machines(host: Host) -> None:
 async def _running(host: Host) -> None:
     machine = await host.create(RUNNING, has_pci=True)
     with on_behalf_of(Person("", "The console")):
-        await carry_out(machine, CREATE, form_of(host, RUNNING))
+        form = await host.with_own_disk(RUNNING, form_of(host, RUNNING))
+        await carry_out(machine, CREATE, form)
         for name, texts in BEFORE_THE_START.items():
             await carry_out(machine, CHANGES[name], texts)
         await carry_out(machine, CHANGES["start"], {})

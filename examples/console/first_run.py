@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -10,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from examples.console.chart import Chart, chart
 from examples.console.fields import Texts
-from examples.console.figures import PROCESSOR
-from examples.console.history import EVERY_SECONDS, WINDOW_SECONDS, History
 
 KVM: Final = Path("/dev/kvm")
 
@@ -55,13 +51,3 @@ def _file(what: str, variable: str, path: str) -> Need:
     if not os.access(path, os.R_OK):
         return Need(what, False, f"{path} cannot be read. Set {variable} to another file.")
     return Need(what, True, path)
-
-
-def example() -> Chart | None:
-    """A chart of made-up figures."""
-    now = 0.0
-    history = History(lambda: now)
-    for at in range(0, WINDOW_SECONDS, round(EVERY_SECONDS)):
-        now = float(at)
-        history.add({"processor": 42 + 22 * math.sin(at / 17) + 9 * math.sin(at / 3.1)})
-    return chart(history, PROCESSOR)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Self
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
+from examples.console.versions import ANY, Version, since
+from examples.console.words import FAULTS
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
 
@@ -30,6 +33,7 @@ class Section:
     `fixed` are members by path that nobody is asked for. `current` finds the model in what the
     monitor has, for the item that the form belongs to. `about` maps a word in a fault message to
     the field it is about; in lower case. An `optional` section with nothing in it is not sent.
+    `since` is the first release of the monitor that has the call.
     """
 
     key: str
@@ -41,12 +45,22 @@ class Section:
     fixed: Fields = field(default_factory=dict)
     about: Texts = field(default_factory=dict)
     optional: bool = False
+    since: Version = ANY
 
     def __post_init__(self) -> None:
         """A client for an older monitor lacks some fields of its models: so does the form."""
         members = self.model.model_fields
         known = (one for one in self.fields if one.name.split(".")[0] in members)
         object.__setattr__(self, "fields", tuple(known))
+
+    def for_release(self, version: Version) -> Self:
+        """The section without what a monitor of that release would refuse."""
+        known = (
+            one
+            for one in self.fields
+            if max(one.since, since(self.model, one.name.split(".")[0])) <= version
+        )
+        return replace(self, fields=tuple(known))
 
     def rows(self, *, rare: bool) -> list[tuple[str, list[Field]]]:
         """The inputs that people see, those of a group together."""
@@ -107,18 +121,6 @@ class Section:
         return values
 
 
-_SENTENCES: Texts = {
-    "missing": "This is needed.",
-    "int_parsing": "Enter a whole number.",
-    "int_from_float": "Enter a whole number.",
-    "string_pattern_mismatch": "This is not of the form that is needed.",
-    "json_invalid": "This is not JSON: {error}.",
-    "dict_type": "Enter a JSON object, as in {{}}.",
-    "model_type": "Enter a JSON object, as in {{}}.",
-    "extra_forbidden": "There is no such member.",
-}
-
-
 def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str]:
     """For each field what is wrong with it, for a person to read; the first fault of each."""
     sentences: dict[str, str] = {}
@@ -143,7 +145,7 @@ def _within(field: Field, place: str, sentence: str) -> str:
 
 
 def _sentence(fault: ErrorDetails) -> str:
-    known = _SENTENCES.get(fault["type"])
+    known = FAULTS.get(fault["type"])
     if known is None:
         return fault["msg"].replace("Input should be", "Must be") + "."
     return known.format_map(fault.get("ctx", {}))

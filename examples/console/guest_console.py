@@ -1,36 +1,44 @@
-"""The guest's console: what it wrote so far, what it writes, and what an admin types."""
+"""The guest's console: its screen, all that it wrote, and what an admin types."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
+import time
 from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed
-from examples.console.console_text import BEFORE, ConsoleText
+from examples.console.account import Signed, for_admins, for_all
+from examples.console.endings import plain_text
 from examples.console.events import on_behalf_of
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
+from examples.console.meanwhile import PageState
 from examples.console.pages import NO_STORE
-from examples.console.routes import monitor_of
+from examples.console.records import Person
+from examples.console.routes import AMonitor
+from examples.console.terminal import SIZES
 from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDC, SessionError, require_auth
+from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
-from generated_vmm.process import AsyncSerial
 
-ASK_SECONDS: Final = 5.0
-"""How often a stream asks whether its session still holds."""
 LONGEST_INPUT: Final = 4096
-KEYS: Final = {"ctrl-c": b"\x03", "ctrl-d": b"\x04"}
+NOTED_SECONDS: Final = 300.0
+"""Somebody who goes on typing is written down again after so long."""
+TEXT_BYTES: Final = 262_144
+"""What is shown as plain text."""
+KEYS: Final = {
+    "ctrl-c": b"\x03",
+    "ctrl-d": b"\x04",
+    "tab": b"\t",
+    "up": b"\x1b[A",
+    "escape": b"\x1b",
+}
 
 
-def hosted_of(request: Request, machine: str) -> HostedMonitor:
+def hosted_of(monitor: AMonitor) -> HostedMonitor:
     """The machine that the path names; 404 when its monitor is none of this console."""
-    monitor = monitor_of(request, machine)
     if not isinstance(monitor, HostedMonitor):
         raise HTTPException(404, "This console did not start this monitor.")
     return monitor
@@ -39,81 +47,90 @@ def hosted_of(request: Request, machine: str) -> HostedMonitor:
 AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 
-def reading(oidc: OIDC[User]) -> APIRouter:
+def reading() -> APIRouter:
     """What everybody who is signed in may see."""
-    router = APIRouter(dependencies=[Depends(require_auth)])
+    router = for_all()
 
-    @router.get("/machines/{machine}/console/stream")
-    async def stream(request: Request, monitor: AHosted, since: int = 0) -> Response:
-        serial = monitor.serial
-        if serial is None:
-            return Response(status_code=204)  # which tells the browser not to ask again
-        events = _events(oidc, request, serial, _resumed(request, since))
-        return StreamingResponse(events, media_type="text/event-stream", headers=NO_STORE)
+    @router.get("/machines/{machine}/console/screen")
+    async def screen(monitor: AHosted, seen: str = "") -> JSONResponse:
+        terminal = monitor.terminal
+        await terminal.catch_up()
+        version = f"{monitor.run}.{terminal.version}"
+        rows = {} if version == seen else {"rows": terminal.rows()}
+        return JSONResponse({"version": version, **rows}, headers=NO_STORE)
+
+    @router.get("/machines/{machine}/console/log")
+    async def log(monitor: AHosted) -> Response:
+        disposition = {"Content-Disposition": f'attachment; filename="{monitor.name}.log"'}
+        written = monitor.scrollback.read()
+        return Response(written, media_type="text/plain", headers={**NO_STORE, **disposition})
+
+    @router.get("/machines/{machine}/console/text")
+    async def text(monitor: AHosted) -> Response:
+        written = plain_text(monitor.scrollback.read(TEXT_BYTES))
+        return Response(written, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     return router
 
 
 def writing(oidc: OIDC[User]) -> APIRouter:
-    """What an admin types."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    """What an admin types, and the size of the screen."""
+    router = for_admins(oidc)
+    noted: dict[tuple[str, str], float] = {}
+
+    def note(monitor: HostedMonitor, person: Person) -> None:
+        """One event for somebody who types, not one for each key."""
+        now, key = time.monotonic(), (monitor.name, person.sub)
+        if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
+            noted[key] = now
+            with on_behalf_of(person):
+                monitor.events.add("Typed into the guest's console.")
+
+    async def answer(
+        request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
+    ) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return JSONResponse({"refused": why}, status if why else 200, headers=NO_STORE)
+        if not why:
+            return RedirectResponse(f"/machines/{monitor.name}/console", 303)
+        visit = await visit_of(oidc, request, session)
+        refused = replace(visit, tab="console", refusal=why, status=status)
+        return await machine_page(monitor, refused)
 
     @router.post("/machines/{machine}/console/input")
     async def type_in(request: Request, monitor: AHosted, session: Signed) -> Response:
         form = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, form.get("csrf_token"))
+        if PageState.parse(form.get("page", "")).run != monitor.run:
+            why = "Nothing was typed: this page is of an earlier start of the machine. Try again."
+            return await answer(request, monitor, session, why, 409)
         try:
-            with on_behalf_of(session.identity.person):
-                monitor.events.add("Typed into the guest's console.")
-            await _write(monitor, _typed(form.get("key", ""), form.get("line", "")))
+            await _write(monitor, _typed(form))
         except VmmError as error:
-            visit = await visit_of(oidc, request, session)
-            refused = replace(visit, tab="console", refusal=str(error), status=502)
-            return await machine_page(monitor, refused)
+            return await answer(request, monitor, session, str(error), 502)
+        note(monitor, session.identity.person)
+        return await answer(request, monitor, session, "", 200)
+
+    @router.post("/machines/{machine}/console/size")
+    async def resize(request: Request, monitor: AHosted, session: Signed) -> Response:
+        form = {name: str(value) for name, value in (await request.form()).items()}
+        oidc.check_csrf_token(session, form.get("csrf_token"))
+        sizes = {f"{columns}x{rows}": (columns, rows) for columns, rows in SIZES}
+        if form.get("size") in sizes:
+            monitor.terminal.resize(*sizes[form["size"]])
         return RedirectResponse(f"/machines/{monitor.name}/console", 303)
 
     return router
 
 
-def _resumed(request: Request, since: int) -> int:
-    """Where a browser that comes back goes on."""
-    last = request.headers.get("last-event-id", "")
-    return int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else max(since, 0)
-
-
-def _typed(key: str, line: str) -> bytes:
-    return KEYS.get(key) or line.encode()[:LONGEST_INPUT] + b"\n"
+def _typed(form: dict[str, str]) -> bytes:
+    """What a key, a line or a piece of text is for the guest."""
+    if key := KEYS.get(form.get("key", "")):
+        return key
+    text = form["text"] if "text" in form else form.get("line", "") + "\n"
+    return text.encode()[:LONGEST_INPUT]
 
 
 async def _write(monitor: HostedMonitor, typed: bytes) -> None:
     if monitor.serial is not None:
         await monitor.serial.write(typed)
-
-
-async def _events(
-    oidc: OIDC[User], request: Request, serial: AsyncSerial, position: int
-) -> AsyncIterator[str]:
-    """Text as server-sent events until the monitor or the session ends."""
-    text = ConsoleText()
-    before = serial.read(max(position - BEFORE, 0))
-    text.feed(before.data[: max(position - before.start, 0)])
-    yield ": the guest's console\n\n"
-    while await _still_signed_in(oidc, request):
-        try:
-            if not await serial.async_wait(position, ASK_SECONDS):
-                yield "event: ended\ndata:\n\n"
-                return
-        except TimeoutError:
-            yield ":\n\n"
-            continue
-        piece = serial.read(position)
-        position = piece.end
-        yield f"id: {position}\ndata: {json.dumps(text.feed(piece.data))}\n\n"
-
-
-async def _still_signed_in(oidc: OIDC[User], request: Request) -> bool:
-    try:
-        return await oidc.is_still_signed_in(request)
-    except SessionError:
-        return False

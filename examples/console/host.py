@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
 
+from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
 from examples.console.kept import Kept
 from examples.console.launch import Launch
+from examples.console.library import copy_file
 from examples.console.monitors import Monitors
+from examples.console.records import Event, Person, Records
 from examples.console.registry import Registry
 
+ROOT_DISK: Final = "root_drive.path_on_host"
+ROOT_READ_ONLY: Final = "root_drive.is_read_only"
 AtFirst: TypeAlias = Callable[["Host"], Awaitable[None]]
 
 
@@ -28,13 +35,15 @@ class Host(Monitors):
     def __init__(
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
-        super().__init__({})
+        self._registry = Registry(launch.folder)
+        super().__init__(
+            {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
+        )
         self.suggestions = suggestions
         self.launch = launch
-        self._registry = Registry(launch.folder)
         launch.machines.mkdir(mode=0o700, exist_ok=True)
-        launch.snapshots.mkdir(mode=0o700, exist_ok=True)
-        launch.disks.mkdir(mode=0o700, exist_ok=True)
+        self.library = launch.library(suggestions)
+        launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
         self._work: asyncio.Task[None] | None = None
         for name, kept in self._registry.read().items():
@@ -76,6 +85,27 @@ class Host(Monitors):
             raise
         return machine
 
+    async def with_own_disk(self, name: str, texts: Texts) -> Texts:
+        """The form of a new machine, with a copy of the disk that it is to write to.
+
+        Raises ValueError when the disk is not the console's, or cannot be copied.
+        """
+        disk = texts.get(ROOT_DISK, "").strip()
+        if not disk or texts.get(ROOT_READ_ONLY):
+            return texts
+        self.library.require(disk, ["disks"], self.launch.directory(name))
+        copy = self.library.new_disk(name, Path(disk))
+        await copy_file(Path(disk), copy)
+        return {**texts, ROOT_DISK: str(copy)}
+
+    def users_of(self, path: Path) -> list[str]:
+        """The machines that are made of a file, or run from it."""
+        return [machine.name for machine in self.hosted if machine.kept.uses(path)]
+
+    def note(self, what: str, by: Person) -> None:
+        """Write down what somebody did that is about no machine."""
+        self.records.add_event(Event(datetime.now(UTC), by, what))
+
     def _add(self, name: str, kept: Kept) -> HostedMonitor:
         machine = HostedMonitor(name, self.launch, self.suggestions, self, kept)
         self._monitors[name] = machine
@@ -90,12 +120,13 @@ class Host(Monitors):
 
     async def close(self) -> None:
         """Let go of every monitor, or end it when it does not outlive the console."""
-        await self._sampler.stop()
+        await self._end_work()
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         self._registry.close()
+        self.records.close()
 
 
 async def _awaited(work: Awaitable[None]) -> None:

@@ -6,27 +6,52 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Protocol
 
+from examples.console.endings import exit_in_words, plain_lines
+from examples.console.events import NOBODY, on_behalf_of
 from examples.console.figures import of_metrics, of_usage
-from examples.console.kept import Kept, furnish
+from examples.console.kept import Kept, SnapshotFiles, furnish
 from examples.console.launch import Launch
-from examples.console.machine import Machine
-from examples.console.metrics_copy import MetricsCopy, append, require_writable
+from examples.console.library import Library, Place
+from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.monitors import Monitor
+from examples.console.records import Records
+from examples.console.scrollback import Scrollback
+from examples.console.terminal import BEHIND_BYTES, Terminal
 from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
 
-STARTING: Final = "Starting"
-ENDED: Final = "Ended"
 ENDING_SECONDS: Final = 0.25
 """How long a monitor may need to end after it has closed its connections."""
+FOLLOW_SECONDS: Final = 0.05
+"""The pause between two pieces of what a guest writes."""
+LAST_LINES: Final = 5
+"""Lines of console and log that are written down when a monitor has ended."""
 METRICS_SECONDS: Final = 0.5
 """How long metrics that were asked for are waited for."""
 
 
+DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "pmem"}
+"""Where the configuration has the devices of a kind."""
+
+
 class House(Protocol):
     """Where machines live: `Host`."""
+
+    records: Records
+    library: Library
+
+    @property
+    def hosted(self) -> Sequence[HostedMonitor]:
+        """Every machine."""
+        ...
+
+    def users_of(self, path: Path) -> Sequence[str]:
+        """The machines that are made of a file, or run from it."""
+        ...
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
         """A new machine whose monitor runs."""
@@ -41,14 +66,10 @@ class HostedMonitor(Monitor):
     """A monitor with its process, in a house that is told when what has to be kept changes."""
 
     def __init__(
-        self,
-        name: str,
-        launch: Launch,
-        suggestions: Mapping[str, str],
-        house: House,
-        kept: Kept,
+        self, name: str, launch: Launch, suggestions: Mapping[str, str], house: House, kept: Kept
     ) -> None:
-        super().__init__(name, str(launch.directory(name) / "api.socket"), suggestions)
+        socket_path = str(launch.directory(name) / "api.socket")
+        super().__init__(name, socket_path, suggestions, house.records)
         self.launch = launch
         self.house = house
         self.kept = kept
@@ -59,6 +80,10 @@ class HostedMonitor(Monitor):
         self._starting = False
         self._fault = ""
         self._turn = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+        self.scrollback = Scrollback(launch.console(name))
+        self.terminal = Terminal(bare_newlines=launch.is_simulated)
+        self.terminal.feed(self.scrollback.read(BEHIND_BYTES))
 
     @property
     def suggestions(self) -> Mapping[str, str]:
@@ -79,6 +104,12 @@ class HostedMonitor(Monitor):
             return None
         return STARTING if self._starting else ENDED
 
+    @property
+    def run(self) -> str:
+        """The number of the monitor's process, while it runs."""
+        process = self._process
+        return str(process.pid) if process is not None and process.running else ""
+
     async def has_ended(self) -> bool:
         """Whether the monitor's process has ended, or does so at once."""
         with suppress(VmmTimeoutError):
@@ -98,8 +129,8 @@ class HostedMonitor(Monitor):
             return "The monitor is starting."
         if self._fault:
             return self._fault
-        again = "it boots what it was made of" if self.kept.configuration else "it is empty then"
-        return f"This machine has ended. Start it again: {again}."
+        again = "it boots what it was made of" if self.kept.can_boot else "it is empty then"
+        return f"This machine has ended. Start it again: {again}. Or edit it before."
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
@@ -126,23 +157,88 @@ class HostedMonitor(Monitor):
         with suppress(TimeoutError):  # what is late counts the next time
             await process.metrics.async_wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
-        if (copy := self.kept.metrics_copy) is not None and copy.path is not None:
-            append(copy.path, lines)
         return lines
-
-    def copy_metrics_to(self, copy: MetricsCopy) -> None:
-        """Write what is read of the metrics to a file as well; ValueError when it cannot be."""
-        if copy.path is not None:
-            require_writable(copy.path)
-        self.kept.metrics_copy = copy
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
-        with suppress(MonitorError):
+        try:
             self._process = await AsyncMonitor.attach(self.launch.directory(self.name))
+            self._watch(self._process)
+        except MonitorError as error:
+            if self.kept.runs:
+                self._note_end("The monitor ended while the console was away.", str(error))
 
-    async def begin(self) -> None:
-        """Start the monitor, which boots what the machine was last made of.
+    def _watch(self, process: AsyncMonitor) -> None:
+        self._watching = asyncio.create_task(self._follow(process), name=f"console of {self.name}")
+
+    async def _follow(self, process: AsyncMonitor) -> None:
+        """Keep what the guest writes, and write down how its monitor has ended."""
+        async for piece in process.serial.follow(0):
+            self.scrollback.append(piece.data)
+            self.terminal.feed(piece.data)
+            await asyncio.sleep(FOLLOW_SECONDS)
+        await process.wait()
+        log = [line.message for line in process.log][-LAST_LINES:]
+        self._note_end(f"The monitor ended: {exit_in_words(process.returncode)}.", *log)
+
+    def _note_end(self, what: str, *log: str) -> None:
+        last = self.events.last_done()
+        written = plain_lines(self.scrollback.read(BEHIND_BYTES))[-LAST_LINES:]
+        actor = f"{last.by.name or 'nobody'}: {last.what}" if last else "nobody"
+        parts = {"Last action": [actor], "Console": written, "Log": log}
+        lines = [f"{name}: {line}" for name, lines in parts.items() for line in lines]
+        with on_behalf_of(NOBODY):
+            self.events.add(what, detail="\n".join(lines))
+        self.kept.runs = False
+        self.house.keep()
+
+    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+        """ValueError for a file outside the console's folders, or that another machine needs."""
+        self.house.library.require(path, places, self.launch.directory(self.name))
+        if "disks" not in places:
+            return
+        disk = Path(path)
+        for other in self.house.hosted:
+            if other is not self and other.kept.writes(disk):
+                raise ValueError(f"{other.name} writes to this disk: use a copy of it.")
+            if other is not self and writes and other.kept.uses(disk):
+                raise ValueError(f"{other.name} uses this disk: read it only, or use a copy.")
+
+    async def snapshot(self, name: str) -> None:
+        """Write state and memory to new files of the library. Raises VmmError and ValueError."""
+        state, memory = self.house.library.named(name)
+        await self.control.snapshot.create(snapshot_path=state, mem_file_path=memory)
+        self.house.library.describe(state, self.name)
+        files = {"snapshot_path": str(state), "mem_file_path": str(memory)}
+        self.kept.last_snapshot = SnapshotFiles(**files)
+
+    async def update_snapshot(self) -> None:
+        """Write what has changed into the last snapshot. Raises VmmError and ValueError."""
+        last = self.kept.last_snapshot
+        if last is None:
+            raise ValueError("There is no snapshot of this run: create one first.")
+        if users := self.house.users_of(Path(last.mem_file_path)):
+            raise ValueError(f"{', '.join(users)} runs from the last snapshot: create another.")
+        await self.control.snapshot.create(
+            snapshot_path=last.snapshot_path, mem_file_path=last.mem_file_path, snapshot_type="Diff"
+        )
+
+    async def drop(self, kind: str, id_name: str, device_id: str) -> None:
+        """Take a device out of a machine that is not started: its monitor begins anew."""
+        made = (await self.look()).configuration
+        name = DEVICES[kind]
+        left = [
+            one for one in getattr(made, name, None) or [] if getattr(one, id_name) != device_id
+        ]
+        self.kept.configuration = made.model_copy(update={name: left})
+        async with self._turn:
+            if self._process is not None:
+                await self._process.kill()
+                await self._settled()
+        await self.begin(boot=False)
+
+    async def begin(self, *, boot: bool = True) -> None:
+        """Start the monitor, and `boot` what the machine was last made of.
 
         Does nothing while it runs. Raises VmmError, and ValueError for a path that is too long.
         """
@@ -151,21 +247,25 @@ class HostedMonitor(Monitor):
                 return
             self._starting, self._fault = True, ""
             try:
-                await self._start()
+                await self._start(boot=boot)
             except (VmmError, ValueError) as error:
                 self._fault = f"The monitor could not be started: {error}"
                 raise
             finally:
                 self._starting = False
 
-    async def _start(self) -> None:
+    async def _start(self, *, boot: bool) -> None:
         self._usage, self._metrics_read = None, 0
         self._seen = None
         self.history.add({})
         self.uptime.restart()
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
-        self.kept.last_snapshot = None
+        await self._settled()
+        self.kept.last_snapshot, self.kept.backing = None, ""
+        begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
+        self.scrollback.append(begin.encode())
+        self.terminal = Terminal(*self.terminal.size, bare_newlines=self.launch.is_simulated)
         monitor = AsyncMonitor(
             self.launch.binary,
             id=self.name,
@@ -175,11 +275,13 @@ class HostedMonitor(Monitor):
         )
         process = await monitor.start()
         try:
-            await furnish(self.control, self.kept)
+            await furnish(self.control, self.kept, boot=boot)
         except BaseException:
             await process.kill()
             raise
-        self._process = process
+        self._process, self.kept.runs = process, True
+        self.house.keep()
+        self._watch(process)
 
     def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
         """Keep what the monitor has taken of a section, if it will not show it itself."""
@@ -192,11 +294,17 @@ class HostedMonitor(Monitor):
             self.kept.metadata = await self.metadata()
         self.house.keep()
 
+    async def _settled(self) -> None:
+        """What the monitor has written last, and how it ended, is written down."""
+        if self._watching is not None:
+            await asyncio.wait([self._watching])
+
     async def end(self) -> None:
         """Ask the guest to shut down, and end the monitor whether it does or not."""
         async with self._turn:
             if self._process is not None:
                 await self._process.stop()
+                await self._settled()
 
     async def delete(self) -> None:
         """End the monitor at once and forget the machine; its disks are left alone."""
@@ -204,12 +312,23 @@ class HostedMonitor(Monitor):
             self.deleted = True
             if self._process is not None:
                 await self._process.kill()
+                await self._settled()
         self.house.keep()
+        self.scrollback.remove()
         await super().close()
 
     async def close(self) -> None:
         """Let go of the monitor, or end it when it does not outlive the console."""
         async with self._turn:
             if self._process is not None and self._process.running:
-                await (self._process.detach() if self.launch.outlive else self._process.stop(0))
+                await self._let_go(self._process)
         await super().close()
+
+    async def _let_go(self, process: AsyncMonitor) -> None:
+        if self.launch.outlive:
+            await process.detach()
+            if self._watching is not None:
+                self._watching.cancel()
+        else:
+            await process.stop(0)
+        await self._settled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from examples.console.events import Person
+from examples.console.records import Person
 from fastapi_oidc import IdentityContext
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from examples.console.metrics_copy import MetricsCopy
+from examples.console.machine import memory_hotplug_of, pmem_of
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
 Device = TypeVar("Device")
+_TOLD = ("logger", "serial", "cpu_config")
 
 
 class SnapshotFiles(BaseModel):
@@ -25,27 +27,57 @@ class Kept(BaseModel):
     """What `GET /vm/config` showed last, and what this console told the monitor besides.
 
     `has_pci`: the monitor is started so that devices can come and go while the guest runs.
-    `last_snapshot` is what the running machine has changed since.
+    `last_snapshot` is what the running machine has changed since. `runs`: the monitor has been
+    started, and nobody has seen it end. `backing` is the file that a restored machine has its
+    memory from.
     """
 
     has_pci: bool = False
+    runs: bool = False
+    backing: str = ""
     configuration: FullVmConfiguration | None = None
     metadata: dict[str, JsonValue] | None = None
     logger: Logger | None = None
     serial: SerialDevice | None = None
     cpu_config: CpuConfig | None = None
-    metrics_copy: MetricsCopy | None = None
     last_snapshot: SnapshotFiles | None = None
+
+    def uses(self, path: Path) -> bool:
+        """Whether the machine is made of a file, or runs from it."""
+        real = path.resolve()
+        return any(Path(used).resolve() == real for used in self._files() if used)
+
+    def writes(self, path: Path) -> bool:
+        """Whether the machine writes to a file."""
+        made, real = self.configuration, path.resolve()
+        if made is None:
+            return False
+        written = [
+            *(one.path_on_host for one in made.drives or [] if not one.is_read_only),
+            *(one.path_on_host for one in pmem_of(made) if not one.read_only),
+        ]
+        return any(Path(one).resolve() == real for one in written if one)
+
+    def _files(self) -> Iterator[str]:
+        yield self.backing
+        if (made := self.configuration) is None:
+            return
+        if made.boot_source is not None:
+            yield made.boot_source.kernel_image_path
+            yield made.boot_source.initrd_path or ""
+        yield from (one.path_on_host or "" for one in made.drives or [])
+        yield from (one.path_on_host for one in pmem_of(made))
+
+    @property
+    def can_boot(self) -> bool:
+        """Whether there is a kernel to boot."""
+        made = self.configuration
+        return made is not None and made.boot_source is not None
 
     @property
     def told(self) -> Mapping[str, ApiModel]:
         """What no monitor shows, by the key of its form's section."""
-        told: dict[str, ApiModel | None] = {
-            "logger": self.logger,
-            "serial": self.serial,
-            "cpu_config": self.cpu_config,
-            "metrics_copy": self.metrics_copy,
-        }
+        told = {key: getattr(self, key) for key in _TOLD}
         return {key: model for key, model in told.items() if model is not None}
 
     def note(self, key: str, fields: Mapping[str, object]) -> None:
@@ -59,8 +91,9 @@ class Kept(BaseModel):
                 self.cpu_config = CpuConfig.model_validate(fields["contents"])
             case "cpu_template":
                 self.cpu_config = None
-            case "snapshot" | "diff":
-                self.last_snapshot = SnapshotFiles.model_validate(fields)
+            case "restore":
+                memory = fields["mem_backend"]
+                self.backing = str(memory["backend_path"]) if isinstance(memory, dict) else ""
 
     def see(self, configuration: FullVmConfiguration) -> None:
         """Keep what a monitor shows; after a restoration it may not know what was booted."""
@@ -70,6 +103,8 @@ class Kept(BaseModel):
         elif before is not None:
             booted = configuration.model_copy(update={"boot_source": before.boot_source})
             self.configuration = _in_order(booted, before)
+        elif configuration.drives or configuration.network_interfaces or pmem_of(configuration):
+            self.configuration = configuration
 
 
 def _in_order(
@@ -101,8 +136,8 @@ def _sorted(
     return sorted(devices, key=lambda device: place.get(name(device), len(before)))
 
 
-async def furnish(vm: AsyncVmmClient, kept: Kept) -> None:
-    """Tell an empty monitor all that is kept, and start it if it can boot; raises VmmError."""
+async def furnish(vm: AsyncVmmClient, kept: Kept, *, boot: bool = True) -> None:
+    """Tell an empty monitor all that is kept, and `boot` it if it can; raises VmmError."""
     for call in _told(vm, kept):
         await call
     if kept.configuration is not None:
@@ -110,7 +145,7 @@ async def furnish(vm: AsyncVmmClient, kept: Kept) -> None:
             await call
     if kept.metadata:
         await vm.mmds.set(kept.metadata)
-    if kept.configuration is not None:
+    if kept.can_boot and boot:
         await vm.action("InstanceStart")
 
 
@@ -134,8 +169,8 @@ def _made_of(
     yield from _devices(vm, made)
     if made.balloon is not None:
         yield vm.balloon.set(made.balloon)
-    if made.memory_hotplug is not None:
-        yield vm.hotplug_memory.set(made.memory_hotplug)
+    if (memory := memory_hotplug_of(made)) is not None:
+        yield vm.hotplug_memory.set(memory)
     if made.mmds_config is not None:
         yield vm.mmds.config.set(made.mmds_config)
 
@@ -145,7 +180,7 @@ def _devices(vm: AsyncVmmClient, made: FullVmConfiguration) -> Iterator[Awaitabl
         yield vm.drive(drive.drive_id).set(drive)
     for interface in made.network_interfaces or []:
         yield vm.network_interface(interface.iface_id).set(interface)
-    for device in made.pmem or []:
+    for device in pmem_of(made):
         yield vm.pmem(device.id).set(device)
     if made.vsock is not None:
         yield vm.vsock.set(made.vsock)

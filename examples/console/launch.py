@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
+
+from examples.console.library import Library, Place
+from examples.console.settings import KEPT_DAYS
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How monitors are started: the program, and the folder for their files.
 
-    `outlive`: they go on when the console ends, and it takes them up when it comes back.
+    `outlive`: they go on when the console ends, and it takes them up when it comes back. Events
+    are kept for `kept_days`. `images` has the folders `kernels` and `disks`, `snapshot_folder`
+    snapshots; without them they are in `folder`.
     """
 
     binary: Sequence[str]
     folder: Path
     outlive: bool
+    kept_days: int = KEPT_DAYS
+    images: Path | None = None
+    snapshot_folder: Path | None = None
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the program is the simulated monitor, which is a module of Python."""
+        return len(self.binary) > 1
 
     @property
     def machines(self) -> Path:
@@ -28,16 +42,31 @@ class Launch:
     @property
     def snapshots(self) -> Path:
         """The folder that is suggested for snapshots."""
-        return self.folder / "snapshots"
+        return self.snapshot_folder or self.folder / "snapshots"
 
     @property
     def disks(self) -> Path:
-        """The folder for the disks of clones."""
+        """The folder for disks that belong to one machine."""
         return self.folder / "disks"
+
+    def library(self, suggestions: Mapping[str, str]) -> Library:
+        """Its files, with those that the settings name."""
+        kernel = suggestions.get("boot_source.kernel_image_path")
+        disk = suggestions.get("root_drive.path_on_host")
+        given: dict[Place, list[Path]] = {
+            "kernels": [Path(kernel)] if kernel else [],
+            "disks": [Path(disk)] if disk else [],
+        }
+        images = self.images or self.folder / "images"
+        return Library(images, self.disks, self.snapshots, given)
 
     def directory(self, name: str) -> Path:
         """The folder of one monitor."""
         return self.machines / name
+
+    def console(self, name: str) -> Path:
+        """The file of what a machine's guest writes."""
+        return self.folder / "consoles" / f"{name}.log"
 
     def vsock(self, name: str) -> Path:
         """The socket that is suggested for a machine's vsock."""
@@ -57,35 +86,24 @@ class Launch:
         """Texts for the empty forms of a machine, by `section.field`."""
         new = self.snapshots / self.stem(name)
         return {
-            "snapshot.snapshot_path": f"{new}.state",
-            "snapshot.mem_file_path": f"{new}.memory",
-            "diff.snapshot_path": f"{new}.state",
-            "diff.mem_file_path": f"{new}.memory",
+            "named_snapshot.name": new.name,
             "vsock.uds_path": str(self.vsock(name)),
             "clone.name": f"{name[:29]}-2",
             **self.latest_snapshot(),
         }
 
-    def latest_snapshot(self) -> Mapping[str, str]:
-        """The files of the newest snapshot of all machines, to restore; nothing without one."""
-        memory = _newest(self.snapshots.glob("*.memory"))
-        if memory is None:
-            return {}
+    def files_of(self, snapshot: str) -> Mapping[str, str]:
+        """The files of a snapshot by its name, to restore."""
+        state = self.snapshots / f"{Path(snapshot).name}.state"
         return {
-            "restore.snapshot_path": str(memory.with_suffix(".state")),
-            "restore.mem_backend.backend_path": str(memory),
+            "restore.snapshot_path": str(state),
+            "restore.mem_backend.backend_path": str(state.with_suffix(".memory")),
         }
 
-
-def _newest(paths: Iterable[Path]) -> Path | None:
-    """The file that was written last, of those that are still there."""
-    written = {path: modified for path in paths if (modified := _modified(path))}
-    return max(written, key=lambda path: written[path]) if written else None
-
-
-def _modified(path: Path) -> float:
-    """When a file was written, in seconds since the epoch; 0 when it has gone meanwhile."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+    def latest_snapshot(self) -> Mapping[str, str]:
+        """The files of the newest snapshot of all machines, to restore; nothing without one."""
+        found = list(self.snapshots.glob("*.memory"))
+        if not found:
+            return {}
+        memory = max(found, key=os.path.getmtime)
+        return self.files_of(memory.stem)

@@ -4,11 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import JsonValue
 
-from generated_vmm import FullVmConfiguration, InstanceInfo
+from examples.console.versions import Version, version_of
+from generated_vmm import (
+    Balloon,
+    Drive,
+    FullVmConfiguration,
+    InstanceInfo,
+    MemoryHotplugConfig,
+    NetworkInterface,
+    Pmem,
+)
 from generated_vmm.model import ApiModel
+
+NOT_STARTED: Final = "Not started"
+RUNNING: Final = "Running"
+PAUSED: Final = "Paused"
+STARTING: Final = "Starting"
+ENDED: Final = "Ended"
+NO_ANSWER: Final = "No answer"
+"""The states of a machine: the first three are the monitor's, the others the console's."""
+
+
+def pmem_of(made: FullVmConfiguration) -> list[Pmem]:
+    """The persistent memory; a client for a monitor before 1.14 knows of none."""
+    return getattr(made, "pmem", None) or []
+
+
+def memory_hotplug_of(made: FullVmConfiguration) -> MemoryHotplugConfig | None:
+    """The memory that can be added; a client for a monitor before 1.14 knows of none."""
+    return getattr(made, "memory_hotplug", None)
+
+
+def free_page_hinting_of(balloon: Balloon) -> bool:
+    """Whether hints may be asked for; a client for a monitor before 1.14 knows of none."""
+    return bool(getattr(balloon, "free_page_hinting", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +73,22 @@ class Machine:
     @property
     def is_started(self) -> bool:
         """Whether the machine has booted, so that most of its devices are fixed."""
-        return self.state != "Not started"
+        return self.state != NOT_STARTED
+
+    @property
+    def version(self) -> Version:
+        """The release of the monitor."""
+        return version_of(self.instance.vmm_version)
+
+    @property
+    def drives(self) -> list[Drive]:
+        """The drives, in the monitor's order."""
+        return self.configuration.drives or []
+
+    @property
+    def interfaces(self) -> list[NetworkInterface]:
+        """The network interfaces, in the monitor's order."""
+        return self.configuration.network_interfaces or []
 
     @property
     def memory_mib(self) -> int:

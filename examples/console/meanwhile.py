@@ -1,17 +1,56 @@
-"""Whether somebody has changed a machine between the look at a form and its sending."""
+"""Whether somebody has changed a machine between the look at a page and the press of a button."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Self
 
 from examples.console.changes import Change
 from examples.console.events import person
-from examples.console.machine import Machine
+from examples.console.machine import NO_ANSWER, Machine
 from examples.console.monitors import Monitor
+from examples.console.records import Event
 from generated_vmm import VmmError
+
+NOTHING_SHOWN: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """What a page shows of a machine, which its forms carry.
+
+    `run` tells a monitor from the next one of the same machine. `values` stands for what the
+    monitor has of all that the form changes.
+    """
+
+    state: str
+    run: str
+    at: float
+    values: str = ""
+
+    def __str__(self) -> str:
+        return "|".join([self.state, self.run, f"{self.at:.3f}", self.values])
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """What a form has sent; what no page can have shown when it is none of this console's."""
+        state, run, at, values = [*text.split("|"), "", "", "", ""][:4]
+        try:
+            return cls(state, run, float(at), values)
+        except ValueError:
+            return cls(NOTHING_SHOWN, "", 0.0)
+
+    @property
+    def shown_at(self) -> datetime:
+        """When the page was made."""
+        try:
+            return datetime.fromtimestamp(self.at, UTC)
+        except (ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(0, UTC)
 
 
 def fingerprint(change: Change, machine: Machine, item: str) -> str:
@@ -32,20 +71,45 @@ async def with_metadata(monitor: Monitor, machine: Machine, tab: str) -> Machine
     return machine
 
 
-async def changed_meanwhile(monitor: Monitor, change: Change, item: str, seen: str) -> str:
-    """Who has changed what the form was made of, as a sentence; empty when nobody has."""
-    try:
-        machine = await with_metadata(monitor, await monitor.look(), change.tab)
-    except VmmError:
-        return ""  # the change itself will tell
-    if fingerprint(change, machine, item) == seen:
+async def changed_meanwhile(
+    monitor: Monitor, change: Change, item: str, machine: Machine | None, page: PageState
+) -> str:
+    """Who has changed what the page showed, what and when; empty when nobody has.
+
+    `machine` is as it is now, None without an answer.
+    """
+    state = machine.state if machine else await monitor.state()
+    # A monitor that falls silent or speaks again is changed by nobody.
+    is_silent = NO_ANSWER in (state, page.state)
+    if monitor.run != page.run or (state != page.state and not is_silent):
+        return _of_state(monitor, state, page)
+    if machine is None or not page.values:
         return ""
-    return f"{_who(monitor)} meanwhile. What you typed is still here: save again to replace it."
+    machine = await with_metadata(monitor, machine, change.tab)
+    if fingerprint(change, machine, item) == page.values:
+        return ""
+    who = _who(monitor.events.last_done(), "has changed this")
+    return f"{who} What you typed is still here: save again to replace it."
 
 
-def _who(monitor: Monitor) -> str:
+def _of_state(monitor: Monitor, state: str, page: PageState) -> str:
+    if page.state == NOTHING_SHOWN:
+        return f"Nothing was done: no page asked for it. {monitor.name} is {state}."
+    if state == page.state:
+        changed = f"{monitor.name} has been started anew since this page was made."
+    else:
+        changed = f"{monitor.name} was {page.state} on this page and is {state} now."
+    last = monitor.events.last_done(page.shown_at)
+    who = _who(last, "did it") if last else "Nobody did it through this console."
+    return f"Nothing was done: {changed} {who} Press again if you still want to."
+
+
+def _who(last: Event | None, did: str) -> str:
     """Who made the last change through this console, and it was one."""
-    last = next((event.by for event in monitor.events.latest(20) if not event.refused), None)
-    if last == person():
-        return "You have changed this elsewhere"
-    return f"{last.name if last and last.name else 'Somebody'} has changed this"
+    if last is None:
+        return f"Somebody {did} meanwhile."
+    if last.by == person():
+        name = f"You {did.replace('has', 'have')} elsewhere"
+    else:
+        name = f"{last.by.name or 'Somebody'} {did}"
+    return f"{name} at {last.at:%H:%M:%S} UTC: {last.what}"

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+from examples.console.archive import SPANS, Archive, tidy
 from examples.console.calls import CallLog, RecordedTransport
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, of_balloon
 from examples.console.history import History
-from examples.console.machine import Machine
+from examples.console.host_use import HostUse
+from examples.console.library import Place
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.records import Records
 from examples.console.sampling import Sampler
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
@@ -22,6 +27,8 @@ LOOK_SECONDS: Final = 1.0
 """How long a page waits for a monitor that may be gone."""
 GLANCE_SECONDS: Final = 0.3
 """How long the list of machines waits, for all of them together."""
+TIDY_SECONDS: Final = 3600.0
+"""How often old records are made coarser or removed."""
 CHANGE_SECONDS: Final = 60.0
 """How long a change may take; a snapshot writes the whole memory of the machine."""
 
@@ -30,17 +37,26 @@ class Monitor:
     """One monitor process: `watch` reads for the pages, `control` changes and is written down.
 
     They are two connections, so that looking never waits for a long change; changes wait for each
-    other (`changing`). `suggestions` stand in
-    empty forms, by `section.field`.
+    other (`changing`). `suggestions` stand in empty forms, by `section.field`. `records` keep what
+    happens to the machine; without them it is forgotten with the process.
     """
 
-    def __init__(self, name: str, socket_path: str, suggestions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        socket_path: str,
+        suggestions: Mapping[str, str],
+        records: Records | None = None,
+    ) -> None:
         self.name = name
         self.socket_path = socket_path
         self._suggestions = suggestions
-        self.calls = CallLog()
-        self.events = EventLog()
+        self.records = records or Records()
+        self.calls = CallLog(name, self.records)
+        self.events = EventLog(name, self.records)
         self.history = History()
+        self.archive = Archive(name, self.records)
+        self.last_state = NO_ANSWER
         self.uptime = Uptime(socket_path, own=self.is_hosted)
         self._sampling = asyncio.Lock()
         self._seen: Machine | None = None
@@ -68,21 +84,29 @@ class Monitor:
         """`Starting` or `Ended` while the monitor is known not to run."""
         return None
 
+    @property
+    def run(self) -> str:
+        """What tells this run of the monitor from others of the same machine, if it is known."""
+        return ""
+
     async def has_ended(self) -> bool:
         """Whether the monitor that has not answered is known to have ended."""
         return False
 
+    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+        """ValueError for a file that the machine may not have; those of others may have any."""
+
     async def remember(self) -> None:
         """Keep what the machine is made of, if the console keeps it."""
 
-    async def state(self, *, within: float = LOOK_SECONDS) -> str | None:
-        """`Not started`, `Running`, `Paused` or the stage; None without an answer `within` s."""
+    async def state(self, *, within: float = LOOK_SECONDS) -> str:
+        """The machine's state; `No answer` when there is none within so many seconds."""
         if self.stage:
             return self.stage
         try:
             return (await self.watch.with_options(timeout=within).get_instance_info()).state
         except VmmError:
-            return None
+            return NO_ANSWER
 
     async def look(self) -> Machine:
         """The machine as it is now; raises VmmError."""
@@ -114,11 +138,14 @@ class Monitor:
         """Read what the machine uses and keep it, unless somebody has just done so."""
         async with self._sampling:
             if self.stage or not self.history.is_fresh:
-                self.history.add(await self._read_figures())
+                figures = await self._read_figures()
+                self.history.add(figures)
+                self.archive.add(figures)
 
     async def _read_figures(self) -> Mapping[str, float]:
         state = await self.state()
         self.uptime.note(state)
+        self.last_state = state
         if state not in STARTED:
             self._seen = None
             return {}
@@ -127,7 +154,7 @@ class Monitor:
         except VmmError:
             return {}
 
-    async def _known_machine(self, state: str | None) -> Machine:
+    async def _known_machine(self, state: str) -> Machine:
         """The machine as it was seen last, if it was in this state."""
         seen = self._seen
         return seen if seen is not None and seen.state == state else await self.look()
@@ -138,14 +165,17 @@ class Monitor:
             return {}
         return of_balloon(await self.watch.balloon.stats.get())
 
-    def charts(self) -> list[Chart]:
-        """What the machine used lately, as far as anybody can tell."""
+    def charts(self, span: str = "minutes") -> list[Chart]:
+        """What the machine used over one of the spans, as far as anybody can tell."""
         memory = self._seen.memory_mib if self._seen else 0
-        drawn = (chart(self.history, kind, memory if kind is MEMORY else 0) for kind in KINDS)
+        seconds, _ = SPANS[span]
+        series = self.history if span == "minutes" else self.archive.past(seconds, self.history)
+        drawn = (chart(series, kind, memory if kind is MEMORY else 0) for kind in KINDS)
         return [one for one in drawn if one is not None]
 
     async def close(self) -> None:
         """Close both connections."""
+        self.archive.flush()
         await self.watch.close()
         await self.control.close()
 
@@ -154,16 +184,35 @@ class Monitors:
     """All monitors by name, in the order given; somebody else starts and ends them."""
 
     def __init__(
-        self, sockets: Mapping[str, str], suggestions: Mapping[str, str] | None = None
+        self,
+        sockets: Mapping[str, str],
+        suggestions: Mapping[str, str] | None = None,
+        records: Records | None = None,
+        folder: Path = Path("/"),
     ) -> None:
+        self.records = records or Records()
         self._monitors: dict[str, Monitor] = {
-            name: Monitor(name, path, suggestions or {}) for name, path in sockets.items()
+            name: Monitor(name, path, suggestions or {}, self.records)
+            for name, path in sockets.items()
         }
-        self._sampler = Sampler(self._monitors.values)
+        self.host_use = HostUse(self.records, folder)
+        self._sampler = Sampler(lambda: [*self._monitors.values(), self.host_use])
+        self._tidying: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to look after the monitors."""
+        """Begin to look after the monitors, and after what is recorded of them."""
         self._sampler.start()
+        self._tidying = asyncio.create_task(self._tidy(), name="tidy records")
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.to_thread(tidy, self.records)
+            await asyncio.sleep(TIDY_SECONDS)
+
+    @property
+    def all(self) -> Sequence[Monitor]:
+        """Every monitor."""
+        return list(self._monitors.values())
 
     def get(self, name: str) -> Monitor | None:
         """The monitor of that name, if there is one."""
@@ -175,7 +224,7 @@ class Monitors:
         monitors = list(self._monitors.values())
         return monitors[0] if len(monitors) == 1 else None
 
-    async def states(self) -> list[tuple[Monitor, str | None]]:
+    async def states(self) -> list[tuple[Monitor, str]]:
         """Every monitor with its state; all are asked at once, and a silent one delays none."""
         monitors = list(self._monitors.values())
         states = await asyncio.gather(
@@ -185,6 +234,14 @@ class Monitors:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._sampler.stop()
+        await self._end_work()
         for monitor in self._monitors.values():
             await monitor.close()
+        self.records.close()
+
+    async def _end_work(self) -> None:
+        await self._sampler.stop()
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.wait([self._tidying])
+        self.host_use.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,12 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from examples.console.ages import ago, lasting
+from examples.console.scale import BYTES
+
+STATIC: Final = Path(__file__).with_name("static")
+_CONTENT: Final = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
+STATIC_PATH: Final = f"/static/{hashlib.sha256(_CONTENT).hexdigest()[:12]}"
+"""Where the console's files are; it changes with them, so that browsers may keep them."""
 
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -18,7 +26,8 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {"ago": ago, "lasting": lasting}
+TEMPLATES.filters |= {"ago": ago, "lasting": lasting, "in_bytes": BYTES.told}
+TEMPLATES.globals |= {"static": STATIC_PATH, "present": lambda: datetime.now(UTC)}
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,11 +18,13 @@ from examples.console.app import create_app
 from examples.console.demo import Parts, parts
 from examples.console.settings import ConsoleSettings, SettingsError
 from examples.console.stores import sessions_at
+from examples.console.words import VARIABLES
 from fastapi_oidc import ConfigurationError
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM; what cannot work is one sentence and exit code 2."""
+    _parser().parse_args(arguments)
     try:
         # The server ends in order at a signal, and then passes it on.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -31,12 +35,25 @@ def main() -> None:
         sys.exit(2)
 
 
+def _parser() -> argparse.ArgumentParser:
+    variables = "\n".join(f"  {name:24}{meaning}" for name, meaning in VARIABLES.items())
+    return argparse.ArgumentParser(
+        prog="python -m examples.console",
+        description="Serves the microVM console on 127.0.0.1 until Ctrl-C.",
+        epilog=f"environment variables, all optional:\n{variables}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def serve(settings: ConsoleSettings) -> None:
     """Serve on 127.0.0.1 until interrupted; port 0 is any free one. Raises SettingsError."""
     listener = _listener(settings.port)
     settings = replace(settings, port=listener.getsockname()[1])
     with listener, parts(settings) as console:
-        app = create_app(console.oidc, console.monitors, sessions_at(settings.redis))
+        sessions = sessions_at(settings.redis)
+        app = create_app(
+            console.oidc, console.monitors, sessions, metrics_token=settings.metrics_token
+        )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console), flush=True)
         gc.freeze()

@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 
 from examples.console.changes import CHANGES, Change
 from examples.console.creating import WAYS
+from examples.console.events import on_behalf_of
 from examples.console.identity import User
 from examples.console.pages import page
-from examples.console.routes import change_of, monitor_of
+from examples.console.routes import change_of, monitors_of
 from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
 
@@ -42,13 +43,19 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         request: Request, session: OIDCSession[User], error: OIDCError
     ) -> HTMLResponse:
         change = change_of(request.path_params["change"])
+        monitor = monitors_of(request).get(request.path_params["machine"])
+        if monitor is None:
+            return message_page(404, "There is no such machine.", "", "/", "All machines")
+        sentence = refusal_sentence(change, error)
+        with on_behalf_of(session.identity.person):
+            monitor.events.add(f"Tried to {change.verb}.", sentence)
         visit = replace(
             await visit_of(oidc, request, session),
             tab=change.tab,
-            refusal=refusal_sentence(change, error),
+            refusal=sentence,
             status=error.status,
         )
-        return await machine_page(monitor_of(request, request.path_params["machine"]), visit)
+        return await machine_page(monitor, visit)
 
     async def http_error(request: Request, error: Exception) -> HTMLResponse:
         assert isinstance(error, HTTPException)

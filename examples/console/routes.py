@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import Signed
-from examples.console.carry_out import NO_FAILURE, Failure, carry_out, sentence
+from examples.console.account import Signed, for_admins, for_all
+from examples.console.archive import SPANS
+from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
-from examples.console.first_run import example, needs
+from examples.console.first_run import needs
 from examples.console.host import Host
 from examples.console.identity import User
-from examples.console.meanwhile import changed_meanwhile
+from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, page
-from examples.console.plain_words import Told
-from examples.console.shown import Attempt
+from examples.console.shown import Attempt, Form, power_of
 from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import OIDC, require_auth
+from fastapi_oidc import OIDC
 from generated_vmm import VmmError, to_config_file
 
 
@@ -31,8 +32,8 @@ def monitors_of(request: Request) -> Monitors:
     return monitors
 
 
-def monitor_of(request: Request, machine: str) -> Monitor:
-    """The monitor that the path names; 404 when there is none."""
+def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
+    """The monitor that the path names, for somebody who is signed in; 404 when there is none."""
     monitor = monitors_of(request).get(machine)
     if monitor is None:
         raise HTTPException(404, "There is no such machine.")
@@ -48,7 +49,19 @@ def change_of(change: str) -> Change:
 
 def first_run_of(host: Host) -> dict[str, object]:
     """What the list shows while it is empty."""
-    return {"needs": needs(host.launch.binary, host.suggestions), "charts": [example()]}
+    return {"needs": needs(host.launch.binary, host.suggestions)}
+
+
+async def listed(
+    monitors: Monitors, user: User, find: str
+) -> list[tuple[Monitor, str, Sequence[Form]]]:
+    """The machines whose name or state has the text, with the buttons that make sense now."""
+    text = find.strip().lower()
+    return [
+        (monitor, state, power_of(monitor, state) if user.is_admin else [])
+        for monitor, state in await monitors.states()
+        if text in f"{monitor.name} {state}".lower()
+    ]
 
 
 DONE: Final = {
@@ -56,65 +69,83 @@ DONE: Final = {
 }
 """What is told after a change, by its name."""
 
+Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
 
 def pages(oidc: OIDC[User]) -> APIRouter:
     """What everybody who is signed in may look at."""
-    router = APIRouter()
+    router = for_all()
 
     @router.get("/")
-    async def machines(request: Request, session: Signed, done: str = "") -> Response:
+    async def machines(
+        request: Request, session: Signed, done: str = "", span: Span = "minutes", find: str = ""
+    ) -> Response:
         monitors = monitors_of(request)
         only = monitors.only
         if only is not None:
             return RedirectResponse(f"/machines/{only.name}", 303)
         visit = await visit_of(oidc, request, session)
         values = {
-            "machines": (states := await monitors.states()),
+            "machines": await listed(monitors, session.identity, find),
+            "find": find,
             "can_create": isinstance(monitors, Host) and session.identity.is_admin,
             "done": DONE.get(done, ""),
-            **(first_run_of(monitors) if isinstance(monitors, Host) and not states else {}),
+            "span": span,
+            "spans": SPANS,
+            "host_charts": monitors.host_use.charts(span),
+            **(first_run_of(monitors) if isinstance(monitors, Host) and not monitors.all else {}),
         }
         return page("machines.html", {**values, **account(visit)})
 
     @router.get("/machines/{machine}")
     async def overview(
-        request: Request, monitor: AMonitor, session: Signed, done: str = ""
+        request: Request, monitor: AMonitor, session: Signed, done: str = "", span: Span = "minutes"
     ) -> Response:
-        return await tab(request, monitor, session, "overview", done)
+        return await tab(request, monitor, session, "overview", done, span)
 
     @router.get("/machines/{machine}/{tab}")
     async def tab(
-        request: Request, monitor: AMonitor, session: Signed, tab: str, done: str = ""
+        request: Request,
+        monitor: AMonitor,
+        session: Signed,
+        tab: str,
+        done: str = "",
+        span: Span = "minutes",
     ) -> Response:
         if tab not in TABS:
             # The address of a page that answered a failed change, entered or reloaded.
             return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
         told = DONE.get(done, "")
         visit = await visit_of(oidc, request, session)
-        return await machine_page(monitor, replace(visit, tab=tab, done=told))
+        return await machine_page(monitor, replace(visit, tab=tab, done=told, span=span))
 
     return router
 
 
-def parts() -> APIRouter:
+def parts(oidc: OIDC[User]) -> APIRouter:
     """What pages fetch of themselves to stay true, and files."""
-    router = APIRouter(dependencies=[Depends(require_auth)])
+    router = for_all()
 
     @router.get("/states")
-    async def states(request: Request) -> HTMLResponse:
-        return page("states.html", {"machines": await monitors_of(request).states()})
+    async def states(request: Request, session: Signed, find: str = "") -> HTMLResponse:
+        found = await listed(monitors_of(request), session.identity, find)
+        return page("states.html", {"machines": found, "csrf_token": oidc.csrf_token(session)})
 
     @router.get("/machines/{machine}/state")
     async def state(monitor: AMonitor) -> JSONResponse:
-        return JSONResponse({"state": await monitor.state()}, headers=NO_STORE)
+        shown = f"{await monitor.state()}|{monitor.run}"
+        return JSONResponse({"shown": shown}, headers=NO_STORE)
 
     @router.get("/machines/{machine}/charts")
-    async def charts(monitor: AMonitor) -> HTMLResponse:
+    async def charts(monitor: AMonitor, span: Span = "minutes") -> HTMLResponse:
         await monitor.sample()
-        return page("charts.html", {"charts": monitor.charts()})
+        return page("charts.html", {"charts": monitor.charts(span)})
+
+    @router.get("/host")
+    async def host(request: Request, span: Span = "minutes") -> HTMLResponse:
+        return page("host.html", {"charts": monitors_of(request).host_use.charts(span)})
 
     @router.get("/machines/{machine}/config-file")
     async def config_file(monitor: AMonitor) -> Response:
@@ -128,22 +159,9 @@ def parts() -> APIRouter:
     return router
 
 
-async def _tried(
-    monitor: Monitor, change: Change, typed: dict[str, str], seen: str
-) -> Failure | None:
-    """Carries the change out, unless somebody has changed what its form showed."""
-    item = Attempt(change, typed, NO_FAILURE).item
-    meanwhile = await changed_meanwhile(monitor, change, item, seen) if seen else ""
-    if not meanwhile:
-        return await carry_out(monitor, change, typed)
-    monitor.events.add(f"Tried to {change.verb}.", meanwhile)
-    return Failure(409, at_button=Told(meanwhile))
-
-
 def changes(oidc: OIDC[User]) -> APIRouter:
-    """What an admin may do; anybody else is refused before a form is read."""
-    require_admin = oidc.require(lambda user: user.is_admin)
-    router = APIRouter(dependencies=[Depends(require_admin)])
+    """What an admin may do."""
+    router = for_admins(oidc)
 
     @router.post("/machines/{machine}/{change}")
     async def change(
@@ -151,14 +169,18 @@ def changes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         typed = {name: str(value) for name, value in (await request.form()).items()}
         oidc.check_csrf_token(session, typed.pop("csrf_token", None))
-        tab = typed.pop("tab", "")
+        tab, name = typed.pop("tab", ""), monitor.name
+        is_list = tab == "list"
         tab = tab if tab in TABS else change.tab
         with on_behalf_of(session.identity.person):
-            failure = await _tried(monitor, change, typed, typed.pop("seen", ""))
+            page = PageState.parse(typed.pop("page", ""))
+            failure = await carry_out(monitor, change, typed, page)
         if monitors_of(request).get(monitor.name) is None:
             return RedirectResponse(f"/?done={change.name}", 303)
+        if failure is None and is_list:
+            return RedirectResponse("/", 303)
         if failure is None:
-            name = typed.get(change.leads_on, "").strip() or monitor.name
+            name = typed.get(change.leads_on, "").strip() or name
             return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
         attempt = Attempt(change, typed, failure)
         visit = await visit_of(oidc, request, session)

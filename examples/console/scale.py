@@ -32,11 +32,12 @@ class Unit:
 
     def top(self, highest: float) -> float:
         """A round figure that is at least `highest`."""
-        step, powers = (1024, range(5)) if self.binary else (1000, range(3))
+        step, powers = (1024, range(6)) if self.binary else (1000, range(3))
         tops = (step**power * number for power, number in product(powers, _ROUND))
         return next((top for top in tops if top >= max(highest, self.lowest)), highest)
 
 
 PERCENT: Final = Unit("%", 10)
 MEBIBYTES: Final = Unit("MiB", 10)
+BYTES: Final = Unit("B", 1024, binary=True)
 BYTES_A_SECOND: Final = Unit("B/s", 1024, binary=True)

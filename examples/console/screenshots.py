@@ -22,19 +22,31 @@ CHART_MILLISECONDS: Final = 90_000
 """Long enough for the chart of memory to have a shape."""
 
 
+SCREEN_MILLISECONDS: Final = 1500
+"""Long enough for a page to have looked once."""
+
+
 def main(folder: Path) -> None:
-    """Write `console.png`, `console-dark.png` and `console-phone.png` into `folder`."""
+    """Write the pictures of list, screen, dark charts and phone into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         address = stack.enter_context(_console())
         playwright = stack.enter_context(sync_playwright())
-        chromium = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
+        chromium = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(FLAGS)
+        )
         desk = _sign_in(chromium, address, width=1200, height=800, scheme="light")
         dark = _sign_in(chromium, address, width=1200, height=800, scheme="dark")
         phone = _sign_in(chromium, address, width=390, height=844, scheme="light")
         desk.wait_for_timeout(CHART_MILLISECONDS)
-        for name, page in (("", desk), ("-dark", dark), ("-phone", phone)):
+        for name, page in (("-dark", dark), ("-phone", phone)):
             page.screenshot(path=folder / f"console{name}.png")
+        desk.goto("/machines/demo/console")
+        desk.wait_for_timeout(SCREEN_MILLISECONDS)
+        desk.screenshot(path=folder / "console-screen.png")
+        desk.goto("/")
+        desk.wait_for_timeout(SCREEN_MILLISECONDS)
+        desk.screenshot(path=folder / "console.png")
         chromium.close()
 
 
@@ -49,18 +61,13 @@ def _console() -> Iterator[str]:
                 yield f"http://127.0.0.1:{port}"
 
 
-def _chromium() -> str:
-    program = shutil.which("chromium")
-    if program is None:
-        sys.exit("Chromium is missing. Install it with: apt-get install -y chromium")
-    return program
-
-
 def _sign_in(
     chromium: Browser, address: str, *, width: int, height: int, scheme: Literal["light", "dark"]
 ) -> Page:
     size = ViewportSize(width=width, height=height)
-    context = chromium.new_context(viewport=size, color_scheme=scheme, device_scale_factor=1.5)
+    context = chromium.new_context(
+        viewport=size, color_scheme=scheme, device_scale_factor=1.5, base_url=address
+    )
     page = context.new_page()
     page.goto(address)
     page.click("button[value=alice]")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Self
+from typing import Final, Self
+
+KEPT_DAYS: Final = 90
 
 
 class SettingsError(Exception):
@@ -21,6 +23,8 @@ class ConsoleSettings:
     outlive the console; None means that they end with it. `kernel` and `rootfs` are suggested for
     new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
     on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
+    `metrics_token` opens `/metrics`; events are kept for `kept_days`.
+    `images` and `snapshots` are the folders of what machines are made of.
     """
 
     port: int
@@ -32,11 +36,14 @@ class ConsoleSettings:
     rootfs: str = ""
     folder: Path | None = None
     redis: str | None = None
+    metrics_token: str | None = None
+    kept_days: int = KEPT_DAYS
+    images: Path | None = None
+    snapshots: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Reads the variables that the README of the console lists."""
-        folder = environment.get("CONSOLE_FOLDER")
         return cls(
             port=_port(environment, "CONSOLE_PORT", 8000),
             provider_port=_port(environment, "CONSOLE_PROVIDER_PORT", 9400),
@@ -45,7 +52,11 @@ class ConsoleSettings:
             firecracker=environment.get("FIRECRACKER_BIN") or None,
             kernel=environment.get("KERNEL", ""),
             rootfs=environment.get("ROOTFS", ""),
-            folder=Path(folder).absolute() if folder else None,
+            folder=_folder(environment, "CONSOLE_FOLDER"),
+            metrics_token=environment.get("CONSOLE_METRICS_TOKEN") or None,
+            kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
+            images=_folder(environment, "CONSOLE_IMAGES"),
+            snapshots=_folder(environment, "CONSOLE_SNAPSHOTS"),
             redis=environment.get("CONSOLE_REDIS") or None,
         )
 
@@ -54,6 +65,17 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or str(default)
     if not text.isdecimal() or int(text) > 65535:
         raise SettingsError(f"{name} must be a port number, not {text!r}")
+    return int(text)
+
+
+def _folder(environment: Mapping[str, str], name: str) -> Path | None:
+    folder = environment.get(name)
+    return Path(folder).absolute() if folder else None
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 36_500:
+        raise SettingsError(f"CONSOLE_KEEP_DAYS must be a number of days, not {text!r}")
     return int(text)
 
 

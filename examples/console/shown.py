@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from examples.console.carry_out import NO_FAILURE, Failure, sentence
-from examples.console.changes import Change, Item, Panel
+from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.fields import Texts
-from examples.console.machine import Machine
-from examples.console.meanwhile import fingerprint
+from examples.console.hosted import HostedMonitor
+from examples.console.library import MEMORY, Library
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.meanwhile import PageState, fingerprint
 from examples.console.monitors import Monitor
 from generated_vmm import VmmError
+
+MEMORY_FIELDS: Final = ("mem_file_path", "mem_backend.backend_path")
+MOST_ITEMS: Final = 50
+"""Devices of a kind that a page shows: a monitor may name any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +40,9 @@ class Attempt:
 class Form:
     """A change as its form shows it; `values` has a text for each `section.field`.
 
-    `not_now` says why there is no form at the moment. `item` is the device that it is about, and
-    `seen` tells whether somebody has changed it when the form comes back.
+    `not_now` says why there is no form at the moment. `item` is the device that it is about.
+    `page` is what the page shows of the machine: the server compares it with what is there when
+    the form comes back.
     """
 
     change: Change
@@ -41,7 +50,8 @@ class Form:
     not_now: str
     failure: Failure = NO_FAILURE
     item: str = ""
-    seen: str = ""
+    page: str = ""
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -58,7 +68,8 @@ class Form:
 class Shown:
     """A panel as a page shows it.
 
-    `later` has the titles of what cannot be done at the moment, by the reason.
+    `later` has the titles of what cannot be done at the moment, by the reason; `left_out` is how
+    many items are not shown.
     """
 
     panel: Panel
@@ -67,6 +78,37 @@ class Shown:
     facts: Mapping[str, str] = field(default_factory=dict)
     later: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fault: str = ""
+    left_out: int = 0
+
+
+LISTED: Final = ("start", "restart", "pause", "resume", "stop")
+"""The buttons of the list."""
+
+
+def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
+    """The buttons that make sense in a state, for the list of machines."""
+    page = str(PageState(state, monitor.run, time.time()))
+    changes = (CHANGES[name] for name in LISTED)
+    return [
+        Form(change, {}, "", page=page)
+        for change in changes
+        if not change.not_now(state) and (monitor.is_hosted or not change.hosted)
+    ]
+
+
+def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
+    """The files that each field for one can be set to, by `section.field`."""
+    fields = [(section, one) for section in change.sections for one in section.fields]
+    return {
+        f"{section.key}.{one.name}": [
+            str(path.with_suffix(MEMORY) if one.name in MEMORY_FIELDS else path)
+            for place in one.places
+            if place != "machine"
+            for path in library.paths(place)
+        ]
+        for section, one in fields
+        if one.places and one.places[0] != "machine"
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +123,29 @@ class Desk:
     def form(self, change: Change, item: str = "") -> Form:
         """What was typed and refused, or else what the monitor has."""
         attempt, values = self.attempt, dict[str, str]()
+        if self.machine is not None:
+            change = change.for_release(self.machine.version)
         for section in change.sections:
             values |= section.values(self.machine, self.monitor.suggestions, item)
-        not_now, seen = self._not_now(change), ""
-        if self.machine is not None and change.has_inputs:
-            seen = fingerprint(change, self.machine, item)
-        if attempt is None or attempt.change is not change or attempt.item != item:
-            return Form(change, values, not_now, item=item, seen=seen)
+        not_now, page = self._not_now(change), str(self._page(change, item))
+        if attempt is None or attempt.change.name != change.name or attempt.item != item:
+            return Form(change, values, not_now, NO_FAILURE, item, page, self._choices(change))
         typed = {name: attempt.typed.get(name, "") for name in values}
-        return Form(change, typed, not_now, attempt.failure, item, seen)
+        return Form(change, typed, not_now, attempt.failure, item, page, self._choices(change))
+
+    def _choices(self, change: Change) -> Mapping[str, Sequence[str]]:
+        if not isinstance(self.monitor, HostedMonitor) or not self.is_admin:
+            return {}
+        return choices_of(self.monitor.house.library, change)
+
+    def _page(self, change: Change, item: str) -> PageState:
+        machine = self.machine
+        return PageState(
+            machine.state if machine else self.monitor.stage or NO_ANSWER,
+            self.monitor.run,
+            time.time(),
+            fingerprint(change, machine, item) if machine and change.has_inputs else "",
+        )
 
     def has(self, panel: Panel) -> bool:
         """Whether any change of the panel is possible with this kind of monitor."""
@@ -105,13 +161,15 @@ class Desk:
             facts |= await panel.facts(self.monitor.watch, self.machine)
         except VmmError as error:
             fault = sentence(self.monitor, error)
+        items = panel.items(self.machine)
         return Shown(
             panel,
             [form for form in single if form.is_offered],
-            [(item, list(self._forms_of(panel, item.id))) for item in panel.items(self.machine)],
+            [(item, list(self._forms_of(panel, item.id))) for item in items[:MOST_ITEMS]],
             facts,
             self._later(panel) if self.is_admin else {},
             fault,
+            max(len(items) - MOST_ITEMS, 0),
         )
 
     def refusal_without_place(self, tab: str) -> str:
@@ -133,7 +191,8 @@ class Desk:
         return self.machine is not None and attempt.item in change.items(self.machine)
 
     def _possible(self, panel: Panel) -> Iterator[Change]:
-        return (one for one in panel.changes if self.monitor.is_hosted or not one.hosted)
+        hosted = self.monitor.is_hosted
+        return (one for one in panel.changes if not (one.foreign if hosted else one.hosted))
 
     def _forms_of(self, panel: Panel, item: str) -> Iterator[Form]:
         for change in self._possible(panel):
@@ -154,5 +213,4 @@ class Desk:
             return "Only an admin may change this."
         if self.machine is not None:
             return change.why_not(self.machine)
-        stage = self.monitor.stage
-        return change.not_now(stage) if stage else "The monitor does not answer."
+        return change.not_now(self.monitor.stage or NO_ANSWER)

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-STARTED: Final = frozenset({"Running", "Paused"})
+from examples.console.machine import NO_ANSWER, PAUSED, RUNNING
+
+STARTED: Final = frozenset({RUNNING, PAUSED})
 
 
 class Uptime:
@@ -25,13 +27,13 @@ class Uptime:
         self._seen = False
         self.since: datetime | None = None
 
-    def note(self, state: str | None) -> None:
-        """The machine has just been seen in `state`; None tells nothing."""
+    def note(self, state: str) -> None:
+        """The machine has just been seen in `state`; no answer tells nothing."""
         if state in STARTED:
             self.since = self.since or (self._date() if self._seen else self._dated())
-        elif state is not None:
+        elif state != NO_ANSWER:
             self.since = None
-        self._seen = self._seen or state is not None
+        self._seen = self._seen or state != NO_ANSWER
 
     def restart(self) -> None:
         """The machine starts from the beginning."""

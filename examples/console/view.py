@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,20 +13,23 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from examples.console.account import SessionRow, sessions_of
+from examples.console.archive import SPANS
 from examples.console.carry_out import sentence
 from examples.console.changes import CHANGES, PANELS
 from examples.console.chart import Chart
-from examples.console.console_text import ConsoleText
+from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
-from examples.console.machine import Machine
-from examples.console.meanwhile import with_metadata
+from examples.console.library import Thing
+from examples.console.machine import NO_ANSWER, Machine
+from examples.console.meanwhile import PageState, with_metadata
 from examples.console.monitors import Monitor
 from examples.console.pages import page
 from examples.console.shown import Attempt, Desk, Form
+from examples.console.snippets import curl_of, python_of
+from examples.console.terminal import SIZES
 from fastapi_oidc import OIDC, OIDCSession
 from generated_vmm import VmmError
-from generated_vmm.process import Piece
 
 TABS: Mapping[str, str] = {
     "overview": "Overview",
@@ -38,6 +43,8 @@ TABS: Mapping[str, str] = {
     "calls": "Calls",
 }
 """The pages of a machine and their titles."""
+LAST_CALLS: Final = 30
+MOMENT_SECONDS: Final = 5.0
 PANEL_TABS: Final = frozenset(panel.tab for panel in PANELS)
 
 
@@ -55,6 +62,8 @@ class Visit:
     done: str = ""
     refusal: str = ""
     status: int = 200
+    span: str = "minutes"
+    starts_machines: bool = False
 
 
 async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User]) -> Visit:
@@ -65,6 +74,7 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
         path=request.url.path,
         csrf_token=oidc.csrf_token(session),
         script_url=oidc.script_url(request),
+        starts_machines=isinstance(request.app.state.monitors, Host),
     )
 
 
@@ -77,12 +87,15 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     values = {
         "monitor": monitor,
         "machine": machine,
-        "state": machine.state if machine else monitor.stage,
+        "state": machine.state if machine else monitor.stage or NO_ANSWER,
         "unreachable": "" if monitor.stage else unreachable,
         "ended": unreachable if monitor.stage else "",
         "tabs": {name: title for name, title in TABS.items() if _has_tab(monitor, name)},
         "tab": visit.tab,
+        "span": visit.span,
+        "spans": SPANS,
         "done": visit.done,
+        "made": snippets_of(monitor),
         **await _read_for_tab(monitor, machine, visit),
         **account(visit),
     }
@@ -90,10 +103,31 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
     return page(template, values, status=visit.status)
 
 
+def snippets_of(monitor: Monitor) -> Mapping[str, str]:
+    """The calls of the last change, in code; those made within a moment belong together."""
+    calls = [call for call in monitor.calls.latest(LAST_CALLS) if call.method != "GET"]
+    last = [call for call in calls if (calls[0].at - call.at).total_seconds() < MOMENT_SECONDS]
+    if not last:
+        return {}
+    last.reverse()
+    path = monitor.socket_path
+    return {"python": python_of(last, path), "curl": curl_of(last, path)}
+
+
+def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:
+    """The snapshots of a machine, the newest first."""
+    if tab != "snapshots" or not isinstance(monitor, HostedMonitor):
+        return []
+    house = monitor.house
+    things = house.library.things("snapshots", house.users_of)
+    return [thing for thing in things if thing.machine == monitor.name]
+
+
 def account(visit: Visit) -> dict[str, object]:
     """What the top bar says of the person who looks, and how the page watches the session."""
     return {
         "user": visit.session.identity,
+        "starts_machines": visit.starts_machines,
         "session_ends": datetime.fromtimestamp(visit.session.expires_at, UTC),
         "sessions": visit.sessions,
         "path": visit.path,
@@ -110,11 +144,12 @@ async def _read_for_tab(
     if visit.tab == "overview":
         if machine or monitor.stage:  # a silent monitor is not asked once more
             await monitor.sample()
-        charts = monitor.charts()
+        charts = monitor.charts(visit.span)
     if machine:
         machine = await with_metadata(monitor, machine, visit.tab)
-    serial = monitor.serial if isinstance(monitor, HostedMonitor) else None
-    written = serial.read() if serial and visit.tab == "console" else Piece(0, b"")
+    terminal = monitor.terminal if isinstance(monitor, HostedMonitor) else None
+    if terminal and visit.tab == "console":
+        await terminal.catch_up()
     desk = Desk(monitor, machine, visit.session.identity.is_admin, visit.attempt)
     forms = {
         change.name: desk.form(change)
@@ -132,8 +167,10 @@ async def _read_for_tab(
         ],
         "refusal": visit.refusal or desk.refusal_without_place(visit.tab),
         "charts": charts,
-        "written": ConsoleText().feed(written.data),
-        "position": written.end,
+        "snapshots": await asyncio.to_thread(snapshots_of, monitor, visit.tab),
+        "terminal": terminal,
+        "sizes": SIZES,
+        "page": PageState(machine.state if machine else NO_ANSWER, monitor.run, time.time()),
     }
 
 

@@ -160,6 +160,11 @@ class Browser:
         labels = (text for form in self.page.forms for text in form.buttons)
         return any(text.startswith(label) for text in labels)
 
+    def form_of(self, path: str) -> dict[str, str]:
+        """The fields of the first form that goes to a path ending so; nothing without one."""
+        forms = (form.fields for form in self.page.forms if form.action.endswith(path))
+        return next(forms, {})
+
     def field(self, name: str) -> str:
         return next(form.fields[name] for form in self.page.forms if name in form.fields)
 

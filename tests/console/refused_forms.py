@@ -6,7 +6,14 @@ from typing import Final
 
 from tests.console.accepted_forms import Stage, Typed
 
-AFTER, BEFORE = "only possible after the start", "only possible before the start"
+AFTER, BEFORE = "Start the machine first.", "Only possible before the start."
+DROPS: Final = ("drive_drop", "network_drop", "pmem_drop")
+CONFLICTS: Final = {
+    *("pause", "resume", "ctrl_alt_del", "stop", "restart", "delete", "clone"),
+    *("edit", "named_snapshot", "update_snapshot", *DROPS),
+    *("hints", "hints_end", "diff", "restore", "flush"),
+}
+"""What is refused for the state of the machine, before the monitor is asked."""
 NUMBER = "Enter a whole number."
 REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     (
@@ -27,6 +34,10 @@ REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     ("stop", "running", {}, "This console did not start this monitor."),
     ("restart", "running", {}, "This console did not start this monitor."),
     ("delete", "running", {}, "This console did not start this monitor."),
+    *(
+        (name, "running", {}, "This console did not start this monitor.")
+        for name in ("edit", "named_snapshot", "update_snapshot", *DROPS)
+    ),
     ("clone", "running", {"clone.name": "two"}, "This console did not start this monitor."),
     (
         "drive",
@@ -149,7 +160,6 @@ REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     ("logger", "empty", {"logger.log_path": "/none/log"}, "There is no such file or folder"),
     ("serial", "empty", {"serial.rate_limiter.size": "some"}, NUMBER),
     ("metrics", "empty", {"metrics.metrics_path": "/none/metrics"}, "There is no such file"),
-    ("metrics_copy", "empty", {"metrics_copy.path": "/tmp"}, "This console did not start this"),
     ("flush", "empty", {}, AFTER),
     (
         "cpu_template",

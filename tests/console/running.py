@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
+
+import httpx
+from fastapi import FastAPI
 
 from examples.console.app import create_app
 from examples.console.demo import Parts, parts, samples
@@ -44,6 +48,13 @@ class RunningConsole:
         """The monitor of this process, called `demo`."""
         assert self.own is not None
         return self.own
+
+    def disk(self, name: str) -> Path:
+        """A new disk that this console's machines may have."""
+        assert self.parts.folder is not None
+        path = self.parts.folder / "images" / "disks" / name
+        path.write_bytes(bytes(4096))
+        return path
 
     def changes(self) -> list[str]:
         """Every call that was not only to look, as method and path."""
@@ -101,11 +112,22 @@ def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
     return browser
 
 
-def pid_of(name: str) -> int:
+def pid_of(name: str, folder: Path | None = None) -> int:
     """The process of a machine's monitor, found by the socket on its command line."""
-    socket_path = f"/machines/{name}/api.socket".encode()
+    socket_path = f"{folder or ''}/machines/{name}/api.socket".encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             if any(word.endswith(socket_path) for word in path.read_bytes().split(b"\0")):
                 return int(path.parent.name)
     raise LookupError(name)
+
+
+def asked(app: FastAPI, path: str, headers: Mapping[str, str]) -> httpx.Response:
+    """What an app that is not served answers to a GET."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+            return await client.get(path, headers=headers)
+
+    return asyncio.run(ask())

@@ -143,25 +143,23 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
     alice.click("Delete")
 
 
-@pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del", "Stop"])
+@pytest.mark.parametrize("button", ["Pause", "Ctrl+Alt+Del"])
 def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     alice: Browser, files: MachineSettings, monkeypatch: pytest.MonkeyPatch, button: str
 ) -> None:
     create(alice, "victim", files)
     cookies = dict(alice.cookies)
     pid = pid_of("victim")
-    asked = noted(monkeypatch)
-    os.kill(pid, signal.SIGSTOP)  # so that it never answers
+    asked = stopped_when_asked(monkeypatch, pid)
     with ThreadPoolExecutor(1) as pool:
         pressed = pool.submit(alice.click, button)
-        assert button == "Stop" or asked.wait(PATIENCE)
+        assert asked.wait(PATIENCE)
         os.kill(pid, signal.SIGKILL)
         pressed.result(PATIENCE)
     assert "victim Ended" in alice.text
-    assert alice.status == (200 if button == "Stop" else 502)
-    if button != "Stop":
-        assert "The monitor has ended while it was asked." in alice.text
-        assert "set-cookie" not in alice.headers
+    assert alice.status == 502
+    assert "The monitor has ended while it was asked." in alice.text
+    assert "set-cookie" not in alice.headers
     alice.click("Start again")
     assert "victim Running" in alice.text
     assert "Alice Admin" in alice.text
@@ -171,12 +169,31 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     alice.click("Delete")
 
 
-def noted(monkeypatch: pytest.MonkeyPatch) -> Event:
-    """Set as soon as a change is sent to a monitor."""
+def test_a_monitor_that_hangs_is_stopped_from_its_page(
+    alice: Browser, files: MachineSettings
+) -> None:
+    create(alice, "hung", files)
+    os.kill(pid_of("hung"), signal.SIGSTOP)
+    alice.open("/machines/hung")
+    assert "hung No answer" in alice.text
+    assert "The monitor took too long to answer." in alice.text
+    alice.click("Stop")
+    assert alice.status == 200
+    assert "hung Ended" in alice.text
+    alice.click("Start again")
+    assert "hung Running" in alice.text
+    alice.click("Stop")
+    alice.click("Delete")
+
+
+def stopped_when_asked(monkeypatch: pytest.MonkeyPatch, pid: int) -> Event:
+    """Set as soon as a change is sent to a monitor, which stands still and never answers."""
     asked, send = Event(), RecordedTransport.handle_async_request
 
     async def note(self: RecordedTransport, request: httpx.Request) -> httpx.Response:
-        asked.set()
+        if not asked.is_set():
+            os.kill(pid, signal.SIGSTOP)
+            asked.set()
         return await send(self, request)
 
     monkeypatch.setattr(RecordedTransport, "handle_async_request", note)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.console.words import VARIABLES
 from tests.console.browser import Browser
 
 SECONDS = 60
@@ -23,7 +24,8 @@ SECONDS = 60
 def demo(**environment: str) -> Iterator[subprocess.Popen[str]]:
     """The demo on free ports; ended at the latest with the block."""
     ports = {"CONSOLE_PORT": "0", "CONSOLE_PROVIDER_PORT": "0"}
-    clean = {name: value for name, value in os.environ.items() if name[:4] not in ("OIDC", "VMM_")}
+    clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    clean = {name: value for name, value in clean.items() if not name.startswith("OIDC_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.console"],
         env={**clean, **ports, **environment},
@@ -109,3 +111,10 @@ def test_a_provider_without_a_client_is_one_sentence() -> None:
     sentence = ", ".join(f"{variable}: is missing" for variable in missing)
     assert errors.startswith(f"The console cannot start: {sentence}")
     assert errors.count("\n") == 1
+
+
+def test_help_names_every_variable_and_starts_nothing() -> None:
+    command = [sys.executable, "-m", "examples.console", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert "Serves the microVM console on 127.0.0.1 until Ctrl-C." in done.stdout
+    assert all(name in done.stdout for name in VARIABLES)

@@ -6,10 +6,16 @@ import json
 
 import pytest
 
-from generated_vmm import VmmClient
+from examples.console.changes.devices import PLUGGING
+from examples.console.versions import version_of
+from generated_vmm import API_VERSION, VmmClient
 from tests.console.browser import Browser
 from tests.console.machines import start
 from tests.console.running import RunningConsole
+
+plugging = pytest.mark.skipif(
+    version_of(API_VERSION) < PLUGGING, reason="devices come and go since 1.16 of the monitor"
+)
 
 
 @pytest.fixture
@@ -98,6 +104,7 @@ def test_a_limit_that_is_no_number_is_told_at_its_device(
     ] == [("rootfs", ""), ("data", "many")]
 
 
+@plugging
 def test_the_root_drive_stays(devices: Browser, console: RunningConsole) -> None:
     with VmmClient(console.monitor.socket_path) as vm:
         vm.drive("data").set(path_on_host=disk(console), is_root_device=False)
@@ -106,6 +113,7 @@ def test_the_root_drive_stays(devices: Browser, console: RunningConsole) -> None
     assert not devices.has_button("Remove rootfs")
 
 
+@plugging
 def test_a_device_that_went_meanwhile_is_told(devices: Browser, console: RunningConsole) -> None:
     start(devices, "devices")
     devices.click("Add drive", {"drive.drive_id": "data", "drive.path_on_host": disk(console)})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from examples.console.changes import CHANGES
+from examples.console.meanwhile import PageState
 from generated_vmm import VmmClient
 from tests.console.accepted_forms import ACCEPTED, Stage, Typed
 from tests.console.browser import Browser
-from tests.console.refused_forms import REFUSED
+from tests.console.refused_forms import CONFLICTS, REFUSED
 from tests.console.running import RunningConsole
 
 
@@ -96,8 +98,15 @@ def test_a_refused_form_says_why_and_keeps_what_was_typed(
     alice.open(f"/machines/demo/{tab}")
     token = alice.field("csrf_token")
     texts = filled(typed, folder)
-    alice.post(f"/machines/demo/{name}", {**texts, "csrf_token": token, "tab": tab})
-    assert alice.status == 422
+    page = str(
+        PageState(
+            {"empty": "Not started", "furnished": "Not started"}.get(stage, stage.capitalize()),
+            "",
+            time.time(),
+        )
+    )
+    alice.post(f"/machines/demo/{name}", {**texts, "csrf_token": token, "tab": tab, "page": page})
+    assert alice.status == (409 if name in CONFLICTS else 422)
     assert sentence in alice.text
     shown = [form.fields for form in alice.page.forms if form.action.endswith(f"/{name}")]
     kept = {field: text for form in shown for field, text in form.items() if field in texts}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.first_run import Need, example, needs
+from examples.console.first_run import Need, needs
 from tests.console.machines import delete
 from tests.console.running import ALICE, BOB, hosting_console, signed_in
 
@@ -59,14 +59,6 @@ def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
 
 def test_a_simulated_machine_needs_nothing() -> None:
     assert needs(["python", "-m", "simulated"], {}) == []
-
-
-def test_the_example_is_a_whole_line() -> None:
-    chart = example()
-    assert chart is not None
-    assert chart.marks == ("100 %", "50 %")
-    assert chart.lines[0].path.count("M") == 1
-    assert chart.lines[0].path.count("L") > 50
 
 
 @pytest.mark.parametrize("needed", ["Kernel", "Disk"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -41,8 +42,10 @@ def test_a_viewer_reads_and_cannot_type(alice: Browser, bob: Browser) -> None:
     alice.click("Send", {"line": "z"})
     bob.open_until("guest hears z")
     assert not bob.has_button("Send")
-    bob.post("/machines/demo/console/input", {"line": "no"})
+    bob.post("/machines/demo/console/input", {"line": "no", "csrf_token": bob.field("csrf_token")})
     assert bob.status == 403
+    bob.open("/machines/demo/console")
+    assert "guest hears n" not in bob.text
 
 
 def test_a_form_of_another_session_types_nothing(alice: Browser) -> None:
@@ -52,64 +55,80 @@ def test_a_form_of_another_session_types_nothing(alice: Browser) -> None:
     assert "guest hears Q" not in alice.text
 
 
-def events(browser: Browser, host: RunningConsole, headers: dict[str, str]) -> Iterator[str]:
-    """The lines of a stream, in a connection of its own."""
-    url = f"{host.url}/machines/demo/console/stream"
-    accept = {"Accept": "text/event-stream", **headers}
-    with (
-        httpx.Client(cookies=browser.cookies, timeout=20) as client,
-        client.stream("GET", url, headers=accept) as answer,
-    ):
-        assert answer.status_code == 200
-        assert answer.headers["Cache-Control"] == "no-store"
-        yield from answer.iter_lines()
+def screen(browser: Browser, host: RunningConsole, seen: str = "") -> dict[str, Any]:
+    """What the page's script is told of the screen."""
+    url = f"{host.url}/machines/demo/console/screen"
+    answer = httpx.get(url, params={"seen": seen}, cookies=browser.cookies, timeout=20)
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    return dict(answer.json())
 
 
-def test_the_stream_goes_on_where_it_was(alice: Browser, host: RunningConsole) -> None:
+def test_the_screen_is_sent_when_it_has_changed(alice: Browser, host: RunningConsole) -> None:
     alice.click("Send", {"line": "x"})
     alice.open_until("guest hears x")
-    lines = events(alice, host, {})
-    assert "guest hears x" in next(line for line in lines if line.startswith("data: "))
-    position = next(line for line in events(alice, host, {}) if line.startswith("id: "))
-    later = events(alice, host, {"Last-Event-ID": position.removeprefix("id: ")})
-    next(later)
+    before = settled(alice, host)
+    assert "rows" not in screen(alice, host, before["version"])
     alice.click("Send", {"line": "y"})
-    data = next(line for line in later if line.startswith("data: "))
-    assert "guest hears y" in data or "guest hears \\n" in data
-    assert "guest hears x" not in data
+    alice.open_until("guest hears y")
+    after = screen(alice, host, before["version"])
+    assert "guest hears y" in text_of(after)
 
 
-def test_the_stream_is_refused_without_a_session(host: RunningConsole) -> None:
-    url = f"{host.url}/machines/demo/console/stream"
-    answer = httpx.get(url, headers={"Accept": "text/event-stream"})
-    assert answer.status_code == 401
+def settled(browser: Browser, host: RunningConsole) -> dict[str, Any]:
+    """The screen of a guest that has said all."""
+    found = screen(browser, host)
+    while (again := screen(browser, host))["version"] != found["version"]:
+        found = again
+        time.sleep(0.2)
+    return found
 
 
-def test_the_stream_ends_with_the_session(bob: Browser, host: RunningConsole) -> None:
-    lines = events(bob, host, {})
-    next(lines)
-    bob.click("Sign out everywhere")
-    list(lines)
+def text_of(found: dict[str, Any]) -> str:
+    return "\n".join("".join(text for text, _ in row) for row in found["rows"])
 
 
-def test_colours_are_in_the_page_and_in_the_stream(alice: Browser, host: RunningConsole) -> None:
+def test_colours_are_in_the_page_and_in_what_follows(alice: Browser, host: RunningConsole) -> None:
     assert "[ OK ] Started Journal Service" in alice.text
-    runs = first_runs(alice, host, {})
+    runs = [run for row in screen(alice, host)["rows"] for run in row]
     assert ["OK", "c2 bold"] in runs
     assert ["Journal Service", "bold"] in runs
 
 
-def test_a_stream_goes_on_in_the_colour_in_which_the_page_ended(
-    alice: Browser, host: RunningConsole
-) -> None:
-    written = "".join(text for text, _ in first_runs(alice, host, {}))
-    inside = written.index("Service") + len("\x1b[1;32m\x1b[0m\x1b[1m")
-    assert first_runs(alice, host, {"Last-Event-ID": str(inside)})[0] == ["Service", "bold"]
+def test_keys_go_to_the_guest_as_they_are(alice: Browser, host: RunningConsole) -> None:
+    alice.click("Send", {"text": "q\tw"})
+    alice.open_until("guest hears w")
+    answer = httpx.get(f"{host.url}/machines/demo/console/log", cookies=alice.cookies, timeout=20)
+    assert "attachment" in answer.headers["content-disposition"]
+    assert "guest hears q" in answer.text
+    assert "\x1b[1;32m" in answer.text
+    plain = httpx.get(f"{host.url}/machines/demo/console/text", cookies=alice.cookies, timeout=20)
+    assert "\x1b" not in plain.text
+    assert "Started Journal Service" in plain.text
 
 
-def first_runs(browser: Browser, host: RunningConsole, headers: dict[str, str]) -> list[list[str]]:
-    """Text and classes of the first event of a stream."""
-    lines = events(browser, host, headers)
-    line = next(line for line in lines if line.startswith("data: "))
-    runs: list[list[str]] = json.loads(line.removeprefix("data: "))
-    return runs
+def test_typing_is_written_down_once_and_never_what_was_typed(alice: Browser) -> None:
+    for _ in range(3):
+        alice.click("Send", {"line": "s3cret-word"})
+    alice.open("/machines/demo")
+    assert alice.text.count("Typed into the guest's console.") == 1
+    assert "s3cret" not in alice.text
+
+
+def test_what_a_page_of_an_earlier_start_sends_is_not_typed(alice: Browser) -> None:
+    alice.click("Send", {"line": "J", "page": "Running|1|0|"})
+    assert alice.status == 409
+    assert "Nothing was typed: this page is of an earlier start of the machine." in alice.text
+    assert "guest hears J" not in alice.text
+
+
+def test_the_size_of_the_screen_is_chosen(alice: Browser, host: RunningConsole) -> None:
+    alice.click("Set", {"size": "132x43"})
+    assert len(screen(alice, host)["rows"]) == 43
+    alice.click("Set", {"size": "9999x9999"})
+    assert len(screen(alice, host)["rows"]) == 43
+
+
+def test_a_stranger_sees_no_screen(host: RunningConsole) -> None:
+    for path in ("screen", "log", "text"):
+        assert httpx.get(f"{host.url}/machines/demo/console/{path}").status_code == 401

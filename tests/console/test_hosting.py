@@ -93,7 +93,11 @@ def test_a_preset_fills_the_form_in(alice: Browser) -> None:
         ("new.name", "../web", "This is not of the form that is needed."),
         ("new.name", "", "This is needed."),
         ("new.name", "demo", "There is a machine called demo."),
-        ("boot_source.kernel_image_path", "/nowhere", "The kernel file cannot be opened"),
+        (
+            "boot_source.kernel_image_path",
+            "/nowhere",
+            "This file is in none of the console's folders.",
+        ),
         ("machine_config.vcpu_count", "33", "Must be less than or equal to"),
     ],
 )
@@ -121,8 +125,9 @@ def test_a_machine_that_waits_is_started_by_hand(alice: Browser) -> None:
 def test_a_viewer_creates_nothing(host: RunningConsole) -> None:
     with signed_in(host, BOB) as bob:
         assert "New machine" not in bob.page.links
-        bob.post("/new", {"new.name": "mine"})
+        bob.post("/new", {"new.name": "mine", "csrf_token": bob.field("csrf_token")})
         assert bob.status == 403
+        assert "no longer valid" not in bob.text
         bob.open("/")
         assert "mine" not in bob.page.links
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from examples.console.kept import Kept
 from examples.console.registry import Registry
 from generated_vmm import BootSource, Drive, FullVmConfiguration
-from tests.console.browser import PATIENCE, Browser
+from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, hosting_console, signed_in
 
@@ -57,9 +55,8 @@ def test_what_no_monitor_shows_is_shown_and_told_again(
     delete(alice, "told")
 
 
-def test_metadata_and_devices_are_there_again(alice: Browser, tmp_path: Path) -> None:
-    disk = tmp_path / "more"
-    disk.write_bytes(bytes(4096))
+def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConsole) -> None:
+    disk = host.disk("more")
     create(alice, "full", new_network__host_dev_name="tap0", new__start="")
     do(alice, "full", "metadata", "Save access", {"access.network_interfaces": "eth0"})
     do(alice, "full", "metadata", "Save document", {"document.contents": '{"a": null}'})
@@ -82,24 +79,6 @@ def test_metadata_and_devices_are_there_again(alice: Browser, tmp_path: Path) ->
     delete(alice, "full")
 
 
-def test_metrics_that_are_read_here_are_copied_to_a_file(alice: Browser, tmp_path: Path) -> None:
-    create(alice, "counted")
-    copy = tmp_path / "metrics"
-    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": "/nowhere/metrics"})
-    assert alice.status == 422
-    assert "File The metrics cannot be written there: No such file or directory." in alice.text
-    do(alice, "counted", "monitor", "Save copy", {"metrics_copy.path": str(copy)})
-    assert alice.field("metrics_copy.path") == str(copy)
-    start_again(alice, "counted")
-    copy.unlink(missing_ok=True)
-    until = time.monotonic() + PATIENCE
-    while not copy.exists() and time.monotonic() < until:
-        alice.open("/machines/counted/charts")
-    line = json.loads(copy.read_text().splitlines()[0])
-    assert line["api_server"]
-    delete(alice, "counted")
-
-
 def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:
     kept = Kept()
     kept.note("cpu_config", {"contents": {"kvm_capabilities": ["!56"]}})
@@ -109,11 +88,10 @@ def test_a_template_of_the_monitor_takes_the_place_of_ones_own() -> None:
 
 
 def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
-    alice: Browser, tmp_path: Path
+    alice: Browser, host: RunningConsole
 ) -> None:
-    disk = tmp_path / "gone"
-    disk.write_bytes(bytes(4096))
-    create(alice, "lost", root_drive__path_on_host=str(disk))
+    disk = host.disk("gone")
+    create(alice, "lost", root_drive__path_on_host=str(disk), root_drive__is_read_only="true")
     alice.click("Stop")
     disk.unlink()
     alice.click("Start again")
@@ -173,18 +151,19 @@ def test_an_empty_monitor_takes_nothing_away_but_the_devices() -> None:
     assert kept.configuration.boot_source == BootSource(kernel_image_path="/k")
 
 
-def test_changes_are_suggested_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> None:
+def test_changes_go_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> None:
     create(alice, "snap", machine_config__track_dirty_pages="true")
     alice.click("Pause")
     alice.open("/machines/snap/snapshots")
-    files = {name: alice.field(f"snapshot.{name}") for name in ("snapshot_path", "mem_file_path")}
-    alice.click("Create snapshot", {f"snapshot.{name}": path for name, path in files.items()})
-    assert {name: alice.field(f"diff.{name}") for name in files} == files
-    alice.click("Write the changes")
+    alice.click("Bring the last snapshot up to date")
+    assert "There is no snapshot of this run: create one first." in alice.text
+    alice.click("Create snapshot", {"named_snapshot.name": "before-lunch"})
+    alice.click("Bring the last snapshot up to date")
     assert "The snapshot has the changes." in alice.text
     do(alice, "snap", "snapshots", "Clone", {"clone.name": "snap-2"})
     alice.open("/machines/snap/snapshots")
-    assert alice.field("diff.mem_file_path") != files["mem_file_path"]
+    alice.click("Bring the last snapshot up to date")
+    assert "There is no snapshot of this run: create one first." in alice.text
     for name in ("snap", "snap-2"):
         delete(alice, name)
 

@@ -13,8 +13,9 @@ from fastapi.openapi.utils import get_openapi
 
 from examples.console.app import create_app
 from examples.console.monitors import Monitors
+from examples.console.pages import STATIC_PATH
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole, signed_in
+from tests.console.running import RunningConsole, asked, signed_in
 
 README: Final = Path(__file__).parents[2] / "examples" / "console" / "README.md"
 SECTION: Final = README.read_text().split("## Response headers")[1].split("\n## ")[0]
@@ -22,7 +23,12 @@ ON_EVERY_ANSWER: Final = ("content-security-policy", "x-content-type-options", "
 COLUMNS: Final = ("cache-control", "vary", "referrer-policy")
 OF_THE_SERVER: Final = {"content-length", "content-type", "date", "server", "transfer-encoding"}
 NAVIGATION: Final = {"accept": "text/html", "sec-fetch-mode": "navigate"}
-NAMES: Final = {"{machine}": "demo", "{tab}": "devices", "{change}": "pause", "{path}": "nothing"}
+NAMES: Final = {
+    "{machine}": "demo",
+    "{tab}": "devices",
+    "{change}": "pause",
+    "{path}": "nothing",
+} | {"{version}": STATIC_PATH.rpartition("/")[2]}
 
 
 def rows() -> Mapping[str, list[str]]:
@@ -88,7 +94,11 @@ def test_the_table_has_every_route(host: RunningConsole) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["200 page", "200 JSON", "200 file", "200 open to all", "200 this console's files"]
+    "answer",
+    [
+        *("200 page", "200 JSON", "200 file", "200 text", "200 open to all"),
+        "200 this console's files",
+    ],
 )
 def test_what_is_read(client: httpx.Client, answer: str) -> None:
     assert routes(answer)
@@ -96,17 +106,13 @@ def test_what_is_read(client: httpx.Client, answer: str) -> None:
         hold(client.request(*addressed(route)), answer)
 
 
-def test_the_stream(client: httpx.Client) -> None:
-    for route in routes("200 stream"):
-        with client.stream(*addressed(route)) as response:
-            hold(response, "200 stream")
-
-
-def test_what_is_done(client: httpx.Client, alice: Browser) -> None:
+def test_what_is_done(client: httpx.Client, alice: Browser, host: RunningConsole) -> None:
     for route in routes("303 done"):
         path = addressed(route)[1]
-        alice.open("/new" if path == "/new" else "/")
-        fields = max((form.fields for form in alice.page.forms), key=len)
+        alice.open("/new" if path == "/new" else "/machines/demo/console")
+        fields = alice.form_of(path) or max((form.fields for form in alice.page.forms), key=len)
+        if path == "/images/delete":
+            fields |= {"place": "disks", "name": host.disk("spare").name}
         hold(client.post(path, data=fields | {"new.name": "another", "line": "a"}), "303 done")
 
 
@@ -127,6 +133,13 @@ def test_what_strangers_get(stranger: httpx.Client) -> None:
     for route in routes("401 page, the session has ended"):
         response = stranger.request(*addressed(route), data={"a": "b"})
         hold(response, "401 page, the session has ended")
+
+
+def test_metrics_without_a_token(host: RunningConsole) -> None:
+    app = create_app(host.parts.oidc, Monitors({}), metrics_token="of-prometheus")
+    answer = "401 without the token"
+    for route in routes(answer):
+        hold(asked(app, addressed(route)[1], {}), answer)
 
 
 def test_signing_out_everywhere(client: httpx.Client, alice: Browser) -> None:

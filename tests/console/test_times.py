@@ -49,7 +49,7 @@ def test_a_machine_that_runs_when_it_is_first_seen_runs_since_its_socket_was_mad
 ) -> None:
     made = an_hour_old(tmp_path / "s")
     uptime = Uptime(str(tmp_path / "s"), own=True)
-    uptime.note(None)
+    uptime.note("No answer")
     assert uptime.since is None
     uptime.note("Running")
     uptime.note("Paused")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from examples.console.changes import CHANGES
-from examples.console.events import Person, on_behalf_of
-from examples.console.meanwhile import changed_meanwhile, fingerprint
+from examples.console.events import on_behalf_of
+from examples.console.meanwhile import PageState, changed_meanwhile, fingerprint
 from examples.console.monitors import Monitor
+from examples.console.records import Person
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
+from tests.console.machines import create, delete
 from tests.console.running import ALICE, RunningConsole, signed_in
 
 MEMORY = "machine_config.mem_size_mib"
@@ -42,7 +46,9 @@ def test_who_saves_second_is_told_and_may_save_again(
     alice.click("Save setup", {MEMORY: "256"})
     other.click("Save setup", {MEMORY: "512"})
     assert other.status == 409
-    assert "You have changed this elsewhere meanwhile." in other.text
+    assert re.search(
+        r"You have changed this elsewhere at \d\d:\d\d:\d\d UTC: Setup saved\.", other.text
+    )
     assert "What you typed is still here: save again to replace it." in other.text
     assert other.field(MEMORY) == "512"
     assert sizes(console) == [256]
@@ -83,22 +89,23 @@ async def monitor(tmp_path: Path) -> AsyncIterator[Monitor]:
 async def meanwhile(monitor: Monitor, by: Person | None) -> str:
     """What Dave is told about his form of the setup after a change by somebody."""
     setup = CHANGES["setup"]
-    seen = fingerprint(setup, await monitor.look(), "")
-    assert await changed_meanwhile(monitor, setup, "", seen) == ""
+    machine = await monitor.look()
+    page = PageState(machine.state, "", time.time(), fingerprint(setup, machine, ""))
+    assert await changed_meanwhile(monitor, setup, "", machine, page) == ""
     await monitor.control.machine_config.set(vcpu_count=1, mem_size_mib=256)
     if by is not None:
         with on_behalf_of(by):
             monitor.events.add("Setup saved.")
     with on_behalf_of(DAVE):
         monitor.events.add("Tried to start a machine.", "There is no kernel.")
-        return await changed_meanwhile(monitor, setup, "", seen)
+        return await changed_meanwhile(monitor, setup, "", await monitor.look(), page)
 
 
 @pytest.mark.parametrize(
     ("by", "told"),
     [
-        (CAROL, "Carol has changed this meanwhile. "),
-        (DAVE, "You have changed this elsewhere meanwhile. "),
+        (CAROL, "Carol has changed this at "),
+        (DAVE, "You have changed this elsewhere at "),
         (None, "Somebody has changed this meanwhile. "),
     ],
 )
@@ -106,7 +113,54 @@ async def test_it_is_told_who_changed_it(monitor: Monitor, by: Person | None, to
     assert (await meanwhile(monitor, by)).startswith(told)
 
 
-async def test_a_monitor_that_has_gone_is_told_by_the_change_itself(tmp_path: Path) -> None:
-    monitor = Monitor("vm", str(tmp_path / "vm.socket"), {})
-    assert await changed_meanwhile(monitor, CHANGES["setup"], "", "seen") == ""
-    await monitor.close()
+@pytest.fixture
+def hosted(host: RunningConsole) -> Iterator[tuple[Browser, Browser]]:
+    """Two browsers of admins, at a console that starts machines."""
+    with signed_in(host, ALICE) as one, signed_in(host, ALICE) as other:
+        yield one, other
+
+
+def test_a_machine_that_was_started_meanwhile_is_not_deleted(
+    hosted: tuple[Browser, Browser],
+) -> None:
+    alice, other = hosted
+    create(alice, "stale", new__start="")
+    other.open("/machines/stale")
+    alice.click("Start")
+    other.click("Delete")
+    assert other.status == 409
+    assert "stale was Not started on this page and is Running now." in other.text
+    assert re.search(r"You did it elsewhere at [\d:]+ UTC: The machine is running\.", other.text)
+    assert "stale Running" in other.text
+    other.click("Delete")
+    assert other.status == 409
+    assert "Stop the machine first." in other.text
+    assert "stale Running" in other.text
+    delete(alice, "stale")
+
+
+def test_a_machine_that_was_started_anew_is_not_stopped_by_an_old_page(
+    hosted: tuple[Browser, Browser],
+) -> None:
+    alice, other = hosted
+    create(alice, "anew")
+    other.open("/machines/anew")
+    alice.click("Stop")
+    alice.click("Start again")
+    other.click("Stop")
+    assert other.status == 409
+    assert "anew has been started anew since this page was made." in other.text
+    other.click("Stop")
+    assert "anew Ended" in other.text
+    delete(alice, "anew")
+
+
+@pytest.mark.parametrize("page", ["", "|||", "Running||nan", "Running||1e99", "Running"])
+def test_a_press_that_no_page_shows_does_nothing(
+    alice: Browser, console: RunningConsole, page: str
+) -> None:
+    alice.open("/machines/demo")
+    alice.click("Start", {"page": page})
+    assert alice.status == 409
+    assert "Nothing was done" in alice.text
+    assert console.changes() == []

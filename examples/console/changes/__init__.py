@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from examples.console.changes.balloon import BALLOONS
@@ -21,20 +22,22 @@ from examples.console.changes.setup import SETUP
 from examples.console.changes.single_devices import RANDOM_NUMBERS, VSOCKS
 from examples.console.changes.snapshots import RESTORATION, SNAPSHOTS
 
-PANELS: Final = (
+_ALL: Final = (
     *(DRIVES, NETWORKS, PERSISTENT_MEMORY, VSOCKS, RANDOM_NUMBERS),
     *(BALLOONS, HOTPLUGGED_MEMORY),
     *(METADATA, ACCESSES),
     *(SNAPSHOTS, CLONES, RESTORATION),
     *(LOGS, SERIALS, ALL_METRICS, CPU_TEMPLATES),
 )
+_KNOWN: Final = (
+    replace(panel, changes=tuple(change for change in panel.changes if change.is_known))
+    for panel in _ALL
+)
+PANELS: Final = tuple(panel for panel in _KNOWN if panel.changes)
+"""What the client can do; one that was generated for an older release lacks some of it."""
 CHANGES: Final[Mapping[str, Change]] = {
     change.name: change
-    for change in (
-        *POWER_CHANGES,
-        SETUP,
-        *(change for panel in PANELS for change in panel.changes),
-    )
+    for change in (*POWER_CHANGES, SETUP, *(change for panel in PANELS for change in panel.changes))
 }
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Final
 from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field
 from examples.console.forms import Section
-from examples.console.machine import Machine
+from examples.console.machine import Machine, free_page_hinting_of
 from generated_vmm import (
     AsyncVmmClient,
     Balloon,
@@ -18,9 +18,9 @@ from generated_vmm import (
     BalloonUpdate,
 )
 
-TAB: Final = "memory"
-VERB: Final = "change the balloon"
 BYTES_PER_MIB: Final = 1 << 20
+HINTING: Final = (1, 14)
+"""The release that brought hints and reports about free pages."""
 IN_BYTES: Final[Mapping[str, str]] = {
     "total_memory": "The guest's memory",
     "available_memory": "Available",
@@ -52,7 +52,7 @@ def _no_statistics(machine: Machine) -> str:
 
 def _no_hinting(machine: Machine) -> str:
     balloon = _balloon(machine)
-    if balloon is None or balloon.free_page_hinting:
+    if balloon is None or free_page_hinting_of(balloon):
         return _no_balloon(machine)
     return "Hints were not allowed before the start."
 
@@ -64,7 +64,7 @@ async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
     facts = {"Asked for": f"{balloon.amount_mib} MiB"}
     if machine.has_statistics:
         facts |= _statistics(await vm.balloon.stats.get())
-    if machine.is_started and balloon.free_page_hinting:
+    if machine.is_started and free_page_hinting_of(balloon):
         status = await vm.balloon.hinting.status()
         guest = "none" if status.guest_cmd is None else status.guest_cmd
         facts["Hints"] = f"last command of the host {status.host_cmd}, of the guest {guest}"
@@ -101,8 +101,8 @@ BALLOON = Section(
             initial="1",
             hint="0 to 65535. 0 leaves statistics off until the machine is gone.",
         ),
-        Field("free_page_reporting", "The guest reports pages that it frees", kind="flag"),
-        Field("free_page_hinting", "Ask for hints about free pages", kind="flag"),
+        Field("free_page_reporting", "The guest reports freed pages", "flag", since=HINTING),
+        Field("free_page_hinting", "Ask for hints about free pages", "flag", since=HINTING),
     ),
     send=lambda vm, fields: vm.balloon.set(fields),
     current=lambda machine, item: _balloon(machine),
@@ -131,6 +131,7 @@ HINTS = Section(
     key="hints",
     title="Hints",
     model=BalloonStartCmd,
+    since=HINTING,
     fields=(
         Field("acknowledge_on_stop", "Confirm when the guest is done", "flag", initial="true"),
     ),
@@ -139,68 +140,21 @@ HINTS = Section(
 )
 BALLOONS = Panel(
     key="balloons",
-    title="Balloon",
-    about="Takes memory back from the guest while it runs, and tells how the guest uses the rest.",
     facts=_facts,
     changes=(
-        Change(
-            name="balloon",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. A balloon of size 0 takes nothing, and only tells.",
-            button="Save balloon",
-            done="Balloon saved.",
-            verb=VERB,
-            when=BEFORE_START,
-            sections=(BALLOON,),
-        ),
+        Change(name="balloon", when=BEFORE_START, sections=(BALLOON,)),
         Change(
             name="balloon_size",
-            tab=TAB,
-            title="Resize",
-            about="The guest is asked to give up that much memory, and takes its time.",
-            button="Resize balloon",
-            working="Resizing…",
-            done="The guest was asked to follow.",
-            verb=VERB,
             when=AFTER_START,
             unless=_no_balloon,
             sections=(SIZE,),
             unfolded=True,
         ),
-        Change(
-            name="balloon_pace",
-            tab=TAB,
-            title="Pace of the statistics",
-            about="How often the guest is asked how it uses its memory.",
-            button="Change pace",
-            done="The pace has changed.",
-            verb=VERB,
-            when=AFTER_START,
-            unless=_no_statistics,
-            sections=(PACE,),
-        ),
-        Change(
-            name="hints",
-            tab=TAB,
-            title="Ask for hints",
-            about="The guest names its free pages once, and the host takes them back.",
-            button="Ask for hints",
-            working="Asking…",
-            done="The guest was asked for hints.",
-            verb=VERB,
-            when=AFTER_START,
-            unless=_no_hinting,
-            sections=(HINTS,),
-        ),
+        Change(name="balloon_pace", when=AFTER_START, unless=_no_statistics, sections=(PACE,)),
+        Change(name="hints", when=AFTER_START, unless=_no_hinting, sections=(HINTS,)),
         Change(
             name="hints_end",
-            tab=TAB,
-            title="Stop the hints",
-            button="Stop the hints",
-            working="Stopping…",
-            done="The hints have stopped.",
-            verb=VERB,
+            since=HINTING,
             when=AFTER_START,
             unless=_no_hinting,
             act=lambda monitor, parsed: monitor.control.balloon.hinting.stop(),

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Self, TypeAlias
 
 from examples.console.fields import Fields, Texts
 from examples.console.forms import Section
-from examples.console.hosted import ENDED, STARTING
-from examples.console.machine import Machine
+from examples.console.machine import (
+    ENDED,
+    NO_ANSWER,
+    NOT_STARTED,
+    PAUSED,
+    RUNNING,
+    STARTING,
+    Machine,
+)
 from examples.console.monitors import Monitor
+from examples.console.versions import ANY, Version, in_words, is_known
+from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
 
-BEFORE_START: Final = frozenset({"Not started"})
-RUNNING: Final = frozenset({"Running"})
-PAUSED: Final = frozenset({"Paused"})
-AFTER_START: Final = RUNNING | PAUSED
+BEFORE_START: Final = frozenset({NOT_STARTED})
+WHILE_RUNNING: Final = frozenset({RUNNING})
+WHILE_PAUSED: Final = frozenset({PAUSED})
+AFTER_START: Final = WHILE_RUNNING | WHILE_PAUSED
 ANY_TIME: Final = BEFORE_START | AFTER_START
 
 Parsed: TypeAlias = Mapping[str, Fields]
 Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
+
+
+def _say(said: object, kind: str, name: str) -> None:
+    for member, text in words_of(kind, name).items():
+        object.__setattr__(said, member, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +43,21 @@ class Change:
 
     The sections are sent in order, then `act` is done with what was typed, by section; changes
     wait for each other, unless one is done `at_once`. With `items` each device it names has a form
-    of its own. A `hosted` change is one of machines whose monitor this console starts.
+    of its own. A `hosted` change is one of machines whose monitor this console starts, a `foreign`
+    one of others alone.
     `title` stands on the folded form, `about` says what it does; `confirm` is asked before,
     `working` stands on the button meanwhile, `done` is told afterwards, on the page of the machine
     that the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why it
     cannot be done to this machine, though the state would do, `never` why it can be in no state.
+    `since` is the first release of the monitor that can do it.
     """
 
     name: str
-    tab: str
-    button: str
-    done: str
-    verb: str
     when: frozenset[str]
+    tab: str = ""
+    button: str = ""
+    done: str = ""
+    verb: str = ""
     working: str = "Saving…"
     title: str = ""
     about: str = ""
@@ -52,9 +68,29 @@ class Change:
     never: Callable[[Machine], str] = lambda machine: ""
     items: Callable[[Machine], Sequence[str]] | None = None
     hosted: bool = False
+    foreign: bool = False
     at_once: bool = False
     unfolded: bool = False
     leads_on: str = ""
+    since: Version = ANY
+
+    def __post_init__(self) -> None:
+        """What is said of it stands in `words.toml`, unless it is said here."""
+        _say(self, "change", self.name)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has all that is sent; one for an older release may not."""
+        return all(is_known(section.model) for section in self.sections)
+
+    @property
+    def release(self) -> Version:
+        """The first release of the monitor that can do it."""
+        return max(self.since, *(section.since for section in self.sections), ANY)
+
+    def for_release(self, version: Version) -> Self:
+        """The change without the inputs that a monitor of that release would refuse."""
+        return replace(self, sections=tuple(one.for_release(version) for one in self.sections))
 
     @property
     def has_inputs(self) -> bool:
@@ -68,21 +104,30 @@ class Change:
 
     def why_not(self, machine: Machine) -> str:
         """Why this cannot be done to the machine as it is; empty when it can."""
+        if machine.version < self.release:
+            return f"This needs a monitor of release {in_words(self.release)} or newer."
         return self.never(machine) or self.not_now(machine.state) or self.unless(machine)
 
     def not_now(self, state: str) -> str:
         """Why this cannot be done in `state`; empty when it can."""
         if state in self.when:
             return ""
-        if state in (ENDED, STARTING):
-            return "The machine has ended." if state == ENDED else "The monitor is starting."
-        if self.when == PAUSED:
-            return "Pause the machine first." if state == "Running" else "Start the machine first."
-        return (
-            "Start the machine first."
-            if state == "Not started"
-            else "Only possible before the start."
-        )
+        if state in _WITHOUT_MONITOR:
+            return _WITHOUT_MONITOR[state]
+        if ENDED in self.when and state in AFTER_START:
+            return "Stop the machine first."
+        if self.when == WHILE_PAUSED and state == RUNNING:
+            return "Pause the machine first."
+        if state == NOT_STARTED:
+            return "Start the machine first."
+        return "Only possible before the start." if NOT_STARTED in self.when else f"It is {state}."
+
+
+_WITHOUT_MONITOR: Final = {
+    ENDED: "The machine has ended.",
+    STARTING: "The monitor is starting.",
+    NO_ANSWER: "The monitor does not answer.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +152,17 @@ class Panel:
     """
 
     key: str
-    title: str
-    about: str
     changes: tuple[Change, ...]
+    title: str = ""
+    about: str = ""
     items: Callable[[Machine], Sequence[Item]] = lambda machine: ()
     none: str = ""
     aside: bool = False
     facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
+
+    def __post_init__(self) -> None:
+        """What is said of it stands in `words.toml`."""
+        _say(self, "panel", self.key)
 
     @property
     def tab(self) -> str:

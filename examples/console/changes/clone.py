@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Panel, Parsed
 from examples.console.changes.power import hosted
-from examples.console.changes.snapshots import TAB
 from examples.console.cloning import Wish, clone
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import Machine
+from examples.console.machine import Machine, pmem_of
 
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
@@ -17,7 +16,7 @@ async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
 
 
 def _shares_memory(machine: Machine) -> str:
-    if all(device.read_only for device in machine.configuration.pmem or []):
+    if all(device.read_only for device in pmem_of(machine.configuration)):
         return ""
     return "This machine writes to persistent memory, which a clone would write to as well."
 
@@ -28,31 +27,17 @@ CLONE = Section(
     model=Wish,
     fields=(
         Field("name", "Name of the clone"),
-        Field("copy_disks", "Copy its disks", kind="flag", initial="true"),
         Field("run", "Run it at once", kind="flag", initial="true"),
         Field("taps", "Tap devices", kind="pairs"),
     ),
-    about={"a machine called": "name", "tap device": "taps", "disk": "copy_disks"},
+    about={"a machine called": "name", "tap device": "taps", "disk": "name"},
 )
 CLONES = Panel(
     key="clones",
     aside=True,
-    title="Clone",
-    about="Makes a second machine that goes on from this moment: same memory, same open files, "
-    "same addresses and keys.",
     changes=(
         Change(
             name="clone",
-            tab=TAB,
-            title="Clone this machine",
-            about="This machine is paused while its memory is written, and goes on. Two machines "
-            "that write to one disk destroy its file system: let the disks be copied, unless they "
-            "are read only. The clone reads its memory from the snapshot that is made for it, so "
-            "keep those files while it runs.",
-            button="Clone",
-            working="Cloning…",
-            done="The clone is there.",
-            verb="clone machines",
             when=AFTER_START,
             unless=_shares_memory,
             sections=(CLONE,),

@@ -9,7 +9,6 @@ from pydantic import Field as ModelField
 from pydantic import Json
 
 from examples.console.changes.change import BEFORE_START, Change, Panel
-from examples.console.changes.outlets import TAB
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.machine import Machine
@@ -28,7 +27,7 @@ class Template(ApiModel):
 
 def _own(machine: Machine, item: str) -> Template | None:
     told = machine.told.get(OWN.key)
-    return Template.model_construct(contents=told) if isinstance(told, CpuConfig) else None
+    return None if told is None else Template.model_construct(contents=cast(CpuConfig, told))
 
 
 async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
@@ -67,31 +66,9 @@ OWN = Section(
 CPU_TEMPLATES = Panel(
     key="cpu_templates",
     aside=True,
-    title="CPU template",
-    about="Hides features of this host's processors, so that a snapshot can go on at another host.",
     facts=_facts,
     changes=(
-        Change(
-            name="cpu_template",
-            tab=TAB,
-            title="One of the monitor's",
-            about="Before the start. These are old; one's own is the way on.",
-            button="Choose template",
-            done="The template is chosen.",
-            verb="change the CPU template",
-            when=BEFORE_START,
-            sections=(STATIC,),
-        ),
-        Change(
-            name="cpu_config",
-            tab=TAB,
-            title="One of your own",
-            about="Before the start. It takes the place of one of the monitor's.",
-            button="Save template",
-            done="The template is saved.",
-            verb="change the CPU template",
-            when=BEFORE_START,
-            sections=(OWN,),
-        ),
+        Change(name="cpu_template", when=BEFORE_START, sections=(STATIC,)),
+        Change(name="cpu_config", when=BEFORE_START, sections=(OWN,)),
     ),
 )

@@ -63,24 +63,10 @@ NETWORK = Section(
     about={"open tap": "host_dev_name", "network": "host_dev_name"},
 )
 CREATE = Change(
-    name="create",
-    tab="",
-    button="Create machine",
-    working="Creating…",
-    done="The machine is created.",
-    verb="create machines",
-    when=BEFORE_START,
-    sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON),
+    name="create", when=BEFORE_START, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON)
 )
 CREATE_FROM_SNAPSHOT = Change(
-    name="create_from_snapshot",
-    tab="",
-    button="Restore into a new machine",
-    working="Restoring…",
-    done="The snapshot is restored into this machine.",
-    verb="create machines",
-    when=BEFORE_START,
-    sections=(RESTORED, RESTORE),
+    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE)
 )
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},

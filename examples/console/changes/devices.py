@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change
+from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change, Parsed
+from examples.console.changes.power import hosted
 from examples.console.fields import Field, as_item
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
+from examples.console.versions import in_words
 from generated_vmm import AsyncVmmClient
 
 TAB = "devices"
+PLUGGING = (1, 16)
 NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
 
 
@@ -24,6 +28,7 @@ class Kind:
 
     name: str
     noun: str
+    id_name: str
     section: Section
     limits: Section
     ids: Callable[[Machine], Sequence[str]]
@@ -38,12 +43,19 @@ class Kind:
 
 def without_pci(machine: Machine) -> str:
     """Why nothing can be plugged; a machine whose monitor somebody else started is asked."""
-    return NO_PCI if machine.is_started and machine.has_pci is False else ""
+    if not machine.is_started:
+        return ""
+    if machine.version < PLUGGING:
+        return f"Devices come and go since release {in_words(PLUGGING)} of the monitor."
+    return NO_PCI if machine.has_pci is False else ""
 
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
     """Adding, setting up anew, limiting and removing."""
-    return _adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)
+    return (
+        *(_adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)),
+        _dropping(kind),
+    )
 
 
 def _adding(kind: Kind) -> Change:
@@ -72,7 +84,7 @@ def _setting_up_anew(kind: Kind) -> Change:
         done=f"The {kind.noun} is changed.",
         verb=kind.verb,
         when=BEFORE_START,
-        sections=(_anew(kind.section),),
+        sections=(_anew(kind),),
         items=kind.removable,
     )
 
@@ -109,23 +121,40 @@ def _removing(kind: Kind) -> Change:
     )
 
 
-def _id_of(section: Section) -> str:
-    return section.fields[0].name
+def _dropping(kind: Kind) -> Change:
+    section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
 
+    async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
+        device = str(parsed[section.key][kind.id_name])
+        await monitor.drop(kind.name, kind.id_name, device)
 
-def _anew(section: Section) -> Section:
-    """The same section for a device that is there."""
-    return replace(
-        section, key=f"{section.key}_anew", fields=as_item(section.fields, _id_of(section))
+    return Change(
+        name=f"{kind.name}_drop",
+        tab=TAB,
+        title=f"Remove a {kind.noun}",
+        button="Remove",
+        working="Removing…",
+        done=f"The {kind.noun} is removed.",
+        verb=kind.verb,
+        when=BEFORE_START,
+        sections=(section,),
+        items=kind.ids,
+        act=hosted(drop),
+        hosted=True,
     )
 
 
+def _anew(kind: Kind) -> Section:
+    """The same section for a device that is there."""
+    fields = as_item(kind.section.fields, kind.id_name)
+    return replace(kind.section, key=f"{kind.section.key}_anew", fields=fields)
+
+
 def _removal(kind: Kind) -> Section:
-    name = _id_of(kind.limits)
     return Section(
         key=f"{kind.name}_removal",
         title="",
         model=kind.limits.model,
-        fields=(Field(name, "Name", "item"),),
-        send=lambda vm, fields: kind.delete(vm, str(fields[name])),
+        fields=(Field(kind.id_name, "Name", "item"),),
+        send=lambda vm, fields: kind.delete(vm, str(fields[kind.id_name])),
     )

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Item, Panel
-from examples.console.changes.devices import TAB, Kind, device_changes
+from examples.console.changes.devices import Kind, device_changes
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import Drive, PartialDrive
 
 
-def _drives(machine: Machine) -> list[Drive]:
-    return machine.configuration.drives or []
-
-
 def _ids(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in _drives(machine)]
+    return [drive.drive_id for drive in machine.drives]
 
 
 def _not_root(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in _drives(machine) if not drive.is_root_device]
+    return [drive.drive_id for drive in machine.drives if not drive.is_root_device]
 
 
 def _drive(machine: Machine, drive_id: str) -> Drive | None:
-    return next((one for one in _drives(machine) if one.drive_id == drive_id), None)
+    return next((one for one in machine.drives if one.drive_id == drive_id), None)
 
 
 def _items(machine: Machine) -> list[Item]:
-    return [Item(one.drive_id, _tags(one), _where(one)) for one in _drives(machine)]
+    return [Item(one.drive_id, _tags(one), _where(one)) for one in machine.drives]
 
 
 def _tags(drive: Drive) -> list[str]:
@@ -49,7 +45,7 @@ DRIVE = Section(
     model=Drive,
     fields=(
         Field("drive_id", "Name", hint="Letters, digits and underscores."),
-        Field("path_on_host", "Disk image"),
+        Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -58,6 +54,7 @@ DRIVE = Section(
                 Field(
                     "socket",
                     "Socket of a vhost-user backend",
+                    places=("machine",),
                     hint="In place of a disk image; then nothing else can be chosen.",
                 ),
                 *limits("rate_limiter", "read and written"),
@@ -80,10 +77,7 @@ LIMITS = Section(
     key="drive_limits",
     title="Limits",
     model=PartialDrive,
-    fields=(
-        Field("drive_id", "Name", kind="item"),
-        *limits("rate_limiter", "read and written"),
-    ),
+    fields=(Field("drive_id", "Name", kind="item"), *limits("rate_limiter", "read and written")),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
     current=_drive,
 )
@@ -93,7 +87,7 @@ MEDIUM = Section(
     model=PartialDrive,
     fields=(
         Field("drive_id", "Name", kind="item"),
-        Field("path_on_host", "New disk image"),
+        Field("path_on_host", "New disk image", places=("disks",)),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
     current=_drive,
@@ -102,6 +96,7 @@ MEDIUM = Section(
 KIND = Kind(
     name="drive",
     noun="drive",
+    id_name="drive_id",
     section=DRIVE,
     limits=LIMITS,
     ids=_ids,
@@ -110,25 +105,9 @@ KIND = Kind(
 )
 DRIVES = Panel(
     key="drives",
-    title="Drives",
-    about="Disk images of this host that the guest sees as block devices.",
-    none="There are no drives.",
     items=_items,
     changes=(
         *device_changes(KIND),
-        Change(
-            name="medium",
-            tab=TAB,
-            title="Another disk image",
-            about="The guest sees the new content at once, as if somebody had changed the disk in "
-            "a drive: unmount it in the guest first.",
-            button="Change disk image of",
-            working="Changing…",
-            done="The drive has another disk image.",
-            verb="change drives",
-            when=AFTER_START,
-            sections=(MEDIUM,),
-            items=_ids,
-        ),
+        Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=_ids),
     ),
 )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from examples.console.changes.balloon import TAB
 from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
-from examples.console.machine import Machine
+from examples.console.machine import Machine, memory_hotplug_of
 from generated_vmm import AsyncVmmClient, MemoryHotplugConfig, MemoryHotplugSizeUpdate
 
 
 def _not_set_up(machine: Machine) -> str:
-    set_up = machine.configuration.memory_hotplug
+    set_up = memory_hotplug_of(machine.configuration)
     return "" if set_up else "Memory on top was not set up before the start."
 
 
 async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
-    set_up = machine.configuration.memory_hotplug
+    set_up = memory_hotplug_of(machine.configuration)
     if set_up is None:
         return {"On top at most": "nothing"}
     facts = {"On top at most": f"{set_up.total_size_mib} MiB"}
@@ -33,6 +32,7 @@ SIZES = Section(
     key="memory_hotplug",
     title="Memory on top",
     model=MemoryHotplugConfig,
+    since=(1, 14),
     fields=(
         Field(
             "total_size_mib",
@@ -59,7 +59,7 @@ SIZES = Section(
         ),
     ),
     send=lambda vm, fields: vm.hotplug_memory.set(fields),
-    current=lambda machine, item: machine.configuration.memory_hotplug,
+    current=lambda machine, item: memory_hotplug_of(machine.configuration),
     about={
         "total size": "total_size_mib",
         "slot size": "slot_size_mib",
@@ -70,6 +70,7 @@ REQUEST = Section(
     key="memory_size",
     title="Memory on top",
     model=MemoryHotplugSizeUpdate,
+    since=(1, 14),
     fields=(
         Field(
             "requested_size_mib",
@@ -84,31 +85,11 @@ REQUEST = Section(
 HOTPLUGGED_MEMORY = Panel(
     key="hotplugged",
     aside=True,
-    title="Memory on top",
-    about="Gives the guest more memory while it runs, and takes it back (virtio-mem). The guest "
-    "needs a driver for it.",
     facts=_facts,
     changes=(
-        Change(
-            name="memory_hotplug",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. It says how much there may be; the guest gets it later.",
-            button="Save limit",
-            done="Memory can be added while the machine runs.",
-            verb="change the memory",
-            when=BEFORE_START,
-            sections=(SIZES,),
-        ),
+        Change(name="memory_hotplug", when=BEFORE_START, sections=(SIZES,)),
         Change(
             name="memory_size",
-            tab=TAB,
-            title="Give or take memory",
-            about="The guest is asked to follow, and takes its time. 0 takes all of it back.",
-            button="Ask for this size",
-            working="Asking…",
-            done="The guest was asked to follow.",
-            verb="change the memory",
             when=AFTER_START,
             unless=_not_set_up,
             sections=(REQUEST,),

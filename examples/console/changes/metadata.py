@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping
-from typing import Final, cast
+from typing import cast
 
 from pydantic import Field as ModelField
 from pydantic import Json, JsonValue
@@ -15,9 +15,6 @@ from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import AsyncVmmClient, MmdsConfig
 from generated_vmm.model import ApiModel
-
-TAB: Final = "metadata"
-VERB: Final = "change the metadata"
 
 
 class Document(ApiModel):
@@ -108,53 +105,15 @@ ACCESS = Section(
 )
 METADATA = Panel(
     key="document_panel",
-    title="Metadata",
-    about="A document that the guest can read (MMDS), through the interfaces that give it access.",
     facts=_present,
     changes=(
-        Change(
-            name="metadata",
-            tab=TAB,
-            title="Write it",
-            about="At any time. The whole document is replaced.",
-            button="Save document",
-            done="Document saved.",
-            verb=VERB,
-            when=ANY_TIME,
-            unless=_no_access,
-            sections=(DOCUMENT,),
-        ),
-        Change(
-            name="metadata_patch",
-            tab=TAB,
-            title="Change parts of it",
-            about="The rest of the document stays as it is (JSON merge patch).",
-            button="Change these members",
-            done="Document changed.",
-            verb=VERB,
-            when=ANY_TIME,
-            unless=_no_access,
-            sections=(PATCH,),
-        ),
+        Change(name="metadata", when=ANY_TIME, unless=_no_access, sections=(DOCUMENT,)),
+        Change(name="metadata_patch", when=ANY_TIME, unless=_no_access, sections=(PATCH,)),
     ),
 )
 ACCESSES = Panel(
     key="access_panel",
     aside=True,
-    title="Access",
-    about="Through which network interfaces the guest reads the document, and at which address.",
     facts=_facts,
-    changes=(
-        Change(
-            name="access",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start, after the interfaces.",
-            button="Save access",
-            done="Access saved.",
-            verb=VERB,
-            when=BEFORE_START,
-            sections=(ACCESS,),
-        ),
-    ),
+    changes=(Change(name="access", when=BEFORE_START, sections=(ACCESS,)),),
 )

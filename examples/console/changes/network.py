@@ -10,20 +10,16 @@ from examples.console.machine import Machine
 from generated_vmm import NetworkInterface, PartialNetworkInterface
 
 
-def _interfaces(machine: Machine) -> list[NetworkInterface]:
-    return machine.configuration.network_interfaces or []
-
-
 def _ids(machine: Machine) -> list[str]:
-    return [interface.iface_id for interface in _interfaces(machine)]
+    return [interface.iface_id for interface in machine.interfaces]
 
 
 def _interface(machine: Machine, iface_id: str) -> NetworkInterface | None:
-    return next((one for one in _interfaces(machine) if one.iface_id == iface_id), None)
+    return next((one for one in machine.interfaces if one.iface_id == iface_id), None)
 
 
 def _items(machine: Machine) -> list[Item]:
-    return [Item(one.iface_id, _tags(one), one.guest_mac or "") for one in _interfaces(machine)]
+    return [Item(one.iface_id, _tags(one), one.guest_mac or "") for one in machine.interfaces]
 
 
 def _tags(interface: NetworkInterface) -> list[str]:
@@ -69,18 +65,11 @@ LIMITS = Section(
 KIND = Kind(
     name="network",
     noun="network interface",
+    id_name="iface_id",
     section=NETWORK,
     limits=LIMITS,
     ids=_ids,
     removable=_ids,
     delete=lambda vm, iface_id: vm.network_interface(iface_id).delete(),
 )
-NETWORKS = Panel(
-    key="networks",
-    aside=True,
-    title="Network interfaces",
-    about="Tap devices of this host that the guest sees as network cards.",
-    none="There are no network interfaces.",
-    items=_items,
-    changes=device_changes(KIND),
-)
+NETWORKS = Panel(key="networks", aside=True, items=_items, changes=device_changes(KIND))

@@ -5,32 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from examples.console.changes.change import (
-    AFTER_START,
-    ANY_TIME,
-    BEFORE_START,
-    Change,
-    Panel,
-    Parsed,
-)
-from examples.console.changes.power import hosted
+from examples.console.changes.change import AFTER_START, BEFORE_START, Change, Panel
 from examples.console.fields import Field, bucket
 from examples.console.forms import Section
-from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
-from examples.console.metrics_copy import MetricsCopy
 from generated_vmm import AsyncVmmClient, Logger, Metrics, SerialDevice
 
-TAB: Final = "monitor"
 LEVELS: Final = ("Info", "Error", "Warning", "Debug", "Trace", "Off")
 
 
 def _read_here(machine: Machine) -> str:
     return "This console reads the metrics itself and draws them." if machine.is_hosted else ""
-
-
-async def _copy(monitor: HostedMonitor, parsed: Parsed) -> None:
-    monitor.copy_metrics_to(MetricsCopy.model_validate(parsed[COPY.key]))
 
 
 async def _of_log(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
@@ -60,7 +45,7 @@ LOG = Section(
             choices=LEVELS,
             hint="The least important kind of line to write.",
         ),
-        Field("log_path", "File", hint="A file or named pipe of this host; empty: as before."),
+        Field("log_path", "File", places=("machine",), hint="Empty: as before."),
         Field("module", "Only of this module", hint="The begin of a module's path."),
         Field("show_level", "Say how important a line is", kind="flag"),
         Field("show_log_origin", "Say which source line wrote it", kind="flag"),
@@ -78,83 +63,27 @@ METRICS = Section(
     send=lambda vm, fields: vm.metrics.set(fields),
     about={"": "metrics_path"},
 )
-COPY = Section(
-    key="metrics_copy",
-    title="Metrics",
-    model=MetricsCopy,
-    fields=(Field("path", "File"),),
-    current=lambda machine, item: machine.told.get("metrics_copy"),
-    about={"": "path"},
-)
 SERIAL = Section(
     key="serial",
     title="Serial console",
     model=SerialDevice,
+    since=(1, 14),
     fields=(
-        Field("serial_out_path", "File"),
+        Field("serial_out_path", "File", places=("machine",)),
         *bucket("rate_limiter", "Limit of bytes written", "Bytes"),
     ),
     send=lambda vm, fields: vm.serial.set(fields),
     current=lambda machine, item: machine.told.get("serial"),
 )
 LOGS = Panel(
-    key="logs",
-    title="Log",
-    about="What the monitor writes about itself.",
-    facts=_of_log,
-    changes=(
-        Change(
-            name="logger",
-            tab=TAB,
-            title="Level and file",
-            about="Before the start.",
-            button="Save log",
-            done="The log is set up.",
-            verb="change the log",
-            when=BEFORE_START,
-            sections=(LOG,),
-        ),
-    ),
+    key="logs", facts=_of_log, changes=(Change(name="logger", when=BEFORE_START, sections=(LOG,)),)
 )
 ALL_METRICS = Panel(
     key="all_metrics",
-    title="Metrics",
-    about="The monitor's counters, written to a file every minute.",
     changes=(
-        Change(
-            name="metrics",
-            tab=TAB,
-            title="File",
-            about="Before the start, and once for each monitor.",
-            button="Save file",
-            done="The metrics go to this file.",
-            verb="change the metrics",
-            when=BEFORE_START,
-            never=_read_here,
-            sections=(METRICS,),
-        ),
-        Change(
-            name="metrics_copy",
-            tab=TAB,
-            title="A copy in a file",
-            about="At any time. Each line that this console reads, every two seconds, is written "
-            "there as well.",
-            button="Save copy",
-            done="The copy of the metrics is changed.",
-            verb="change the metrics",
-            when=ANY_TIME,
-            sections=(COPY,),
-            act=hosted(_copy),
-            hosted=True,
-        ),
+        Change(name="metrics", when=BEFORE_START, never=_read_here, sections=(METRICS,)),
         Change(
             name="flush",
-            tab=TAB,
-            title="Write them now",
-            button="Write metrics now",
-            working="Writing…",
-            done="The monitor has written its metrics.",
-            verb="write metrics",
             when=AFTER_START,
             never=_read_here,
             act=lambda monitor, parsed: monitor.control.action("FlushMetrics"),
@@ -164,21 +93,6 @@ ALL_METRICS = Panel(
 SERIALS = Panel(
     key="serials",
     aside=True,
-    title="Serial console",
-    about="Where the guest's serial console goes. With a file it no longer comes here, and what is "
-    "typed here does not reach the guest.",
     facts=_of_serial,
-    changes=(
-        Change(
-            name="serial",
-            tab=TAB,
-            title="File and limit",
-            about="Before the start. What exceeds the limit is lost.",
-            button="Save console",
-            done="The serial console is set up.",
-            verb="change the serial console",
-            when=BEFORE_START,
-            sections=(SERIAL,),
-        ),
-    ),
+    changes=(Change(name="serial", when=BEFORE_START, sections=(SERIAL,)),),
 )

@@ -6,12 +6,12 @@ from examples.console.changes.change import Item, Panel
 from examples.console.changes.devices import Kind, device_changes
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
-from examples.console.machine import Machine
+from examples.console.machine import Machine, pmem_of
 from generated_vmm import PartialPmem, Pmem
 
 
 def _devices(machine: Machine) -> list[Pmem]:
-    return machine.configuration.pmem or []
+    return pmem_of(machine.configuration)
 
 
 def _ids(machine: Machine) -> list[str]:
@@ -43,9 +43,10 @@ PMEM = Section(
     key="pmem",
     title="Persistent memory",
     model=Pmem,
+    since=(1, 14),
     fields=(
         Field("id", "Name", hint="Letters, digits and underscores."),
-        Field("path_on_host", "File"),
+        Field("path_on_host", "File", places=("disks",)),
         Field("read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -56,16 +57,13 @@ PMEM = Section(
     ),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).set(fields),
     current=_device,
-    about={
-        "device id in use": "id",
-        "backing file": "path_on_host",
-        "root device": "root_device",
-    },
+    about={"device id in use": "id", "backing file": "path_on_host", "root device": "root_device"},
 )
 LIMITS = Section(
     key="pmem_limits",
     title="Limits",
     model=PartialPmem,
+    since=(1, 16),
     fields=(Field("id", "Name", kind="item"), *limits("rate_limiter", "flushed")),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).update(fields),
     current=_device,
@@ -73,18 +71,11 @@ LIMITS = Section(
 KIND = Kind(
     name="pmem",
     noun="memory device",
+    id_name="id",
     section=PMEM,
     limits=LIMITS,
     ids=_ids,
     removable=_not_root,
     delete=lambda vm, device_id: vm.pmem(device_id).delete(),
 )
-PERSISTENT_MEMORY = Panel(
-    key="pmems",
-    title="Persistent memory",
-    about="Files of this host that the guest maps as memory which keeps its content (pmem). "
-    "What it writes goes to the file.",
-    none="There is no persistent memory.",
-    items=_items,
-    changes=device_changes(KIND),
-)
+PERSISTENT_MEMORY = Panel(key="pmems", items=_items, changes=device_changes(KIND))

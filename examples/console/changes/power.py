@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from examples.console.changes.change import AFTER_START, BEFORE_START, Act, Change, Parsed
-from examples.console.hosted import ENDED, HostedMonitor
+from examples.console.changes.change import (
+    AFTER_START,
+    BEFORE_START,
+    WHILE_PAUSED,
+    WHILE_RUNNING,
+    Act,
+    Change,
+    Parsed,
+)
+from examples.console.hosted import HostedMonitor
+from examples.console.machine import ENDED, NO_ANSWER
 from examples.console.monitors import Monitor
 
 
@@ -23,81 +32,39 @@ def hosted(act: Callable[[HostedMonitor, Parsed], Awaitable[object]]) -> Act:
 POWER_CHANGES = (
     Change(
         name="start",
-        tab="overview",
-        button="Start",
-        working="Starting…",
-        done="The machine is running.",
-        verb="start a machine",
         when=BEFORE_START,
         act=lambda monitor, parsed: monitor.control.action("InstanceStart"),
     ),
-    Change(
-        name="pause",
-        tab="overview",
-        button="Pause",
-        working="Pausing…",
-        done="The machine is paused.",
-        verb="pause a machine",
-        when=frozenset({"Running"}),
-        act=lambda monitor, parsed: monitor.control.pause(),
-    ),
-    Change(
-        name="resume",
-        tab="overview",
-        button="Resume",
-        working="Resuming…",
-        done="The machine is running again.",
-        verb="resume a machine",
-        when=frozenset({"Paused"}),
-        act=lambda monitor, parsed: monitor.control.resume(),
-    ),
+    Change(name="pause", when=WHILE_RUNNING, act=lambda monitor, parsed: monitor.control.pause()),
+    Change(name="resume", when=WHILE_PAUSED, act=lambda monitor, parsed: monitor.control.resume()),
     Change(
         name="ctrl_alt_del",
-        tab="overview",
-        button="Ctrl+Alt+Del",
-        working="Sending…",
-        done="The guest was sent Ctrl+Alt+Del. When it shuts down, its monitor ends.",
-        verb="shut a machine down",
-        when=frozenset({"Running"}),
-        confirm="Send Ctrl+Alt+Del? Most guests shut down.",
+        when=WHILE_RUNNING,
         act=lambda monitor, parsed: monitor.control.action("SendCtrlAltDel"),
     ),
     Change(
         name="stop",
-        tab="overview",
-        button="Stop",
-        working="Stopping…",
-        done="The machine has ended.",
-        verb="stop a machine",
-        when=AFTER_START,
-        confirm="Stop the machine? A guest that does not shut down in a few seconds is ended.",
+        when=AFTER_START | {NO_ANSWER},
         act=hosted(lambda monitor, parsed: monitor.end()),
         hosted=True,
         at_once=True,
     ),
     Change(
         name="restart",
-        tab="overview",
-        button="Start again",
-        working="Starting…",
-        done="The machine is there again.",
-        verb="start a machine",
         when=frozenset({ENDED}),
         act=hosted(lambda monitor, parsed: monitor.begin()),
         hosted=True,
-        at_once=True,
+    ),
+    Change(
+        name="edit",
+        when=frozenset({ENDED}),
+        act=hosted(lambda monitor, parsed: monitor.begin(boot=False)),
+        hosted=True,
     ),
     Change(
         name="delete",
-        tab="overview",
-        button="Delete",
-        working="Deleting…",
-        done="The machine is deleted.",
-        verb="delete machines",
         when=BEFORE_START | {ENDED},
-        confirm="Delete the machine? Its disk images and snapshots stay where they are.",
         act=hosted(lambda monitor, parsed: monitor.delete()),
         hosted=True,
-        at_once=True,
     ),
 )

@@ -12,8 +12,7 @@ ROOT_DRIVE = "rootfs"
 
 
 def _root_drive(machine: Machine) -> Drive | None:
-    drives = machine.configuration.drives or []
-    return next((drive for drive in drives if drive.is_root_device), None)
+    return next((drive for drive in machine.drives if drive.is_root_device), None)
 
 
 BOOT_SOURCE = Section(
@@ -21,9 +20,9 @@ BOOT_SOURCE = Section(
     title="Boot source",
     model=BootSource,
     fields=(
-        Field("kernel_image_path", "Kernel image"),
+        Field("kernel_image_path", "Kernel image", places=("kernels",)),
         Field("boot_args", "Kernel command line", initial="console=ttyS0 reboot=k panic=1"),
-        Field("initrd_path", "Initial RAM disk"),
+        Field("initrd_path", "Initial RAM disk", places=("kernels", "disks")),
     ),
     send=lambda vm, fields: vm.boot_source.set(fields),
     current=lambda machine, item: machine.configuration.boot_source if machine.is_set_up else None,
@@ -34,7 +33,7 @@ ROOT = Section(
     title="Root drive",
     model=Drive,
     fields=(
-        Field("path_on_host", "Disk image"),
+        Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
@@ -48,11 +47,8 @@ ROOT = Section(
     send=lambda vm, fields: vm.drive(ROOT_DRIVE).set(fields),
     current=lambda machine, item: _root_drive(machine),
     fixed={"drive_id": ROOT_DRIVE, "is_root_device": True},
-    about={
-        "backing file": "path_on_host",
-        "block config": "path_on_host",
-        "io_uring": "io_engine",
-    },
+    about={"backing file": "path_on_host", "block config": "path_on_host", "io_uring": "io_engine"},
+    optional=True,
 )
 MACHINE = Section(
     key="machine_config",
@@ -73,12 +69,4 @@ MACHINE = Section(
     current=lambda machine, item: machine.configuration.machine_config,
     about={"vcpus": "vcpu_count", "memory size": "mem_size_mib"},
 )
-SETUP = Change(
-    name="setup",
-    tab="overview",
-    button="Save setup",
-    done="Setup saved.",
-    verb="change the setup",
-    when=BEFORE_START,
-    sections=(BOOT_SOURCE, ROOT, MACHINE),
-)
+SETUP = Change(name="setup", when=BEFORE_START, sections=(BOOT_SOURCE, ROOT, MACHINE))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from examples.console.changes.change import BEFORE_START, Change, Panel
-from examples.console.changes.devices import TAB
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
@@ -32,7 +31,7 @@ VSOCK = Section(
     model=Vsock,
     fields=(
         Field("guest_cid", "Address of the guest", "number", initial="3"),
-        Field("uds_path", "Socket on this host"),
+        Field("uds_path", "Socket on this host", places=("machine",)),
     ),
     send=lambda vm, fields: vm.vsock.set(fields),
     current=lambda machine, item: machine.configuration.vsock,
@@ -49,41 +48,11 @@ ENTROPY = Section(
 VSOCKS = Panel(
     key="vsocks",
     aside=True,
-    title="Vsock",
-    about="Lets programs of this host and of the guest talk to each other without a network, "
-    "through a socket in this host's file system.",
     facts=_of_vsock,
-    changes=(
-        Change(
-            name="vsock",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. The monitor makes the socket at once.",
-            button="Save vsock",
-            done="The vsock is saved.",
-            verb="change the vsock",
-            when=BEFORE_START,
-            sections=(VSOCK,),
-        ),
-    ),
+    changes=(Change(name="vsock", when=BEFORE_START, sections=(VSOCK,)),),
 )
 RANDOM_NUMBERS = Panel(
     key="random",
-    title="Random numbers",
-    about="Gives the guest random numbers of this host (virtio-rng), so that it need not wait for "
-    "its own.",
     facts=_of_entropy,
-    changes=(
-        Change(
-            name="entropy",
-            tab=TAB,
-            title="Set it up",
-            about="Before the start. It stays until the monitor ends.",
-            button="Save source",
-            done="The guest has a source of random numbers.",
-            verb="change the source of random numbers",
-            when=BEFORE_START,
-            sections=(ENTROPY,),
-        ),
-    ),
+    changes=(Change(name="entropy", when=BEFORE_START, sections=(ENTROPY,)),),
 )

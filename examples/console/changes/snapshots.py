@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pydantic import Field as ModelField
 
-from examples.console.changes.change import BEFORE_START, PAUSED, Change, Panel
+from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel
+from examples.console.changes.power import hosted
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
-
-TAB: Final = "snapshots"
+from generated_vmm.model import ApiModel
 
 
 def _tracks_nothing(machine: Machine) -> str:
@@ -31,8 +31,8 @@ def _snapshot(key: str, kind: str) -> Section:
         title="Snapshot",
         model=SnapshotCreateParams,
         fields=(
-            Field("snapshot_path", "State file"),
-            Field("mem_file_path", "Memory file"),
+            Field("snapshot_path", "State file", places=("snapshots",)),
+            Field("mem_file_path", "Memory file", places=("snapshots",)),
         ),
         send=lambda vm, fields: vm.snapshot.create(fields),
         fixed={"snapshot_type": kind},
@@ -47,8 +47,8 @@ RESTORE = Section(
     title="Snapshot",
     model=SnapshotLoadParams,
     fields=(
-        Field("snapshot_path", "State file"),
-        Field("mem_backend.backend_path", "Memory file"),
+        Field("snapshot_path", "State file", places=("snapshots",)),
+        Field("mem_backend.backend_path", "Memory file", places=("snapshots", "machine")),
         Field(
             "resume_vm",
             "Run it at once",
@@ -68,6 +68,7 @@ RESTORE = Section(
                 Field(
                     "vsock_override.uds_path",
                     "Other socket of the vsock",
+                    places=("machine",),
                     hint="Needed while the machine of the snapshot still runs.",
                 ),
                 Field(
@@ -91,60 +92,50 @@ RESTORE = Section(
         "snapshot state": "snapshot_path",
     },
 )
+
+
+class SnapshotName(ApiModel):
+    """What a snapshot is called."""
+
+    name: str = ModelField(description="Nothing is overwritten: a name that is taken is refused.")
+
+
+NAMED = Section(
+    key="named_snapshot",
+    title="Snapshot",
+    model=SnapshotName,
+    fields=(Field("name", "Name"),),
+    about={"name": "name", "snapshot called": "name"},
+)
 SNAPSHOTS = Panel(
     key="create",
-    title="Create a snapshot",
-    about="Writes the state and the memory of a paused machine to two files of this host. Its "
-    "disks are not in them.",
     changes=(
         Change(
-            name="snapshot",
-            tab=TAB,
-            title="Full snapshot",
-            about="Writes the whole memory.",
-            button="Create snapshot",
-            working="Writing the machine's memory…",
-            done="Snapshot created.",
-            verb="create snapshots",
-            when=PAUSED,
-            sections=(FULL,),
+            name="named_snapshot",
+            when=WHILE_PAUSED,
+            sections=(NAMED,),
+            act=hosted(lambda monitor, parsed: monitor.snapshot(str(parsed[NAMED.key]["name"]))),
+            hosted=True,
             unfolded=True,
         ),
         Change(
-            name="diff",
-            tab=TAB,
-            title="Changes since the last snapshot",
-            about="Writes only the memory that has changed since the last snapshot. Into the files "
-            "of that one, which is of this moment then, unless a machine runs from them: such "
-            "files must not be written to. Into new files it cannot be restored alone.",
-            button="Write the changes",
-            working="Writing what has changed…",
-            done="The snapshot has the changes.",
-            verb="create snapshots",
-            when=PAUSED,
+            name="update_snapshot",
+            when=WHILE_PAUSED,
             unless=_tracks_nothing,
-            sections=(DIFF,),
+            act=hosted(lambda monitor, parsed: monitor.update_snapshot()),
+            hosted=True,
+        ),
+        Change(name="snapshot", foreign=True, when=WHILE_PAUSED, sections=(FULL,), unfolded=True),
+        Change(
+            name="diff", foreign=True, when=WHILE_PAUSED, unless=_tracks_nothing, sections=(DIFF,)
         ),
     ),
 )
 RESTORATION = Panel(
     key="restoration",
-    title="Restore a snapshot",
-    about="An empty machine goes on where the one of the snapshot was. If restoring fails, the "
-    "monitor ends.",
     changes=(
         Change(
-            name="restore",
-            tab=TAB,
-            title="Restore into this machine",
-            button="Restore snapshot",
-            working="Restoring…",
-            done="The machine is restored.",
-            verb="restore snapshots",
-            when=BEFORE_START,
-            unless=_set_up,
-            sections=(RESTORE,),
-            unfolded=True,
+            name="restore", when=BEFORE_START, unless=_set_up, sections=(RESTORE,), unfolded=True
         ),
     ),
 )

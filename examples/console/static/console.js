@@ -8,7 +8,7 @@ for (const time of document.querySelectorAll('time[data-clock]')) localise(time)
 /** @param {Element} time */
 function localise(time) {
   const moment = new Date(/** @type {HTMLTimeElement} */ (time).dateTime)
-  time.textContent = moment.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
+  time.textContent = moment.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: time.hasAttribute('data-asof') ? '2-digit' : undefined })
 }
 
 const relative = new Intl.RelativeTimeFormat('en')
@@ -47,12 +47,37 @@ document.addEventListener('submit', (event) => {
   const button = /** @type {SubmitEvent} */ (event).submitter
   if (!(button instanceof HTMLButtonElement) || !button.dataset.working) return
   if (button.ariaBusy === 'true') return event.preventDefault()
-  if (button.dataset.confirm && !confirm(button.dataset.confirm)) return event.preventDefault()
+  if (button.dataset.confirm && !confirm(asked(button))) return event.preventDefault()
   button.ariaBusy = 'true'
   button.textContent = button.dataset.working
 })
 
+/**
+ * The question before a button does its work: which machine it is, and how it is.
+ * @param {HTMLButtonElement} button
+ */
+function asked(button) {
+  const { name, state = '' } = /** @type {HTMLElement | null} */ (button.closest('.power'))?.dataset ?? {}
+  if (!name) return button.dataset.confirm ?? ''
+  const up = (button.closest('li') ?? document).querySelector('time[data-up]')?.textContent
+  return `${name} is ${state}${up ? `, ${up}` : ''}.\n\n${button.dataset.confirm}`
+}
+
 document.querySelector('.tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+
+/* A size fills its fields in, and leaves what was typed into others. */
+for (const preset of document.querySelectorAll('[data-preset]')) {
+  preset.addEventListener('click', (event) => {
+    event.preventDefault()
+    for (const [name, text] of Object.entries(JSON.parse(preset.getAttribute('data-preset') ?? '{}'))) {
+      const input = /** @type {HTMLInputElement | null} */ (document.querySelector(`[name="${name}"]`))
+      if (input) input.value = String(text)
+    }
+    document.querySelector('[data-preset][aria-current]')?.removeAttribute('aria-current')
+    preset.setAttribute('aria-current', 'true')
+    preset.dispatchEvent(new InputEvent('input', { bubbles: true }))
+  })
+}
 
 const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
 
@@ -69,46 +94,113 @@ document.addEventListener('pointerdown', ({ target }) => {
 // A page that comes back from the browser's memory shows what was, not what is.
 window.addEventListener('pageshow', (event) => event.persisted && location.reload())
 
-/** @param {() => Promise<void>} look */
-function everyNowAndThen(look) {
-  setInterval(() => {
-    if (!document.hidden && !document.querySelector('[aria-busy="true"]')) void look()
-  }, WATCH_EVERY)
+/*
+ * A page that is seen asks for one thing at a time, and one that is hidden for nothing: a browser has six connections for
+ * all of its windows.
+ */
+/** @type {{act: () => Promise<number>, next: number}[]} */
+const looks = []
+let wake = () => {}
+
+/**
+ * `act` is done again and again, each time after the milliseconds that it returned.
+ * @param {() => Promise<number>} act
+ */
+function look(act) {
+  looks.push({ act, next: 0 })
 }
+
+/** Look again at once. */
+function hurry() {
+  for (const one of looks) one.next = 0
+  wake()
+}
+
+async function live() {
+  for (;;) {
+    const busy = document.hidden || document.querySelector('[aria-busy="true"]')
+    const due = busy ? undefined : looks.find((one) => one.next <= Date.now())
+    if (due) due.next = Date.now() + (await due.act().catch(() => WATCH_EVERY))
+    else await new Promise((done) => { wake = () => done(undefined); setTimeout(done, QUICK / 2) })
+  }
+}
+document.addEventListener('visibilitychange', () => {
+  lastAnswer = Math.max(lastAnswer, Date.now() - WATCH_EVERY)
+  hurry()
+})
+queueMicrotask(() => looks.length && void live())
+
+const ANSWER_WITHIN = 4000
+const SILENT_AFTER = 5000
+let lastAnswer = Date.now()
 
 /**
  * The answer, or null when there is none; a session that is over is the business of `<oidc-context>`.
  * @param {string} url
  */
 async function ask(url) {
-  const answer = await fetch(url, { headers: { Accept: 'application/json' } }).catch(() => null)
+  const headers = { Accept: 'application/json' }
+  const answer = await fetch(url, { headers, signal: AbortSignal.timeout(ANSWER_WITHIN) }).catch(() => null)
+  if (answer && answer.status < 500) answered()
   if (answer?.status === 401) void /** @type {any} */ (document.querySelector('oidc-context')).revalidate?.()
   return answer?.ok ? answer : null
 }
 
+function answered() {
+  lastAnswer = Date.now()
+  document.querySelector('#silent')?.remove()
+  delete document.body.dataset.silent
+  for (const time of document.querySelectorAll('time[data-asof]')) {
+    time.setAttribute('datetime', new Date(lastAnswer).toISOString())
+    localise(time)
+  }
+}
+
+/** What is shown may be untrue as soon as nobody answers. */
+function tellSilence() {
+  if (!looks.length || document.hidden || Date.now() - lastAnswer < SILENT_AFTER) return
+  document.body.dataset.silent = 'true'
+  const seconds = Math.round((Date.now() - lastAnswer) / 1000)
+  const text = `The console has not answered for ${seconds} s. What you see is as old.`
+  const told = document.querySelector('#silent') ?? tell(text)
+  told.id = 'silent'
+  told.textContent = text
+}
+setInterval(tellSilence, 1000)
+
 for (const part of document.querySelectorAll('[data-refresh]')) {
   const url = part.getAttribute('data-refresh') ?? ''
-  everyNowAndThen(async () => {
+  look(async () => {
     const answer = await ask(url)
     const html = await answer?.text()
     if (html !== undefined && !part.contains(document.activeElement)) part.innerHTML = html
+    return WATCH_EVERY
   })
 }
 
 for (const machine of document.querySelectorAll('[data-watch]')) {
-  const { page = '/', watch = '', rendered = '' } = /** @type {HTMLElement} */ (machine).dataset
+  const { page = '/', watch = '', shown = '' } = /** @type {HTMLElement} */ (machine).dataset
   // A reload shows the machine, without the message of a change and without repeating it.
-  history.replaceState(null, '', page)
+  if (location.pathname + location.search !== page) history.replaceState(null, '', page)
   let typed = false
   let told = false
-  machine.addEventListener('input', () => (typed = true))
-  everyNowAndThen(async () => {
+  machine.addEventListener('input', ({ target }) => (typed ||= isKept(/** @type {Element} */ (target))))
+  look(async () => {
     const answer = await ask(watch)
-    if (told || !answer || ((await answer.json()).state ?? '') === rendered) return
-    if (!typed) return location.assign(page)
+    if (told || !answer || (await answer.json()).shown === shown) return WATCH_EVERY
+    if (!typed) location.assign(page)
+    else tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
     told = true
-    tell('The machine has changed meanwhile. Reload the page to see it; what you typed will be lost.')
+    return WATCH_EVERY
   })
+}
+
+/**
+ * Whether what is typed there is a draft: what is typed for a guest may be a password.
+ * @param {Element} input
+ */
+function isKept(input) {
+  return !input.closest('form[data-typing]')
 }
 
 /** @param {string} text */
@@ -118,62 +210,119 @@ function tell(text) {
   notice.role = 'alert'
   notice.textContent = text
   document.querySelector('.head')?.after(notice)
+  return notice
 }
 
-const LONGEST_CONSOLE = 262144
+/** @typedef {[text: string, classes: string][]} Row */
 
 /**
  * @param {Element} screen
- * @param {string} text
- * @param {string} classes
+ * @param {Row[]} rows
  */
-function write(screen, text, classes) {
-  const last = screen.lastChild
-  if (!classes && last instanceof Text) return last.appendData(text)
-  if (!classes) return screen.append(text)
-  if (last instanceof Element && last.className === classes) return last.append(text)
-  const span = document.createElement('span')
-  span.className = classes
-  span.append(text)
-  screen.append(span)
+function draw(screen, rows) {
+  const lines = rows.map((row) => {
+    const line = document.createDocumentFragment()
+    for (const [text, classes] of row) {
+      const run = document.createElement('span')
+      run.className = classes
+      run.textContent = text
+      line.append(run)
+    }
+    line.append('\n')
+    return line
+  })
+  screen.replaceChildren(...lines)
+}
+
+const QUICK = 100
+const IDLE = 1000
+
+for (const screen of document.querySelectorAll('[data-screen]')) {
+  const url = screen.getAttribute('data-screen') ?? ''
+  let seen = ''
+  let pause = QUICK
+  look(async () => {
+    const answer = await ask(`${url}?seen=${encodeURIComponent(seen)}`)
+    const { version = seen, rows } = (await answer?.json()) ?? {}
+    // Somebody who marks text does not lose it.
+    if (rows && getSelection()?.isCollapsed !== false) {
+      draw(screen, rows)
+      seen = version
+      pause = QUICK
+    } else pause = Math.min(pause * 1.5, IDLE)
+    return pause
+  })
+}
+
+/** @type {Record<string, string>} */
+const SENT = {
+  Enter: '\r', Backspace: '\x7f', Tab: '\t', Escape: '\x1b', Delete: '\x1b[3~', Insert: '\x1b[2~',
+  ArrowUp: '\x1b[A', ArrowDown: '\x1b[B', ArrowRight: '\x1b[C', ArrowLeft: '\x1b[D',
+  Home: '\x1b[H', End: '\x1b[F', PageUp: '\x1b[5~', PageDown: '\x1b[6~',
 }
 
 /**
- * The oldest text goes first.
- * @param {Element} screen
- * @param {number} excess
+ * What a key is for the guest; null for what belongs to the browser.
+ * @param {KeyboardEvent} event
  */
-function forget(screen, excess) {
-  for (let first = screen.firstChild; first && excess > 0; first = screen.firstChild) {
-    const text = first.textContent ?? ''
-    if (text.length > excess) first.textContent = text.slice(excess)
-    else first.remove()
-    excess -= text.length
-  }
+function sentFor({ key, ctrlKey, altKey, metaKey, shiftKey, isComposing }) {
+  if (isComposing || metaKey || (shiftKey && (key === 'Tab' || ctrlKey))) return null
+  if (ctrlKey && key.toLowerCase() === 'v') return null
+  if (ctrlKey && /^[a-z[\\\]]$/i.test(key)) return String.fromCharCode(key.toUpperCase().charCodeAt(0) & 31)
+  const text = SENT[key] ?? ([...key].length === 1 && !ctrlKey ? key : null)
+  return text && altKey ? `\x1b${text}` : text
 }
 
-for (const screen of document.querySelectorAll('[data-stream]')) {
-  screen.scrollTop = screen.scrollHeight
-  const source = new EventSource(screen.getAttribute('data-stream') ?? '')
-  source.onmessage = ({ data }) => {
-    const following = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 8
-    for (const [text, classes] of JSON.parse(data)) write(screen, text, classes)
-    forget(screen, (screen.textContent ?? '').length - LONGEST_CONSOLE)
-    if (following) screen.scrollTop = screen.scrollHeight
-  }
-  source.addEventListener('ended', () => source.close())
-}
+const LONGEST_TEXT = 1000
 
 for (const form of document.querySelectorAll('form[data-typing]')) {
-  form.addEventListener('submit', async (event) => {
+  const typing = /** @type {HTMLFormElement} */ (form)
+  const screen = document.querySelector('[data-screen]')
+  let waiting = ''
+  let sending = false
+
+  /** @param {URLSearchParams} body */
+  async function post(body) {
+    const headers = { Accept: 'application/json' }
+    const answer = await fetch(typing.action, { method: 'POST', body, headers }).catch(() => null)
+    if (!answer?.ok) {
+      const { refused = '' } = (await answer?.json().catch(() => null)) ?? {}
+      tell(refused || 'The guest did not get this.')
+    }
+    hurry()
+    return answer?.ok ?? false
+  }
+
+  /** Keys go one after another, those pressed meanwhile together. */
+  async function flush() {
+    if (sending) return
+    for (sending = true; waiting; ) {
+      const body = new URLSearchParams(/** @type {any} */ (new FormData(typing)))
+      body.delete('line')
+      body.set('text', waiting.slice(0, LONGEST_TEXT))
+      waiting = waiting.slice(LONGEST_TEXT)
+      if (!(await post(body))) waiting = ''
+    }
+    sending = false
+  }
+
+  screen?.addEventListener('keydown', (event) => {
+    const text = sentFor(/** @type {KeyboardEvent} */ (event))
+    if (text === null) return
     event.preventDefault()
-    const typing = /** @type {HTMLFormElement} */ (form)
+    waiting += text
+    void flush()
+  })
+  screen?.addEventListener('paste', (event) => {
+    event.preventDefault()
+    waiting += (/** @type {ClipboardEvent} */ (event).clipboardData?.getData('text') ?? '').replace(/\r?\n/g, '\r')
+    void flush()
+  })
+  typing.addEventListener('submit', async (event) => {
+    event.preventDefault()
     const { submitter } = /** @type {SubmitEvent} */ (event)
-    const body = new URLSearchParams(/** @type {any} */ (new FormData(typing, submitter)))
     const line = /** @type {HTMLInputElement} */ (typing.elements.namedItem('line'))
-    const answer = await fetch(typing.action, { method: 'POST', body }).catch(() => null)
-    if (!answer?.ok) return tell('The guest did not get this. What you typed is still there.')
-    line.value = ''
+    if (await post(new URLSearchParams(/** @type {any} */ (new FormData(typing, submitter))))) line.value = ''
     line.focus()
   })
 }
@@ -197,7 +346,8 @@ function drafts() {
 
 /** @returns {HTMLInputElement[]} */
 function typedInto() {
-  return [...document.querySelectorAll('main form :is(input[id], textarea[id], select[id])')].map((input) => /** @type {any} */ (input))
+  const inputs = [...document.querySelectorAll('main form :is(input[id], textarea[id], select[id])')]
+  return inputs.filter(isKept).map((input) => /** @type {any} */ (input))
 }
 
 if (user) {
@@ -206,7 +356,8 @@ if (user) {
   if (draft?.user === user && draft.place === place && !document.querySelector('[role="status"], [aria-invalid="true"]')) {
     fillIn(draft.texts)
   }
-  addEventListener('input', () => {
+  addEventListener('input', ({ target }) => {
+    if (!(target instanceof Element) || !isKept(target)) return
     const texts = Object.fromEntries(typedInto().map((input) => [input.id, input.type === 'checkbox' ? String(input.checked) : input.value]))
     sessionStorage.setItem(DRAFTS, JSON.stringify({ user, place, texts }))
   })
@@ -231,3 +382,22 @@ function fillIn(texts) {
   }
   if (changed.length) tell('What you typed before is filled in again, and not saved yet.')
 }
+
+/* A page that is loaded anew has the same folds open, and the same place in focus. */
+const FOLDS = 'folds'
+
+function rememberFolds() {
+  const open = [...document.querySelectorAll('main details[id][open]')].map((fold) => fold.id)
+  sessionStorage.setItem(FOLDS, JSON.stringify({ place, open, focus: document.activeElement?.id ?? '', at: scrollY }))
+}
+
+function restoreFolds() {
+  const { place: before, open, focus, at } = JSON.parse(sessionStorage.getItem(FOLDS) ?? '{}')
+  if (before !== place) return
+  for (const id of open) document.getElementById(id)?.setAttribute('open', '')
+  if (document.querySelector('[aria-invalid="true"]')) return
+  if (focus) document.getElementById(focus)?.focus({ preventScroll: true })
+  scrollTo(0, at)
+}
+restoreFolds()
+addEventListener('pagehide', rememberFolds)

@@ -7,16 +7,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.console.in_chromium.pages import Visit, press, unfold, violations
 from tests.console.running import RunningConsole, hosting_console
 
 
 @pytest.fixture
-def desk(chromium: Browser) -> Iterator[Page]:
+def host() -> Iterator[RunningConsole]:
+    with hosting_console() as console:
+        yield console
+
+
+@pytest.fixture
+def disk(host: RunningConsole) -> Path:
+    return host.disk("data")
+
+
+@pytest.fixture
+def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
     """Alice at a console that starts machines; one of them runs."""
-    with hosting_console() as console, chromium.new_context(base_url=console.url) as context:
+    with chromium.new_context(base_url=host.url) as context:
         page = context.new_page()
         page.goto("/")
         page.click("button[value=alice]")
@@ -36,11 +47,7 @@ def go_to(page: Page, tab: str) -> None:
     expect(page.get_by_role("link", name=tab, exact=True)).to_have_attribute("aria-current", "page")
 
 
-def test_from_creating_a_machine_over_its_clone_to_deleting_both(
-    desk: Page, tmp_path: Path
-) -> None:
-    disk = tmp_path / "data"
-    disk.write_bytes(bytes(1 << 20))
+def test_from_creating_a_machine_over_its_clone_to_deleting_both(desk: Page, disk: Path) -> None:
     create(desk, "web")
     plug_in(desk, disk)
     limit(desk)
@@ -66,14 +73,20 @@ def plug_in(page: Page, disk: Path) -> None:
     go_to(page, "Devices")
     unfold(page, "Add a drive")
     page.locator("#drive-drive_id").fill("data")
-    page.locator("#drive-path_on_host").fill(str(disk))
+    page.locator("#drive-path_on_host").select_option(str(disk))
     press(page, "Add drive")
     told(page, "The drive is added.")
-    expect(page.get_by_role("listitem").filter(has_text="data")).to_contain_text(str(disk))
+    expect(the_disk(page)).to_contain_text(str(disk))
+
+
+def the_disk(page: Page) -> Locator:
+    """The drive `data` in the list of drives."""
+    name = page.locator("strong", has_text=re.compile("^data$"))
+    return page.get_by_role("listitem").filter(has=name)
 
 
 def limit(page: Page) -> None:
-    device = page.get_by_role("listitem").filter(has_text="data")
+    device = the_disk(page)
     device.locator("summary", has_text="Limits").click()
     device.get_by_label("Bytes").fill("many")
     press(page, "Save limits of data")
@@ -96,8 +109,7 @@ def write_down(page: Page) -> None:
     go_to(page, "Snapshots")
     press(page, "Create snapshot")
     told(page, "Snapshot created.")
-    unfold(page, "Changes since the last snapshot")
-    press(page, "Write the changes")
+    press(page, "Bring the last snapshot up to date")
     told(page, "The snapshot has the changes.")
     press(page, "Resume")
     expect(page.locator("h1")).to_contain_text("Running")
@@ -148,7 +160,7 @@ def test_forms_can_be_told_apart_in_forced_colours(chromium: Browser) -> None:
         page.goto("/machines/fresh/devices")
         unfold(page, "Add a drive")
         page.locator("#drive-drive_id").fill("a b")
-        page.locator("#drive-path_on_host").fill("/none")
+        page.locator("#drive-path_on_host").select_option(label="rootfs.ext4")
         press(page, "Add drive")
         expect(page.locator("#drive-drive_id")).to_be_focused()
         border = page.locator("#drive-drive_id").evaluate("e => getComputedStyle(e).borderTopStyle")

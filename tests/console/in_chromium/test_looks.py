@@ -64,11 +64,9 @@ def test_the_guests_colours_are_shown(page: Page) -> None:
     expect(screen.locator(".c2.bold").first).to_have_text("OK")
     expect(screen.locator(".c3").first).to_have_text("WARN")
     assert violations(page) == []
-    text = screen.inner_text()
     page.fill("#line", "a")
     page.keyboard.press("Enter")
     expect(screen).to_contain_text("guest hears a")
-    assert screen.inner_text().startswith(text)
 
 
 def test_the_way_to_the_first_machine_is_accessible(chromium: Browser) -> None:
@@ -102,7 +100,7 @@ def test_of_two_who_edit_the_second_gets_a_word_and_keeps_the_text(visit: Visit)
     press(first, "Save setup")
     expect(first.get_by_role("status")).to_have_text("Setup saved.")
     press(second, "Save setup")
-    expect(second.get_by_role("alert")).to_contain_text("You have changed this elsewhere meanwhile")
+    expect(second.get_by_role("alert")).to_contain_text("You have changed this elsewhere at")
     expect(second.locator(size)).to_have_value("512")
     assert violations(second) == []
     viewer.reload()

@@ -1,0 +1,55 @@
+"""What this host has and uses: processors, memory and the disk that machines are kept on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from examples.console.archive import SPANS, Archive
+from examples.console.chart import Chart, Kind, chart
+from examples.console.history import History
+from examples.console.records import Records
+from examples.console.scale import BYTES, PERCENT
+
+PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})
+MEMORY: Final = Kind("Memory", BYTES, {"memory": "Used"})
+DISK: Final = Kind("Disk", BYTES, {"free": "Free"})
+
+
+class HostUse:
+    """Figures of the host, sampled as those of machines are."""
+
+    name = ""
+    """In the records the host has the name that no machine has."""
+
+    def __init__(self, records: Records, folder: Path) -> None:
+        self._folder = folder
+        self.history = History()
+        self._archive = Archive(self.name, records)
+        self._totals = {PROCESSOR: 100.0, MEMORY: 0.0, DISK: 0.0}
+
+    async def sample(self) -> None:
+        """Read the figures as they are now."""
+        memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(self._folder))
+        self._totals |= {MEMORY: float(memory.total), DISK: float(disk.total)}
+        used = psutil.cpu_percent()  # since the last call, and 0 at the first
+        figures = {
+            **({"processor": used} if self.history.is_current else {}),
+            "memory": float(memory.total - memory.available),
+            "free": float(disk.free),
+        }
+        self.history.add(figures)
+        self._archive.add(figures)
+
+    def charts(self, span: str) -> list[Chart]:
+        """What the host used over a span."""
+        seconds, _ = SPANS[span]
+        series = self.history if span == "minutes" else self._archive.past(seconds, self.history)
+        drawn = (chart(series, kind, most) for kind, most in self._totals.items())
+        return [one for one in drawn if one is not None]
+
+    def flush(self) -> None:
+        """Write down what is not yet."""
+        self._archive.flush()

@@ -1,0 +1,157 @@
+"""Kernels, disks and snapshots of this host: what there is, who uses it, and what may go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+Place: TypeAlias = Literal["kernels", "disks", "snapshots", "machine"]
+Users: TypeAlias = Callable[[Path], Sequence[str]]
+
+SHELVES: Final[Mapping[Literal["kernels", "disks", "snapshots"], str]] = {
+    "kernels": "Kernels",
+    "disks": "Disks",
+    "snapshots": "Snapshots",
+}
+STATE, MEMORY, ABOUT = ".state", ".memory", ".json"
+"""The files of a snapshot: the machine's state, its memory, and of which machine it is."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A kernel, a disk or a snapshot; `taken` are the bytes that it takes of the disk."""
+
+    name: str
+    path: Path
+    taken: int
+    made: datetime
+    users: Sequence[str]
+    machine: str = ""
+    is_given: bool = False
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it can be deleted: nobody uses it, and no setting names it."""
+        return not self.users and not self.is_given
+
+
+class Library:
+    """The folders that machines' files are in; nothing outside is read or written for a machine.
+
+    `images` has the folders `kernels` and `disks`; `own` is the folder of disks that belong to one
+    machine. Files that are `given` by a setting may be read wherever they are.
+    """
+
+    def __init__(
+        self, images: Path, own: Path, snapshots: Path, given: Mapping[Place, Sequence[Path]]
+    ) -> None:
+        self.folders: Mapping[Place, Sequence[Path]] = {
+            "kernels": [images / "kernels"],
+            "disks": [images / "disks", own],
+            "snapshots": [snapshots],
+        }
+        self.own = own
+        self.snapshots = snapshots
+        self._given = given
+        for folder in (folder for folders in self.folders.values() for folder in folders):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def paths(self, place: Place) -> Iterator[Path]:
+        """Every file there is to choose; of snapshots the files of their states."""
+        pattern = f"*{STATE}" if place == "snapshots" else "*"
+        for folder in self.folders[place]:
+            yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+        yield from (path for path in self._given.get(place, ()) if path.is_file())
+
+    def things(self, place: Place, users: Users) -> list[Thing]:
+        """What there is, the newest first."""
+        found = (self._thing(path, place, users) for path in self.paths(place))
+        return sorted(found, key=lambda thing: thing.made, reverse=True)
+
+    def _thing(self, path: Path, place: Place, users: Users) -> Thing:
+        files = _files_of(path) if place == "snapshots" else [path]
+        stats = [file.stat() for file in files if file.exists()]
+        return Thing(
+            name=path.stem if place == "snapshots" else path.name,
+            path=path,
+            taken=sum(stat.st_blocks for stat in stats) * 512,
+            made=datetime.fromtimestamp(max(stat.st_mtime for stat in stats), UTC),
+            users=sorted({user for file in files for user in users(file)}),
+            machine=_about(path).get("machine", "") if place == "snapshots" else "",
+            is_given=path in self._given.get(place, ()),
+        )
+
+    def require(self, path: str, places: Iterable[Place], own: Path) -> None:
+        """ValueError for a file that is in none of the folders; `own` is that of the machine."""
+        real = Path(path).resolve()
+        for place in places:
+            folders = [own] if place == "machine" else self.folders[place]
+            if any(real.is_relative_to(folder.resolve()) for folder in folders):
+                return
+            if real in (given.resolve() for given in self._given.get(place, ())):
+                return
+        raise ValueError("This file is in none of the console's folders.")
+
+    def named(self, name: str) -> tuple[Path, Path]:
+        """The files of a new snapshot. ValueError for a name that is taken or is none."""
+        if not NAME.fullmatch(name):
+            raise ValueError("A name has letters, digits, dots, hyphens and underscores.")
+        state = self.snapshots / f"{name}{STATE}"
+        if any(file.exists() for file in _files_of(state)):
+            raise ValueError(f"There is a snapshot called {name}: it is not overwritten.")
+        return state, state.with_suffix(MEMORY)
+
+    def describe(self, state: Path, machine: str) -> None:
+        """Write down of which machine a snapshot is."""
+        state.with_suffix(ABOUT).write_text(json.dumps({"machine": machine}))
+
+    def delete(self, place: Place, name: str, users: Users) -> None:
+        """Delete what nobody uses; ValueError for what somebody does, or is not there."""
+        thing = next((one for one in self.things(place, users) if one.name == name), None)
+        if thing is None:
+            raise ValueError(f"There is no {name} any more.")
+        if not thing.may_go:
+            raise ValueError(f"{name} is used by {', '.join(thing.users) or 'a setting'}.")
+        for file in _files_of(thing.path) if place == "snapshots" else [thing.path]:
+            file.unlink(missing_ok=True)
+
+    def new_disk(self, machine: str, source: Path) -> Path:
+        """Where a machine's own copy of a disk goes."""
+        stem = f"{machine}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        paths = (self.own / f"{stem}{mark}{source.suffix}" for mark in ("", "-2", "-3", "-4"))
+        return next(path for path in paths if not path.exists())
+
+
+def _files_of(state: Path) -> list[Path]:
+    return [state, state.with_suffix(MEMORY), state.with_suffix(ABOUT)]
+
+
+def _about(state: Path) -> dict[str, str]:
+    with suppress(OSError, ValueError):
+        found = json.loads(state.with_suffix(ABOUT).read_text())
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+async def copy_file(source: Path, copy: Path) -> None:
+    """Copy a file and its holes; a file system that can shares the blocks. Raises ValueError."""
+    process = await asyncio.create_subprocess_exec(
+        *("cp", "--reflink=auto", "--sparse=always", "--", str(source), str(copy)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if process.returncode:
+        await asyncio.to_thread(copy.unlink, missing_ok=True)
+        raise ValueError(f"A disk could not be copied: {said.decode(errors='replace').strip()}")

@@ -1,0 +1,119 @@
+"""What happened here: found by machine, person and time, and taken away as a file."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import Response
+
+from examples.console.account import Signed, for_all
+from examples.console.identity import User
+from examples.console.pages import NO_STORE, page
+from examples.console.records import Event, Search
+from examples.console.routes import monitors_of
+from examples.console.view import account, visit_of
+from fastapi_oidc import OIDC
+
+PAGE_EVENTS: Final = 50
+EXPORTED_EVENTS: Final = 100_000
+COLUMNS: Final = ("at", "machine", "person", "sub", "what", "refused", "detail")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would take for a formula."""
+
+
+def search_of(
+    machine: str = "",
+    person: str = "",
+    text: str = "",
+    begin: str = "",
+    end: str = "",
+    refused: bool = False,
+    before: int | None = None,
+) -> Search:
+    """What the form asks for; the days are whole and in UTC."""
+    until = _day(end)
+    return Search(
+        machine=machine.strip(),
+        person=person.strip(),
+        text=text.strip(),
+        begin=_day(begin),
+        end=until + timedelta(days=1) if until else None,
+        only_refused=refused,
+        before=before,
+    )
+
+
+ASearch = Annotated[Search, Depends(search_of)]
+
+
+def _day(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        day = date.fromisoformat(text)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise HTTPException(422, "Write a day as in 2026-01-31.") from error
+
+
+def routes(oidc: OIDC[User]) -> APIRouter:
+    """The page, and the files."""
+    router = for_all()
+
+    @router.get("/events")
+    async def events(request: Request, session: Signed, search: ASearch) -> Response:
+        records = monitors_of(request).records
+        found = await asyncio.to_thread(records.events, search, PAGE_EVENTS + 1)
+        visit = await visit_of(oidc, request, session)
+        asked = {name: text for name, text in request.query_params.items() if text}
+        values = {
+            "events": found[:PAGE_EVENTS],
+            "asked": asked,
+            "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
+            "machines": [machine.name for machine in monitors_of(request).all],
+        }
+        return page("events.html", {**values, **account(visit)})
+
+    @router.get("/events/export")
+    async def export(
+        request: Request, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
+    ) -> Response:
+        whole = replace(search, before=None)
+        records = monitors_of(request).records
+        found = await asyncio.to_thread(records.events, whole, EXPORTED_EVENTS)
+        content = await asyncio.to_thread(as_csv if form == "csv" else as_json_lines, found)
+        kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
+        disposition = {"Content-Disposition": f'attachment; filename="events.{form}"'}
+        return Response(content, media_type=kind, headers={**NO_STORE, **disposition})
+
+    return router
+
+
+def as_csv(events: Sequence[Event]) -> str:
+    """One line for each event below a line of names; no cell is a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for cells in _cells(events):
+        writer.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
+    return text.getvalue()
+
+
+def as_json_lines(events: Sequence[Event]) -> str:
+    """One JSON object for each event."""
+    lines = (dict(zip(COLUMNS, cells, strict=True)) for cells in _cells(events))
+    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+
+
+def _cells(events: Sequence[Event]) -> Iterator[tuple[str, ...]]:
+    for one in events:
+        at = one.at.isoformat(timespec="milliseconds")
+        yield at, one.machine, one.by.name, one.by.sub, one.what, one.refused, one.detail

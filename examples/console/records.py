@@ -1,0 +1,255 @@
+"""What happened, in SQLite: events, calls and figures, for as long as they are kept."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from examples.console.settings import KEPT_DAYS, SettingsError
+
+DAY_SECONDS: Final = 86_400
+CALL_DAYS: Final = 7
+"""How long calls are kept, which are many more."""
+_BUSY_SECONDS: Final = 5.0
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS events (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, sub TEXT NOT NULL,
+    name TEXT NOT NULL, what TEXT NOT NULL, refused TEXT NOT NULL, detail TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine, id);
+CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
+CREATE TABLE IF NOT EXISTS calls (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, machine TEXT NOT NULL, caller TEXT NOT NULL,
+    method TEXT NOT NULL, path TEXT NOT NULL, body TEXT NOT NULL, milliseconds REAL NOT NULL,
+    status INTEGER, fault TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS calls_of_machine ON calls (machine, id);
+CREATE INDEX IF NOT EXISTS calls_by_time ON calls (at);
+CREATE TABLE IF NOT EXISTS figures (
+    machine TEXT NOT NULL, key TEXT NOT NULL, seconds INTEGER NOT NULL, at INTEGER NOT NULL,
+    value REAL NOT NULL, PRIMARY KEY (machine, key, seconds, at)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who acts: `sub` tells people of one name apart."""
+
+    sub: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What somebody did, or what happened; `refused` says why it was not done."""
+
+    at: datetime
+    by: Person
+    what: str
+    refused: str = ""
+    machine: str = ""
+    detail: str = ""
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, made for `caller`; `status` is None when no answer came."""
+
+    at: datetime
+    method: str
+    path: str
+    milliseconds: float
+    status: int | None
+    caller: str
+    fault: str = ""
+    body: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the monitor did what it was asked."""
+        return self.status is not None and self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which events are looked for; what is empty does not matter.
+
+    `person` is part of a name or the whole `sub`; `text` is part of what happened. `begin` and
+    `end` are moments, `before` is the id that a page of results goes on from.
+    """
+
+    machine: str = ""
+    person: str = ""
+    text: str = ""
+    begin: datetime | None = None
+    end: datetime | None = None
+    only_refused: bool = False
+    before: int | None = None
+
+    def conditions(self) -> Iterator[tuple[str, list[object]]]:
+        """Parts of a WHERE clause with their values."""
+        if self.machine:
+            yield "machine = ?", [self.machine]
+        if self.person:
+            yield "(sub = ? OR instr(lower(name), lower(?)))", [self.person, self.person]
+        if self.text:
+            yield "instr(lower(what || ' ' || refused || ' ' || detail), lower(?))", [self.text]
+        if self.begin:
+            yield "at >= ?", [self.begin.timestamp()]
+        if self.end:
+            yield "at < ?", [self.end.timestamp()]
+        if self.only_refused:
+            yield "refused != ''", []
+        if self.before is not None:
+            yield "id < ?", [self.before]
+
+
+class Records:
+    """A database that several threads and processes may share; without a path it is in memory.
+
+    What is written is there after the process was killed. A write that fails, as on a full disk,
+    is logged and stops nothing else. Raises SettingsError when `path` cannot be used.
+    """
+
+    def __init__(self, path: Path | None = None, kept_days: int = KEPT_DAYS) -> None:
+        self._kept_days = kept_days
+        self._turn = threading.Lock()
+        try:
+            self._database = _opened(path)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(f"{path} cannot be used: {error}") from error
+
+    @classmethod
+    def in_folder(cls, folder: Path, kept_days: int = KEPT_DAYS) -> Self:
+        """Those of a folder, which is made if need be."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"{folder} cannot be used: {error.strerror}") from error
+        return cls(folder / "records.sqlite3", kept_days)
+
+    def add_event(self, event: Event) -> None:
+        """Write down what has happened."""
+        self._write(
+            "INSERT INTO events (at, machine, sub, name, what, refused, detail)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *(event.at.timestamp(), event.machine, event.by.sub, event.by.name),
+                    *(event.what, event.refused, event.detail),
+                )
+            ],
+        )
+
+    def events(self, search: Search, most: int) -> list[Event]:
+        """At most `most` events, the newest first."""
+        parts = list(search.conditions())
+        where = " AND ".join(part for part, _ in parts) or "1"
+        values = [value for _, values in parts for value in values]
+        # The conditions are constants of this file; what was typed is passed beside them.
+        query = f"SELECT * FROM events WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
+        return [_event(row) for row in self._read(query, [*values, most])]
+
+    def add_call(self, machine: str, call: Call) -> None:
+        """Write down what a monitor was asked."""
+        self._write(
+            "INSERT INTO calls (at, machine, caller, method, path, body, milliseconds, status,"
+            " fault) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *(call.at.timestamp(), machine, call.caller, call.method, call.path),
+                    *(call.body, call.milliseconds, call.status, call.fault),
+                )
+            ],
+        )
+
+    def calls(self, machine: str, most: int) -> list[Call]:
+        """At most `most` calls of a machine's monitor, the newest first."""
+        query = "SELECT * FROM calls WHERE machine = ? ORDER BY id DESC LIMIT ?"
+        return [_call(row) for row in self._read(query, [machine, most])]
+
+    def add_figures(self, machine: str, at: int, seconds: int, values: Mapping[str, float]) -> None:
+        """Write down the averages of the `seconds` that began `at`."""
+        rows = [(machine, key, seconds, at, value) for key, value in values.items()]
+        self._write("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?)", rows)
+
+    def figures(self, machine: str, key: str, begin: float, step: int) -> list[tuple[int, float]]:
+        """Averages over `step` seconds since `begin`, each with the moment it is about."""
+        query = (
+            "SELECT (at / ?1) * ?1 AS slot, AVG(value) AS value FROM figures"
+            " WHERE machine = ?2 AND key = ?3 AND at >= ?4 GROUP BY slot ORDER BY slot"
+        )
+        rows = self._read(query, [step, machine, key, int(begin)])
+        return [(row["slot"], row["value"]) for row in rows]
+
+    def coarsen(self, seconds: int, into: int, before: float) -> None:
+        """Replace figures of `seconds` that are older than `before` by averages over `into`."""
+        end = int(before) // into * into
+        with self._turn, self._database:
+            self._database.execute(
+                "INSERT OR REPLACE INTO figures SELECT machine, key, ?1, at / ?1 * ?1, AVG(value)"
+                " FROM figures WHERE seconds = ?2 AND at < ?3 GROUP BY machine, key, at / ?1",
+                [into, seconds, end],
+            )
+            self._database.execute(
+                "DELETE FROM figures WHERE seconds = ? AND at < ?", [seconds, end]
+            )
+
+    def expire(self, figure_days: int) -> None:
+        """Forget what has been kept for long enough."""
+        now = time.time()
+        for table, days in (
+            ("events", self._kept_days),
+            ("calls", CALL_DAYS),
+            ("figures", figure_days),
+        ):
+            self._write(f"DELETE FROM {table} WHERE at < ?", [(now - days * DAY_SECONDS,)])  # noqa: S608
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._turn:
+            self._database.close()
+
+    def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        try:
+            with self._turn, self._database:
+                self._database.executemany(statement, rows)
+        except sqlite3.Error:
+            logging.getLogger(__name__).exception("a record could not be written")
+
+    def _read(self, query: str, values: Sequence[object]) -> list[Any]:
+        with self._turn:
+            return self._database.execute(query, values).fetchall()
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    name = path or ":memory:"
+    database = sqlite3.connect(name, timeout=_BUSY_SECONDS, check_same_thread=False)
+    database.row_factory = sqlite3.Row
+    # A log that is written ahead survives the process without waiting for the disk.
+    database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+    database.executescript(_SCHEMA)
+    return database
+
+
+def _event(row: sqlite3.Row) -> Event:
+    members = {name: row[name] for name in ("what", "refused", "machine", "detail", "id")}
+    return Event(_moment(row["at"]), Person(row["sub"], row["name"]), **members)
+
+
+def _call(row: sqlite3.Row) -> Call:
+    names = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
+    return Call(_moment(row["at"]), **{name: row[name] for name in names})
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,76 @@
+"""Figures and states for Prometheus, behind a token."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from examples.console.monitors import Monitors
+from examples.console.pages import NO_STORE
+
+FIGURES: Final = {
+    "processor": ("processor_percent", "Percent of one processor."),
+    "memory": ("memory_used_mebibytes", "What the guest could not give to a program."),
+    "resident": ("memory_resident_mebibytes", "What the monitor takes of the host."),
+    "balloon": ("balloon_mebibytes", "What the guest has given up."),
+    "read": ("disk_read_bytes_per_second", "Through all drives."),
+    "written": ("disk_written_bytes_per_second", "Through all drives."),
+    "received": ("network_received_bytes_per_second", "Through all interfaces."),
+    "sent": ("network_sent_bytes_per_second", "Through all interfaces."),
+}
+OF_HOST: Final = {
+    "processor": ("processor_percent", "Percent of all processors of the host."),
+    "memory": ("memory_used_bytes", "Memory of the host that is not available."),
+    "free": ("disk_free_bytes", "Free space where machines are kept."),
+}
+
+
+class MachineCollector(Collector):
+    """What was sampled last, of every machine and of the host; nothing is asked again."""
+
+    def __init__(self, monitors: Monitors) -> None:
+        self._monitors = monitors
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One family for each kind of figure."""
+        machines = self._monitors.all
+        state = GaugeMetricFamily(
+            "console_machine_state", "1 for the state it is in.", labels=["machine", "state"]
+        )
+        for machine in machines:
+            state.add_metric([machine.name, machine.last_state], 1)
+        yield state
+        for key, (name, meaning) in FIGURES.items():
+            family = GaugeMetricFamily(f"console_machine_{name}", meaning, labels=["machine"])
+            for machine in machines:
+                if (value := machine.history.latest(key)) is not None:
+                    family.add_metric([machine.name], value)
+            yield family
+        for key, (name, meaning) in OF_HOST.items():
+            if (value := self._monitors.host_use.history.latest(key)) is not None:
+                yield GaugeMetricFamily(f"console_host_{name}", meaning, value=value)
+
+
+def routes(monitors: Monitors, token: str) -> APIRouter:
+    """The one route."""
+    router = APIRouter()
+    registry = CollectorRegistry()
+    registry.register(MachineCollector(monitors))
+
+    @router.get("/metrics")
+    async def metrics(request: Request) -> Response:
+        given = request.headers.get("authorization", "").encode()
+        if not secrets.compare_digest(given, f"Bearer {token}".encode()):
+            refusal = {**NO_STORE, "WWW-Authenticate": "Bearer"}
+            return Response("A token is needed.\n", 401, refusal, "text/plain")
+        return Response(generate_latest(registry), headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -1,0 +1,19 @@
+"""What is said of panels, changes, refusals and settings: the texts of `words.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_TEXTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text())
+REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
+FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
+VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
+
+
+def words_of(kind: str, name: str) -> Mapping[str, str]:
+    """The texts of a `panel` or a `change` by their members; none of one that says its own."""
+    found: Mapping[str, str] = _TEXTS[kind].get(name, {})
+    return found

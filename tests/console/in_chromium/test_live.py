@@ -1,0 +1,184 @@
+"""Pages that stay true in Chromium: many tabs, a guest that floods, a console that is gone."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, expect
+
+from examples.console.hosted import HostedMonitor
+from tests.console.in_chromium.pages import Visit, press, set_up, unfold, violations
+from tests.console.running import RunningConsole, hosting_console, running_console
+
+TABS = 7
+"""One more than a browser has connections to one place."""
+LONGEST_ANSWER = 200
+"""Milliseconds in which others are answered, whatever a guest writes."""
+FLOOD = b"\x1b[31mcolours\x1b[0m and text that nobody can read \r\n" * 200
+TIMED = """async () => {
+  const times = []
+  for (let count = 0; count < 20; count++) {
+    const began = performance.now()
+    await fetch('/machines/demo/state')
+    times.push(performance.now() - began)
+  }
+  return times.sort((a, b) => a - b)[10]
+}"""
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[RunningConsole]:
+    with hosting_console() as console:
+        yield console
+
+
+@pytest.fixture
+def desk(chromium: Browser, host: RunningConsole) -> Iterator[Page]:
+    """Alice at a console with a machine that runs."""
+    with chromium.new_context(base_url=host.url) as context:
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
+        yield page
+
+
+def test_seven_tabs_at_the_console_leave_room_for_more(desk: Page) -> None:
+    tabs = [desk.context.new_page() for _ in range(TABS)]
+    for tab in tabs:
+        tab.goto("/machines/demo/console")
+        expect(tab.locator("#screen")).to_contain_text("guest")
+    desk.goto("/machines/demo")
+    expect(desk.get_by_role("img", name=re.compile("Processor over"))).to_be_visible()
+    tabs[0].fill("#line", "k")
+    tabs[0].keyboard.press("Enter")
+    for tab in tabs:
+        expect(tab.locator("#screen")).to_contain_text("guest hears k")
+
+
+@contextmanager
+def flooded(machine: HostedMonitor) -> Iterator[None]:
+    """Meanwhile the guest writes a megabyte each second, in colours."""
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(len(FLOOD) / 1e6):
+            assert machine.serial is not None
+            machine.serial.feed(FLOOD)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_guest_that_floods_starves_nobody(desk: Page, host: RunningConsole) -> None:
+    machine = host.parts.monitors.get("demo")
+    assert isinstance(machine, HostedMonitor)
+    desk.goto("/machines/demo/console")
+    other = desk.context.new_page()
+    other.goto("/machines/demo")
+    with flooded(machine):
+        expect(desk.locator("#screen")).to_contain_text("nobody can read")
+        assert other.evaluate(TIMED) < LONGEST_ANSWER
+        press(desk, "Pause")
+        expect(desk.locator("h1")).to_contain_text("Paused")
+        press(desk, "Resume")
+        expect(desk.locator("h1")).to_contain_text("Running")
+
+
+def test_the_screen_takes_keys_arrows_tab_and_what_is_pasted(
+    desk: Page, host: RunningConsole
+) -> None:
+    desk.goto("/machines/demo/console")
+    screen = desk.locator("#screen")
+    screen.focus()
+    desk.keyboard.type("vz")
+    expect(screen).to_contain_text("guest hears z")
+    desk.keyboard.press("Tab")
+    expect(screen).to_be_focused()
+    for key, shown in (("x", "guest hears x"), ("w", "guest hears w")):
+        desk.keyboard.press(key)
+        expect(screen).to_contain_text(shown)
+    screen.evaluate(
+        """screen => {
+          const clipboardData = new DataTransfer()
+          clipboardData.setData('text', 'PQ')
+          screen.dispatchEvent(new ClipboardEvent('paste', { clipboardData, cancelable: true }))
+        }"""
+    )
+    expect(screen).to_contain_text("guest hears Q")
+    assert violations(desk) == []
+    desk.keyboard.press("Shift+Tab")
+    expect(screen).not_to_be_focused()
+
+
+def test_what_is_typed_for_a_guest_is_kept_nowhere(desk: Page) -> None:
+    desk.goto("/machines/demo/console")
+    desk.fill("#line", "my-password")
+    desk.reload()
+    expect(desk.locator("#line")).to_have_value("")
+    stored = "JSON.stringify({...sessionStorage}) + JSON.stringify({...localStorage})"
+    assert "my-password" not in desk.evaluate(stored)
+
+
+def test_a_hidden_page_asks_for_nothing(desk: Page) -> None:
+    desk.goto("/machines/demo/console")
+    expect(desk.locator("#screen")).to_contain_text("guest")
+    desk.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
+    desk.wait_for_timeout(1500)  # what was asked before is answered
+    asked: list[str] = []
+    desk.on("request", lambda request: asked.append(request.url))
+    desk.wait_for_timeout(2500)
+    assert [url for url in asked if "/machines/" in url] == []
+
+
+def test_a_console_that_is_gone_is_told_within_seconds(chromium: Browser) -> None:
+    with ExitStack() as stack:
+        console = stack.enter_context(running_console())
+        context = stack.enter_context(chromium.new_context(base_url=console.url))
+        page = context.new_page()
+        page.goto("/")
+        page.click("button[value=alice]")
+        expect(page.locator("h1")).to_contain_text("demo Not started")
+        page.wait_for_load_state()
+        context.set_offline(True)
+        expect(page.locator("#silent")).to_contain_text("The console has not answered for")
+        assert violations(page) == []
+        context.set_offline(False)
+        expect(page.locator("#silent")).to_have_count(0)
+
+
+def test_the_page_keeps_its_address_and_its_folds(visit: Visit) -> None:
+    page, other = visit(), visit()
+    assert page.url.endswith("/machines/demo")
+    set_up(page)
+    assert page.url.endswith("/machines/demo")
+    other.goto("/machines/demo/devices")
+    unfold(other, "Add a drive")
+    press(page, "Start")
+    expect(other.locator("h1")).to_contain_text("Running")
+    expect(other.locator("#drive-drive_id")).to_be_visible()
+
+
+def test_a_question_names_the_machine_and_its_state(visit: Visit) -> None:
+    page = visit()
+    set_up(page)
+    press(page, "Start")
+    expect(page.get_by_role("status")).to_have_text("The machine is running.")
+    asked: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.once("dialog", dismiss)
+    press(page, "Ctrl+Alt+Del")
+    assert re.match(r"demo is Running(, up \d+ s)?\.\n\nSend Ctrl\+Alt\+Del\?", asked[0])

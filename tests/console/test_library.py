@@ -1,0 +1,176 @@
+"""Kernels, disks and snapshots: seen, chosen, written by one, deleted when unused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.console.library import Library
+from tests.console.browser import Browser
+from tests.console.machines import create, delete, do
+from tests.console.running import ALICE, BOB, RunningConsole, signed_in
+
+
+@pytest.fixture
+def alice(host: RunningConsole) -> Iterator[Browser]:
+    with signed_in(host, ALICE) as browser:
+        browser.open_until("demo Running", "/")
+        yield browser
+
+
+def test_two_machines_made_of_one_image_have_a_disk_each(
+    alice: Browser, host: RunningConsole
+) -> None:
+    disks = []
+    for name in ("one", "two"):
+        create(alice, name)
+        alice.open(f"/machines/{name}/devices")
+        assert host.parts.folder is not None
+        (disk,) = (host.parts.folder / "disks").glob(f"{name}-*")
+        assert f"rootfs root {disk}" in alice.text
+        disks.append(disk)
+    assert disks[0] != disks[1]
+    for name in ("one", "two"):
+        delete(alice, name)
+
+
+def test_a_disk_has_one_writer(alice: Browser, host: RunningConsole) -> None:
+    disk = str(host.disk("shared"))
+    for name in ("writer", "other"):
+        create(alice, name, new__start="")
+    add = {"drive.drive_id": "data", "drive.path_on_host": disk}
+    do(alice, "writer", "devices", "Add drive", add)
+    assert "The drive is added." in alice.text
+    for typed in (add, {**add, "drive.is_read_only": "true"}):
+        do(alice, "other", "devices", "Add drive", typed)
+        assert alice.status == 422
+        assert "writer writes to this disk: use a copy of it." in alice.text
+    alice.open("/machines/writer/devices")
+    alice.click("Remove data")
+    for name in ("writer", "other"):
+        do(alice, name, "devices", "Add drive", {**add, "drive.is_read_only": "true"})
+        assert "The drive is added." in alice.text
+    for name in ("writer", "other"):
+        delete(alice, name)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "{folder}/../passwd", "{folder}/link"])
+def test_a_file_outside_is_not_given_to_a_machine(
+    alice: Browser, host: RunningConsole, path: str
+) -> None:
+    folder = host.disk("near").parent
+    link = folder / "link"
+    if not link.is_symlink():
+        link.symlink_to("/etc/passwd")
+    typed = {"drive.drive_id": "data", "drive.path_on_host": path.format(folder=folder)}
+    do(alice, "fresh", "devices", "Add drive", typed)
+    assert alice.status == 422
+    assert "This file is in none of the console's folders." in alice.text
+    link.unlink()
+
+
+def test_things_are_listed_with_their_users_and_deleted_when_unused(
+    alice: Browser, host: RunningConsole
+) -> None:
+    disk = host.disk("spare")
+    create(alice, "keeper", new__start="")
+    typed = {"drive.drive_id": "data", "drive.path_on_host": str(disk)}
+    do(alice, "keeper", "devices", "Add drive", typed)
+    alice.open("/images")
+    assert "vmlinux" in alice.text
+    assert "named by a setting" in alice.text
+    assert not alice.has_button("Delete spare")
+    token = alice.field("csrf_token")
+    form = {"csrf_token": token, "place": "disks", "name": "spare"}
+    alice.post("/images/delete", form)
+    assert alice.status == 409
+    assert "spare is used by keeper." in alice.text
+    delete(alice, "keeper")
+    alice.open("/images")
+    alice.click("Delete spare")
+    assert "Deleted." in alice.text
+    assert not disk.exists()
+    alice.post("/images/delete", form)
+    assert "There is no spare any more." in alice.text
+    alice.post("/images/delete", {**form, "place": "elsewhere"})
+    assert alice.status == 422
+    alice.open("/events?text=spare")
+    assert "Deleted spare of the disks." in alice.text
+
+
+def test_a_snapshot_has_a_name_and_is_not_overwritten(alice: Browser) -> None:
+    create(alice, "told")
+    alice.click("Pause")
+    do(alice, "told", "snapshots", "Create snapshot", {"named_snapshot.name": "first-light"})
+    assert "Snapshot created." in alice.text
+    assert "first-light" in alice.page.text.split("Create a snapshot")[0]
+    alice.click("Create snapshot", {"named_snapshot.name": "first-light"})
+    assert alice.status == 422
+    assert "There is a snapshot called first-light: it is not overwritten." in alice.text
+    alice.click("Create snapshot", {"named_snapshot.name": "../up"})
+    assert alice.status == 422
+    alice.open("/new/snapshot?snapshot=first-light")
+    alice.click("Restore into a new machine", {"new.name": "again", "restore.resume_vm": "true"})
+    assert "again Running" in alice.text
+    alice.open("/images")
+    assert not alice.has_button("Delete first-light")
+    for name in ("told", "again"):
+        delete(alice, name)
+    alice.open("/images")
+    alice.click("Delete first-light")
+    assert "Deleted." in alice.text
+
+
+def test_a_viewer_sees_what_there_is_and_deletes_nothing(host: RunningConsole) -> None:
+    with signed_in(host, BOB) as bob:
+        bob.open("/images")
+        assert "vmlinux" in bob.text
+        assert not bob.has_button("Delete")
+
+
+def test_a_machine_that_has_ended_is_edited_and_starts_again(
+    alice: Browser, host: RunningConsole
+) -> None:
+    create(alice, "edited", machine_config__mem_size_mib="128")
+    alice.click("Stop")
+    alice.click("Edit")
+    assert "Everything can be changed now." in alice.text
+    assert "edited Not started" in alice.text
+    alice.click("Save setup", {"machine_config.mem_size_mib": "256"})
+    typed = {"drive.drive_id": "data", "drive.path_on_host": str(host.disk("more-room"))}
+    do(alice, "edited", "devices", "Add drive", typed)
+    alice.click("Remove rootfs")
+    assert "rootfs root" not in alice.text
+    alice.click("Start")
+    assert "edited Running" in alice.text
+    assert "data" in alice.text
+    alice.open("/machines/edited")
+    assert "Memory in MiB 256" in alice.text
+    delete(alice, "edited")
+
+
+def test_a_machine_without_a_disk_boots_from_its_initial_ram_disk(
+    alice: Browser, host: RunningConsole
+) -> None:
+    initrd = str(host.disk("initrd.img"))
+    create(alice, "diskless", root_drive__path_on_host="", boot_source__initrd_path=initrd)
+    assert "diskless Running" in alice.text
+    alice.open("/machines/diskless/devices")
+    assert "There are no drives." in alice.text
+    delete(alice, "diskless")
+
+
+def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
+    kernel = tmp_path / "elsewhere" / "vmlinux"
+    kernel.parent.mkdir()
+    kernel.write_bytes(b"kernel")
+    folders = (tmp_path / "images", tmp_path / "disks", tmp_path / "snapshots")
+    library = Library(*folders, {"kernels": [kernel]})
+    library.require(str(kernel), ["kernels"], tmp_path / "machine")
+    assert [thing.name for thing in library.things("kernels", lambda path: [])] == ["vmlinux"]
+    with pytest.raises(ValueError, match="none of the console's folders"):
+        library.require(str(kernel), ["disks"], tmp_path / "machine")
+    with pytest.raises(ValueError, match="a setting"):
+        library.delete("kernels", "vmlinux", lambda path: [])

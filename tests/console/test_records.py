@@ -1,0 +1,204 @@
+"""What happened is kept: through a kill, findable, exported, and not for ever."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from examples.console.app import create_app
+from examples.console.archive import COARSE_SECONDS, FINE_DAYS, FINE_SECONDS, Archive, tidy
+from examples.console.history import History
+from examples.console.monitors import Monitors
+from examples.console.past import as_csv, as_json_lines
+from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, Search
+from examples.console.settings import SettingsError
+from tests.console.browser import Browser
+from tests.console.machines import create, delete
+from tests.console.running import ALICE, RunningConsole, asked, hosting_console, pid_of, signed_in
+from tests.console.test_demo import demo, lines_until
+
+ALICE_A, BOB_B = Person("a-1", "Alice Admin"), Person("b-2", "Bob Viewer")
+NOW = datetime.now(UTC)
+
+
+def event(
+    what: str, *, by: Person = ALICE_A, days: float = 0, refused: str = "", detail: str = ""
+) -> Event:
+    return Event(NOW - timedelta(days=days), by, what, refused, "web", detail)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Records]:
+    records = Records(tmp_path / "records.sqlite3", kept_days=30)
+    for one in (
+        event("Setup saved.", days=40),
+        event("Tried to start it.", by=BOB_B, days=2, refused="Only an admin may."),
+        event("The machine is running.", days=1),
+        event("The monitor ended: exit status 0.", by=Person("", ""), detail="Console: panic"),
+    ):
+        records.add_event(one)
+    yield records
+    records.close()
+
+
+@pytest.mark.parametrize(
+    ("search", "count"),
+    [
+        (Search(), 4),
+        (Search(machine="web"), 4),
+        (Search(machine="other"), 0),
+        (Search(person="alice"), 2),
+        (Search(person="b-2"), 1),
+        (Search(text="PANIC"), 1),
+        (Search(text="only an admin"), 1),
+        (Search(text="%"), 0),
+        (Search(begin=NOW - timedelta(days=3), end=NOW - timedelta(hours=1)), 2),
+        (Search(only_refused=True), 1),
+        (Search(before=3), 2),
+        (Search(machine="web", person="bob", text="start"), 1),
+    ],
+)
+def test_events_are_found(records: Records, search: Search, count: int) -> None:
+    assert len(records.events(search, 10)) == count
+
+
+def test_the_newest_come_first_and_no_more_than_asked_for(records: Records) -> None:
+    assert [one.what for one in records.events(Search(), 2)] == [
+        "The monitor ended: exit status 0.",
+        "The machine is running.",
+    ]
+
+
+def test_events_expire(records: Records) -> None:
+    records.add_call("web", Call(NOW - timedelta(days=8), "GET", "/", 1.0, 200, "Alice"))
+    tidy(records)
+    assert len(records.events(Search(), 10)) == 3
+    assert records.calls("web", 10) == []
+
+
+def test_exports_have_every_member_and_no_formula(records: Records) -> None:
+    records.add_event(event("=HYPERLINK()"))
+    found = records.events(Search(), 10)
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert rows[0]["what"] == "'=HYPERLINK()"
+    assert rows[1]["detail"] == "Console: panic"
+    assert rows[3]["refused"] == "Only an admin may."
+    lines = [json.loads(line) for line in as_json_lines(found).splitlines()]
+    assert [line["what"] for line in lines] == [one.what for one in found]
+    assert lines[3]["person"] == "Bob Viewer"
+
+
+def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "records.sqlite3").write_text("this is no database, " * 100)
+    with pytest.raises(SettingsError, match="cannot be used"):
+        Records(tmp_path / "records.sqlite3")
+
+
+def test_a_record_that_cannot_be_written_stops_nothing(
+    records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
+    records._database.execute("DROP TABLE events")
+    records.add_event(event("Lost."))
+    assert "a record could not be written" in caplog.text
+
+
+def test_figures_become_coarser_with_age(records: Records) -> None:
+    old = int(time.time()) // COARSE_SECONDS * COARSE_SECONDS - (FINE_DAYS + 1) * DAY_SECONDS
+    for minute in range(15):
+        records.add_figures("web", old + minute * 60, FINE_SECONDS, {"memory": float(minute)})
+    tidy(records)
+    assert records.figures("web", "memory", 0, FINE_SECONDS) == [(old, 7.0)]
+    records.add_figures("web", old - 40 * DAY_SECONDS, COARSE_SECONDS, {"memory": 1.0})
+    tidy(records)
+    assert len(records.figures("web", "memory", 0, FINE_SECONDS)) == 1
+
+
+def test_a_chart_of_a_day_has_what_was_written_down(records: Records) -> None:
+    now = int(time.time())
+    for hours in (20, 19.8, 2):
+        at = int(now - hours * 3600) // 60 * 60
+        records.add_figures("web", at, FINE_SECONDS, {"memory": hours})
+    archive = Archive("web", records)
+    archive.add({"memory": 5.0})
+    archive.flush()
+    stretches = archive.past(DAY_SECONDS, History()).stretches("memory")
+    assert [[round(point.value, 1) for point in one] for one in stretches] == [
+        [20, 19.8],
+        [2],
+        [5],
+    ]
+
+
+def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
+    with signed_in(host, ALICE) as alice:
+        alice.open_until("demo Running", "/")
+        alice.open("/events?machine=demo&person=console")
+        assert "demo : The machine is running." in alice.text
+        alice.open("/events?text=nothing-like-it")
+        assert "Nothing was found." in alice.text
+        alice.open("/events?begin=yesterday")
+        assert alice.status == 422
+        url = f"{host.url}/events/export?form=jsonl&machine=demo"
+        lines = httpx.get(url, cookies=alice.cookies).text.splitlines()
+        assert {json.loads(line)["machine"] for line in lines} == {"demo"}
+
+
+def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:
+    with signed_in(host, ALICE) as alice:
+        create(alice, "victim")
+        alice.open_until("guest is up", "/machines/victim/console")
+        os.kill(pid_of("victim"), signal.SIGKILL)
+        alice.open_until("victim Ended", "/machines/victim")
+        alice.open_until("The monitor ended", "/machines/victim")
+        assert "killed by SIGKILL (signal 9)" in alice.text
+        assert "Last action: Alice Admin: The machine is running." in alice.text
+        assert "Console: [ WARN ] This guest is simulated" in alice.text
+        delete(alice, "victim")
+
+
+def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) -> None:
+    with demo(CONSOLE_FOLDER=str(tmp_path)) as process:
+        address = lines_until(process, "Stop with").split("http://")[1].split()[0]
+        with Browser(f"http://{address}") as alice:
+            alice.home()
+            alice.click(ALICE)
+            alice.open_until("demo Running", "/")
+            alice.open("/machines/demo")
+            alice.click("Pause")
+        os.kill(pid_of("demo", tmp_path), signal.SIGKILL)
+        process.kill()
+    with hosting_console(tmp_path) as console, signed_in(console, ALICE) as alice:
+        alice.open("/machines/demo")
+        assert "demo Ended" in alice.text
+        assert "The machine is paused." in alice.text
+        assert "The monitor ended" in alice.text
+        alice.open("/machines/demo/console")
+        assert "guest is up" in alice.text
+        alice.open("/machines/demo/calls")
+        assert "PATCH /vm 204" in alice.text
+        for name in ("demo", "fresh"):
+            delete(alice, name)
+
+
+def test_prometheus_reads_figures_with_its_token(host: RunningConsole) -> None:
+    with signed_in(host, ALICE) as alice:
+        alice.open_until("demo Running", "/")
+    app = create_app(host.parts.oidc, host.parts.monitors, metrics_token="of-prometheus")
+    right = {"authorization": "Bearer of-prometheus"}
+    figures = asked(app, "/metrics", right).text
+    assert 'console_machine_state{machine="demo",state="Running"} 1.0' in figures
+    assert "console_host_memory_used_bytes" in figures
+    for wrong in ({}, {"authorization": "Bearer other"}, {"authorization": "of-prometheus"}):
+        assert asked(app, "/metrics", wrong).status_code == 401
+    without = create_app(host.parts.oidc, Monitors({}))
+    assert asked(without, "/metrics", right).status_code == 404
