@@ -6,7 +6,7 @@ from tests.oidc.real_op.relying_party import RelyingParty, relying_party
 
 # The provider's access tokens live 120 seconds; a session is refreshed 30 seconds before.
 ALMOST_EXPIRED = 100
-LONGER_THAN_A_SUCCESSOR_IS_REMEMBERED = 61
+A_LONG_TIME = 700
 
 
 def test_an_expiring_session_is_refreshed_again_and_again(
@@ -41,20 +41,20 @@ def test_the_old_cookie_still_works_a_moment_later(rp: RelyingParty, browser: Br
     assert rp.event_names.count("session.refreshed") == 1
 
 
-def test_a_stolen_cookie_used_later_ends_the_session_of_both(
+def test_an_old_cookie_that_comes_later_presents_no_used_refresh_token(
     rp: RelyingParty, browser: Browser
 ) -> None:
+    """The provider would revoke the session's tokens; the old cookie gets the newest session."""
     browser.login(rp)
-    stolen = dict(browser.http.cookies)
+    old = dict(browser.http.cookies)
     rp.time.ahead += ALMOST_EXPIRED
     browser.me(rp)
-    rightful = dict(browser.http.cookies)
-    browser.me(rp)  # the browser shows that it has the successor
-    rp.time.ahead += LONGER_THAN_A_SUCCESSOR_IS_REMEMBERED
-    for cookies in (stolen, rightful):
+    newest = dict(browser.http.cookies)
+    rp.time.ahead += A_LONG_TIME
+    for cookies in (old, newest):
         browser.http.cookies.clear()
         browser.http.cookies.update(cookies)
-        assert browser.me(rp).status_code == 401
+        assert browser.me(rp).status_code == 200
         rp.time.ahead += ALMOST_EXPIRED
 
 
