@@ -1,0 +1,111 @@
+"""What an application does at the wrong time or place is named, and gives no session away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, WebSocket
+
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCError, OIDCMiddleware
+from tests.oidc.world import BASE_URL, make_world
+
+
+async def test_a_task_that_outlives_its_request_is_told_so() -> None:
+    tasks: list[asyncio.Task[object]] = []
+    responded = asyncio.Event()
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/begin")
+        async def begin(request: Request) -> None:
+            async def later() -> object:
+                await responded.wait()
+                return await oidc.get_session(request)
+
+            tasks.append(asyncio.create_task(later()))
+
+    browser = await make_world(mount=mount).signed_in()
+    await browser.get("/begin")
+    responded.set()
+    with pytest.raises(ConfigurationError, match="this request has ended") as caught:
+        await tasks[0]
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+
+
+@pytest.mark.parametrize("how", ["get_session", "locals", "refresh", "is_still_signed_in"])
+@pytest.mark.parametrize("origin", ["https://other.app.test", BASE_URL])
+async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
+    how: str, origin: str
+) -> None:
+    seen: list[object] = []
+
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        ask = {
+            "get_session": oidc.get_session,
+            "locals": oidc.locals,
+            "refresh": oidc.refresh,
+            "is_still_signed_in": oidc.is_still_signed_in,
+        }[how]
+
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            seen.append(socket.state.oidc.session)
+            try:
+                seen.append(await ask(socket))
+            except OIDCError as error:
+                seen.append(error.code)
+
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    headers = [(b"host", b"app.test"), (b"cookie", cookie.encode()), (b"origin", origin.encode())]
+    scope = {
+        "type": "websocket",
+        "asgi": {"version": "3.0"},
+        "path": "/ws",
+        "query_string": b"",
+        "scheme": "wss",
+        "headers": headers,
+        "subprotocols": [],
+    }
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(_message: object) -> None: ...
+
+    await world.app(scope, receive, send)
+    if origin == BASE_URL:
+        assert seen[0] is not None
+        assert seen[1]
+    else:
+        assert seen == [None, Code.SESSION_CROSS_SITE]
+
+
+async def test_a_mounted_application_warns_once_that_nothing_waits_at_its_shutdown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = make_world()
+    outer = FastAPI()
+    outer.mount("/inner", world.app)
+    transport = httpx.ASGITransport(outer)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        for _ in range(2):
+            await browser.get("/inner/")
+    warnings = [record.message for record in caplog.records if "is mounted" in record.message]
+    assert len(warnings) == 1
+    assert "await oidc.aclose()" in warnings[0]
+
+
+def test_another_event_loop_than_asyncio_is_named() -> None:
+    """A coroutine that is run by hand has no event loop of asyncio, as under trio."""
+    world = make_world()
+    scope = {"type": "http", "app": world.app, "path": "/", "headers": []}
+
+    async def nothing(*_: object) -> Any: ...
+
+    request = OIDCMiddleware(world.app, oidc=world.oidc)(scope, nothing, nothing)
+    with pytest.raises(ConfigurationError, match="runs on asyncio alone"):
+        request.send(None)
