@@ -63,8 +63,8 @@ class OIDCMiddleware:
         outer: RequestContexts | None = scope.get(SCOPE_KEY)
         contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
         response = _Response(contexts, send)
+        _require_asyncio()
         try:
-            _require_asyncio()
             await contexts.load()
             await self._app(scope, receive, response.send)
             # The contexts know the scope. Apart, both are freed at once with the tokens in them,

@@ -42,7 +42,7 @@ async def test_a_websocket_of_another_origin_gets_no_session_in_any_way(
     seen: list[object] = []
 
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        ask = {
+        ask: Any = {
             "get_session": oidc.get_session,
             "locals": oidc.locals,
             "refresh": oidc.refresh,
