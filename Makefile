@@ -9,7 +9,7 @@ PYTHONS ?= 3.11 3.12 3.13 3.14
 BIN := .venv/bin
 READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
-DEVELOPMENT := --editable '.[redis,testing]' --group dev
+DEVELOPMENT := --editable '.[network,redis,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # What needs neither Node nor Chromium, and of that what a change of code breaks first.
@@ -125,7 +125,7 @@ audit: setup ## ask whether the pinned dependencies have known vulnerabilities (
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[redis,testing]"
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,testing]"
 	@release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
