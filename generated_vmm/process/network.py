@@ -64,16 +64,18 @@ class Mark:
     pid: int
     start_time: int
     pid_namespace: int
+    has_table: int
 
     @classmethod
-    def new(cls) -> Self:
-        """A mark for a tap of this process."""
-        return cls(secrets.token_hex(8), *our_identity(), os.stat("/proc/self/ns/pid").st_ino)
+    def new(cls, *, has_table: bool) -> Self:
+        """A mark for a tap of this process, and perhaps for a table of nftables."""
+        pid_namespace = os.stat("/proc/self/ns/pid").st_ino
+        return cls(secrets.token_hex(8), *our_identity(), pid_namespace, int(has_table))
 
     @classmethod
-    def read(cls, link: Any) -> Self | None:
-        """The mark of an interface; None when it has none."""
-        kind, *fields = (link.get_attr("IFLA_IFALIAS") or "").split(":")
+    def read(cls, written: str | None) -> Self | None:
+        """The mark that was written so; None when it is none."""
+        kind, *fields = (written or "").split(":")
         with contextlib.suppress(TypeError, ValueError):
             if kind == "generated-vmm":
                 token, *numbers = fields
@@ -264,7 +266,7 @@ class Tap(Owned):
 
     def _make(self) -> None:
         self._enter()
-        mark = self._mark = Mark.new()
+        mark = self._mark = Mark.new(has_table=self._nat)
         try:
             what = f"the tap {self.name} cannot be made"
             with explained(what, "CAP_NET_ADMIN"), IPRoute() as route:
@@ -277,7 +279,7 @@ class Tap(Owned):
             raise
 
     def _what(self, mark: Mark) -> dict[str, str]:
-        return {"name": self.name, "token": mark.token}
+        return {"name": self.name, "mark": str(mark)}
 
     def _enter(self) -> None:
         if self._namespace is not None:
@@ -322,13 +324,14 @@ class Tap(Owned):
 
 
 def remove(what: Mapping[str, str]) -> None:
-    """Removes the tap of a name and its table, if the tap has this token. OSError, NetlinkError."""
+    """Removes the tap of a name if it has this mark, and its table. OSError, NetlinkError."""
+    mark = Mark.read(what["mark"])
     with IPRoute() as route, contextlib.suppress(FileNotFoundError):
         link = _find(route, what["name"])
-        mark = Mark.read(link)
-        if mark is not None and mark.token == what["token"]:
+        if mark == _mark_of(link):
             _remove_link(route, link["index"])
-    _remove_table(f"generated-vmm-{what['token']}")
+    if mark is not None:
+        _remove_table(mark)
 
 
 @contextlib.contextmanager
@@ -354,13 +357,13 @@ def _take_name(route: Any, name: str) -> None:
     """Removes the tap of a dead owner. `MonitorError` when the name is taken otherwise."""
     with contextlib.suppress(FileNotFoundError):
         link = _find(route, name)
-        mark = Mark.read(link)
+        mark = _mark_of(link)
         if mark is None:
             raise MonitorError(f"the interface {name} exists, and is nobody's who uses Tap")
         if mark.is_owned:
             raise MonitorError(f"the tap {name} is in use by process {mark.pid}")
         _remove_link(route, link["index"])
-        _remove_table(mark.table)
+        _remove_table(mark)
 
 
 def _find(route: Any, name: str) -> Any:
@@ -373,6 +376,10 @@ def _find(route: Any, name: str) -> Any:
         raise FileNotFoundError(f"there is no interface {name}") from error
 
 
+def _mark_of(link: Any) -> Mark | None:
+    return Mark.read(link.get_attr("IFLA_IFALIAS"))
+
+
 def _remove_link(route: Any, index: int) -> None:
     with _gone_is_fine():
         route.link("del", index=index)
@@ -383,6 +390,7 @@ def _masquerade(table: str, address: IPv4Interface, tap: str) -> None:
     network = address.network
     equal, unequal, source = 0, 1, {"base": 1, "offset": 12, "len": 4}  # in the network header
     with NFTables() as nft:
+        nft.get_tables()  # raises what the kernel refuses; pyroute2 waits for ever after a batch
         nft.begin()
         nft.table("add", name=table)
         nat = {"type": "nat", "hook": "postrouting", "priority": SOURCE_NAT, "policy": ACCEPT}
@@ -403,9 +411,10 @@ def _data(value: bytes) -> dict[str, Any]:
     return {"attrs": [("NFTA_DATA_VALUE", value)]}
 
 
-def _remove_table(table: str) -> None:
-    with _gone_is_fine(), NFTables() as nft:
-        nft.table("del", name=table)
+def _remove_table(mark: Mark) -> None:
+    if mark.has_table:
+        with _gone_is_fine(), NFTables() as nft:
+            nft.table("del", name=mark.table)
 
 
 @contextlib.contextmanager

@@ -180,7 +180,7 @@ def test_a_successor_of_the_same_name_is_left(name: str) -> None:
         assert name in links()
         route.link("del", ifname=name)
     with Tap(name):
-        network.remove({"name": name, "token": "of another"})
+        network.remove({"name": name, "mark": str(network.Mark.new(has_table=False))})
         assert name in links()
 
 
@@ -214,7 +214,7 @@ async def test_a_cancelled_start_leaves_nothing(name: str, monkeypatch: pytest.M
     cancelled.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert name not in links()
+    assert name not in await asyncio.to_thread(links)
 
 
 @needs_kernel
@@ -225,7 +225,7 @@ async def test_a_cancelled_end_removes_the_tap(name: str) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert name not in links()
+    assert name not in await asyncio.to_thread(links)
 
 
 @needs_kernel
@@ -305,20 +305,26 @@ def play(moment, reached):
             count += 1
             return call(*given, **named)
         return wrapper
-    for owner, names in [
-        (fcntl, ["ioctl"]), (network.IPRoute, ["link", "addr"]), (REAPER, ["entrust", "release"]),
-        (network.NFTables, ["commit", "table"]), (network, ["remove", "Descriptor"]),
-    ]:
+    def counting(kind):
+        class Counting(kind):
+            def __getattr__(self, name):
+                found = super().__getattr__(name)
+                return counted(found) if name in ("link", "addr", "table") else found
+        return Counting
+    for owner, names in [(fcntl, ["ioctl"]), (REAPER, ["entrust", "release"])]:
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))
+    network.IPRoute, network.NFTables = map(counting, (network.IPRoute, network.NFTables))
     with network.Tap("tap0", address="172.31.255.1/30", nat=True):
         os.write(reached, b"x")
 
 for line in sys.stdin:
     reading, writing = os.pipe()
     if (pid := os.fork()) == 0:
-        play(int(line), writing)
-        os._exit(0)
+        try:
+            play(int(line), writing)
+        finally:
+            os._exit(0)
     os.close(writing)
     _, status = os.waitpid(pid, 0)
     print(json.dumps([os.waitstatus_to_exitcode(status), len(os.read(reading, 1))]), flush=True)
