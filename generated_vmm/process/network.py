@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import secrets
 import struct
 from abc import ABC, abstractmethod
@@ -39,7 +40,7 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
-NOT_IN_A_NAME = "/:%"  # and white space (dev_valid_name of the kernel; % stands for a number)
+NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
 CLONE_NEWNET = 0x40000000  # unshare(2)
 TUN, FORWARDING = "/dev/net/tun", "/proc/sys/net/ipv4/ip_forward"
 TUNSETIFF, TUNSETPERSIST, TUNSETOWNER = 0x400454CA, 0x400454CB, 0x400454CC  # linux/if_tun.h
@@ -129,22 +130,16 @@ class Owned(ABC):
         try:
             finished(work)
         except BaseException:
-            self._close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._close()
-        except MonitorError:
-            raise
-        except BaseException:  # what a signal handler raises
-            self._close()
-            raise
-
-    def _close(self) -> None:
         work = self._removing()
-        work.wait_for(work.is_done)
+        try:
+            work.wait_for(work.is_done)
+        finally:  # what a signal handler raises does not shorten it
+            work.wait_for(work.is_done)
         work.result()
 
     async def __aenter__(self) -> Self:
@@ -187,7 +182,7 @@ class NetworkNamespace(Owned):
         return self._descriptor
 
     def _make(self) -> None:
-        with explained("a network namespace cannot be made", "CAP_SYS_ADMIN"):
+        with explained("no network namespace can be made", "CAP_SYS_ADMIN"):
             _switch("unshare", CLONE_NEWNET)  # this thread alone, which ends now
             self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
         NAMESPACES.add(self)
@@ -229,7 +224,8 @@ class Tap(Owned):
     ) -> None:
         self.name = f"tap{secrets.token_hex(6)}" if name is None else name
         self.address = None if address is None else IPv4Interface(address)
-        _require_name(self.name)
+        if NAME.fullmatch(self.name) is None or len(os.fsencode(self.name)) > LONGEST_NAME:
+            raise ValueError(f"name is {name!r}; it must have 1 to {LONGEST_NAME} bytes, no / : %")
         if self.address is not None and self.address.network.prefixlen == 32:
             raise ValueError(f"address is {address}; its network has no place for a guest")
         if bridge is not None and address is not None:
@@ -265,14 +261,15 @@ class Tap(Owned):
         return self._mark is not None and self._mark.pid == os.getpid()
 
     def _make(self) -> None:
-        self._enter()
+        if self._namespace is not None:
+            self._namespace.join()
         mark = self._mark = Mark.new(has_table=self._nat)
         try:
-            what = f"the tap {self.name} cannot be made"
-            with explained(what, "CAP_NET_ADMIN"), IPRoute() as route:
+            with explained(f"the tap {self.name} cannot be made"), IPRoute() as route:
                 _take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
-                    REAPER.entrust(mark.token, [(reaper.Network(self._what(mark)), None)])
+                    what = {"name": self.name, "mark": str(mark)}
+                    REAPER.entrust(mark.token, [(reaper.Network(what), None)])
                 self._make_marked(route, mark)
         except BaseException:
             self._remove()
@@ -280,10 +277,6 @@ class Tap(Owned):
 
     def _what(self, mark: Mark) -> dict[str, str]:
         return {"name": self.name, "mark": str(mark)}
-
-    def _enter(self) -> None:
-        if self._namespace is not None:
-            self._namespace.join()
 
     def _make_marked(self, route: Any, mark: Mark) -> None:
         tun = Descriptor(os.open(TUN, os.O_RDWR))
@@ -300,25 +293,22 @@ class Tap(Owned):
             route.addr("add", index=index, address=str(self.address.ip), prefixlen=length)
         route.link("set", index=index, state="up")
         if self._nat and self.address is not None:
-            self._require_forwarding()
+            if self._namespace is not None:  # it is ours; of the host its owner decides
+                Path(FORWARDING).write_text("1")
+            elif Path(FORWARDING).read_text().strip() == "0":
+                raise MonitorError("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
             _masquerade(mark.table, self.address, self.name)
         fcntl.ioctl(tun.number, TUNSETPERSIST, 1)
 
-    def _require_forwarding(self) -> None:
-        """The host's owner says whether it forwards; a namespace of ours does so here."""
-        if self._namespace is not None:
-            Path(FORWARDING).write_text("1")
-        elif Path(FORWARDING).read_text().strip() == "0":
-            raise MonitorError("nat needs a host that forwards: sysctl -w net.ipv4.ip_forward=1")
-
     def _remove(self) -> None:
-        mark = self._mark
+        mark, namespace = self._mark, self._namespace
         if mark is None or not self._is_there:  # or it is of the process that this one forked from
             return
-        if self._namespace is None or self._namespace._is_there:
-            with explained(f"the tap {self.name} cannot be removed", "CAP_NET_ADMIN"):
-                self._enter()
-                remove(self._what(mark))
+        if namespace is None or namespace._is_there:
+            with explained(f"the tap {self.name} cannot be removed"):
+                if namespace is not None:
+                    namespace.join()
+                remove({"name": self.name, "mark": str(mark)})
         REAPER.release(mark.token)
         self._mark = None
 
@@ -335,7 +325,7 @@ def remove(what: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def explained(what: str, capability: str) -> Iterator[None]:
+def explained(what: str, capability: str = "CAP_NET_ADMIN") -> Iterator[None]:
     """Raises `MonitorError` for what the system refuses."""
     try:
         yield
@@ -343,14 +333,12 @@ def explained(what: str, capability: str) -> Iterator[None]:
         if isinstance(error, MonitorError):
             raise
         code = error.errno if isinstance(error, OSError) else error.code
-        reason = str(error)
-        if code in (errno.EPERM, errno.EACCES):
-            reason = f"that needs {capability}, as root has it"
-        elif code == errno.EBUSY:
-            reason = "somebody else has just made one of that name"
-        elif getattr(error, "filename", None) == TUN:
-            reason = f"the host has no {TUN}"
-        raise MonitorError(f"{what}: {reason}") from error
+        refused = f"that needs {capability}, as root has it"
+        reasons = {errno.EPERM: refused, errno.EACCES: refused}
+        reasons[errno.EBUSY] = "somebody else has just made one of that name"
+        if getattr(error, "filename", None) == TUN:
+            reasons[errno.ENOENT] = reasons[errno.ENODEV] = f"the host has no {TUN}"
+        raise MonitorError(f"{what}: {reasons.get(code or 0, str(error))}") from error
 
 
 def _take_name(route: Any, name: str) -> None:
@@ -431,13 +419,6 @@ def _switch(call: str, *given: int) -> None:
     if getattr(LIBC, call)(*given):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def _require_name(name: str) -> None:
-    if not 0 < len(os.fsencode(name)) <= LONGEST_NAME:
-        raise ValueError(f"name is {name!r}; it must have 1 to {LONGEST_NAME} bytes")
-    if name in (".", "..") or any(each in NOT_IN_A_NAME or each.isspace() for each in name):
-        raise ValueError(f"name is {name!r}; no interface can be called that")
 
 
 def _first_free(address: IPv4Interface | None) -> IPv4Interface | None:
