@@ -6,17 +6,13 @@ bound to a descriptor, and so to this process, until it is marked and the reaper
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import errno
 import fcntl
 import os
 import re
 import secrets
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
@@ -28,25 +24,24 @@ from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.monitor import finished
+from generated_vmm.process.netlink import (
+    TUN,
+    Mark,
+    explained,
+    find,
+    masquerade,
+    open_route,
+    remove,
+    take_name,
+)
 from generated_vmm.process.reaper_client import REAPER
-from generated_vmm.process.state import identity_of, our_identity
-
-try:
-    from pyroute2 import IPRoute, NetlinkError
-    from pyroute2.nftables.expressions import genex, masq
-    from pyroute2.nftables.main import NFTables
-except ModuleNotFoundError as missing:
-    explanation = "networks of guests need: pip install 'fastapi-oidc-vmm[network]'"
-    raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
 CLONE_NEWNET = 0x40000000  # unshare(2)
-TUN, FORWARDING = "/dev/net/tun", "/proc/sys/net/ipv4/ip_forward"
+FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 TUNSETIFF, TUNSETPERSIST, TUNSETOWNER = 0x400454CA, 0x400454CB, 0x400454CC  # linux/if_tun.h
 TAP_EXCL = 0x0002 | 0x1000 | 0x4000 | 0x8000  # IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_TUN_EXCL
-SOURCE_NAT, ACCEPT = 100, 1  # priority of a chain and verdict (linux/netfilter.h)
-GONE = (errno.ENODEV, errno.ENOENT)
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -55,48 +50,6 @@ class InterfaceFields(TypedDict):
 
     host_dev_name: str
     guest_mac: NotRequired[str]
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What is written on a tap: a token that no other has, and the process that owns it."""
-
-    token: str
-    pid: int
-    start_time: int
-    pid_namespace: int
-    has_table: int
-
-    @classmethod
-    def new(cls, *, has_table: bool) -> Self:
-        """A mark for a tap of this process, and perhaps for a table of nftables."""
-        pid_namespace = os.stat("/proc/self/ns/pid").st_ino
-        return cls(secrets.token_hex(8), *our_identity(), pid_namespace, int(has_table))
-
-    @classmethod
-    def read(cls, written: str | None) -> Self | None:
-        """The mark that was written so; None when it is none."""
-        kind, *fields = (written or "").split(":")
-        with contextlib.suppress(TypeError, ValueError):
-            if kind == "generated-vmm":
-                token, *numbers = fields
-                return cls(token, *map(int, numbers))
-        return None
-
-    def __str__(self) -> str:
-        return ":".join(map(str, ("generated-vmm", *astuple(self))))
-
-    @property
-    def table(self) -> str:
-        """The table of nftables for the tap."""
-        return f"generated-vmm-{self.token}"
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether the owner lives, or is in another PID namespace, where that is not known."""
-        if self.pid_namespace != os.stat("/proc/self/ns/pid").st_ino:
-            return True
-        return identity_of(self.pid) == (self.pid, self.start_time)
 
 
 class Owned(ABC):
@@ -121,9 +74,7 @@ class Owned(ABC):
         return Work(lambda _: self._make(), "monitor-network")
 
     def _removing(self) -> Work[None]:
-        work = Work(lambda _: self._remove(), "monitor-network")
-        work.start()
-        return work
+        return Work(lambda _: self._remove(), "monitor-network")
 
     def __enter__(self) -> Self:
         work = self._making()
@@ -135,11 +86,18 @@ class Owned(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        work = self._removing()
         try:
-            work.wait_for(work.is_done)
-        finally:  # what a signal handler raises does not shorten it
-            work.wait_for(work.is_done)
+            self._close()
+        except MonitorError:
+            raise
+        except BaseException:  # what a signal handler raises
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        work = self._removing()
+        work.start()
+        work.wait_for(work.is_done)
         work.result()
 
     async def __aenter__(self) -> Self:
@@ -153,6 +111,7 @@ class Owned(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         work = self._removing()
+        work.start()
         await until(work, work.is_done)
         work.result()
 
@@ -265,8 +224,8 @@ class Tap(Owned):
             self._namespace.join()
         mark = self._mark = Mark.new(has_table=self._nat)
         try:
-            with explained(f"the tap {self.name} cannot be made"), IPRoute() as route:
-                _take_name(route, self.name)
+            with explained(f"the tap {self.name} cannot be made"), open_route() as route:
+                take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
                     what = {"name": self.name, "mark": str(mark)}
                     REAPER.entrust(mark.token, [(reaper.Network(what), None)])
@@ -284,10 +243,10 @@ class Tap(Owned):
         fcntl.ioctl(tun.number, TUNSETIFF, request)
         if self._uid is not None:
             fcntl.ioctl(tun.number, TUNSETOWNER, self._uid)
-        index = _find(route, self.name)["index"]
+        index = find(route, self.name)["index"]
         route.link("set", index=index, ifalias=str(mark))
         if self._bridge is not None:
-            route.link("set", index=index, master=_find(route, self._bridge)["index"])
+            route.link("set", index=index, master=find(route, self._bridge)["index"])
         if self.address is not None:
             length = self.address.network.prefixlen
             route.addr("add", index=index, address=str(self.address.ip), prefixlen=length)
@@ -297,7 +256,7 @@ class Tap(Owned):
                 Path(FORWARDING).write_text("1")
             elif Path(FORWARDING).read_text().strip() == "0":
                 raise MonitorError("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
-            _masquerade(mark.table, self.address, self.name)
+            masquerade(mark.table, self.address, self.name)
         fcntl.ioctl(tun.number, TUNSETPERSIST, 1)
 
     def _remove(self) -> None:
@@ -311,107 +270,6 @@ class Tap(Owned):
                 remove({"name": self.name, "mark": str(mark)})
         REAPER.release(mark.token)
         self._mark = None
-
-
-def remove(what: Mapping[str, str]) -> None:
-    """Removes the tap of a name if it has this mark, and its table. OSError, NetlinkError."""
-    mark = Mark.read(what["mark"])
-    with IPRoute() as route, contextlib.suppress(FileNotFoundError):
-        link = _find(route, what["name"])
-        if mark == _mark_of(link):
-            _remove_link(route, link["index"])
-    if mark is not None:
-        _remove_table(mark)
-
-
-@contextlib.contextmanager
-def explained(what: str, capability: str = "CAP_NET_ADMIN") -> Iterator[None]:
-    """Raises `MonitorError` for what the system refuses."""
-    try:
-        yield
-    except (OSError, NetlinkError) as error:
-        if isinstance(error, MonitorError):
-            raise
-        code = error.errno if isinstance(error, OSError) else error.code
-        refused = f"that needs {capability}, as root has it"
-        reasons = {errno.EPERM: refused, errno.EACCES: refused}
-        reasons[errno.EBUSY] = "somebody else has just made one of that name"
-        if getattr(error, "filename", None) == TUN:
-            reasons[errno.ENOENT] = reasons[errno.ENODEV] = f"the host has no {TUN}"
-        raise MonitorError(f"{what}: {reasons.get(code or 0, str(error))}") from error
-
-
-def _take_name(route: Any, name: str) -> None:
-    """Removes the tap of a dead owner. `MonitorError` when the name is taken otherwise."""
-    with contextlib.suppress(FileNotFoundError):
-        link = _find(route, name)
-        mark = _mark_of(link)
-        if mark is None:
-            raise MonitorError(f"the interface {name} exists, and is nobody's who uses Tap")
-        if mark.is_owned:
-            raise MonitorError(f"the tap {name} is in use by process {mark.pid}")
-        _remove_link(route, link["index"])
-        _remove_table(mark)
-
-
-def _find(route: Any, name: str) -> Any:
-    """The interface of a name. FileNotFoundError when there is none."""
-    try:
-        return next(iter(route.link("get", ifname=name)))
-    except NetlinkError as error:
-        if error.code not in GONE:
-            raise
-        raise FileNotFoundError(f"there is no interface {name}") from error
-
-
-def _mark_of(link: Any) -> Mark | None:
-    return Mark.read(link.get_attr("IFLA_IFALIAS"))
-
-
-def _remove_link(route: Any, index: int) -> None:
-    with _gone_is_fine():
-        route.link("del", index=index)
-
-
-def _masquerade(table: str, address: IPv4Interface, tap: str) -> None:
-    """Adds what `nft` calls `ip saddr NETWORK oifname != TAP masquerade`, all of it or nothing."""
-    network = address.network
-    equal, unequal, source = 0, 1, {"base": 1, "offset": 12, "len": 4}  # in the network header
-    with NFTables() as nft:
-        nft.get_tables()  # raises what the kernel refuses; pyroute2 waits for ever after a batch
-        nft.begin()
-        nft.table("add", name=table)
-        nat = {"type": "nat", "hook": "postrouting", "priority": SOURCE_NAT, "policy": ACCEPT}
-        nft.chain("add", table=table, name="postrouting", **nat)
-        mask = {"mask": _data(network.netmask.packed), "xor": _data(bytes(4))}
-        rule = [
-            genex("payload", {"dreg": 1, **source}),
-            genex("bitwise", {"sreg": 1, "dreg": 1, "len": 4, **mask}),
-            genex("cmp", {"sreg": 1, "op": equal, "data": _data(network.network_address.packed)}),
-            genex("meta", {"dreg": 1, "key": 7}),  # NFT_META_OIFNAME
-            genex("cmp", {"sreg": 1, "op": unequal, "data": _data(tap.encode().ljust(16, b"\0"))}),
-        ]
-        nft.rule("add", table=table, chain="postrouting", expressions=[rule, masq()])
-        nft.commit()
-
-
-def _data(value: bytes) -> dict[str, Any]:
-    return {"attrs": [("NFTA_DATA_VALUE", value)]}
-
-
-def _remove_table(mark: Mark) -> None:
-    if mark.has_table:
-        with _gone_is_fine(), NFTables() as nft:
-            nft.table("del", name=mark.table)
-
-
-@contextlib.contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as error:
-        if error.code not in GONE:
-            raise
 
 
 def _switch(call: str, *given: int) -> None:

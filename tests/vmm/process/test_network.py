@@ -31,6 +31,7 @@ network = pytest.importorskip("generated_vmm.process.network", reason="not run: 
 from pyroute2 import IPRoute  # noqa: E402  # after the check
 from pyroute2.nftables.main import NFTables  # noqa: E402
 
+from generated_vmm.process import netlink  # noqa: E402
 from generated_vmm.process.network import TUNSETIFF, NetworkNamespace, Tap  # noqa: E402
 from tests.vmm.process.conftest import PATIENCE  # noqa: E402
 
@@ -323,7 +324,7 @@ def send_as_guest(tap: Tap) -> None:
 KILLED = """\
 import fcntl, json, os, signal, sys
 from pathlib import Path
-from generated_vmm.process import network
+from generated_vmm.process import netlink, network
 from generated_vmm.process.reaper_client import REAPER
 Path(network.FORWARDING).write_text("1")
 
@@ -346,7 +347,7 @@ def play(moment, reached):
     for owner, names in [(fcntl, ["ioctl"]), (REAPER, ["entrust", "release"])]:
         for name in names:
             setattr(owner, name, counted(getattr(owner, name)))
-    network.IPRoute, network.NFTables = map(counting, (network.IPRoute, network.NFTables))
+    netlink.IPRoute, netlink.NFTables = map(counting, (netlink.IPRoute, netlink.NFTables))
     with network.Tap("tap0", address="172.31.255.1/30", nat=True):
         os.write(reached, b"x")
 
@@ -471,13 +472,15 @@ def test_without_the_capability_the_error_names_it(name: str) -> None:
 
 @needs_kernel
 def test_without_the_device_the_error_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "TUN", "/dev/net/missing")
+    for module in (netlink, network):
+        monkeypatch.setattr(module, "TUN", "/dev/net/missing")
     with pytest.raises(MonitorError, match="the host has no /dev/net/missing"):
         Tap(name).__enter__()
 
 
 def test_without_pyroute2_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "generated_vmm.process.network")
+    for module in ("netlink", "network"):
+        monkeypatch.delitem(sys.modules, f"generated_vmm.process.{module}")
     monkeypatch.setitem(sys.modules, "pyroute2", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'fastapi-oidc-vmm\[network\]'"):
         importlib.import_module("generated_vmm.process.network")
