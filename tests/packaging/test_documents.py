@@ -27,6 +27,7 @@ RUN_ELSEWHERE = {
     "docs/vmm/errors.md",
     "docs/vmm/process.md",
     "docs/vmm/networking.md",
+    "docs/vmm/networks.md",
     "docs/vmm/guest.md",
     "docs/vmm/fastapi.md",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -14,6 +15,11 @@ from generated_vmm.process.settings import MonitorOptions
 
 PAGES = Path(__file__).parents[3] / "docs" / "vmm"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+needs_kernel = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access("/dev/net/tun", os.R_OK | os.W_OK),
+    reason="not run: networks need root and /dev/net/tun",
+)
 
 
 @pytest.fixture
@@ -28,7 +34,10 @@ def firecracker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("firecracker")
-@pytest.mark.parametrize("page", ["process.md", "networking.md", "guest.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["process.md", "networking.md", "guest.md", pytest.param("networks.md", marks=needs_kernel)],
+)
 def test_the_blocks_of_a_page_run_in_order(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = BLOCK.findall((PAGES / page).read_text())
     assert blocks

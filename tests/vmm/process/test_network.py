@@ -1,0 +1,555 @@
+"""Taps and network namespaces of the real kernel, which lists what is left. It needs root.
+
+What needs rules or a forwarding host happens in a network namespace in the host's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from generated_vmm.process import JailedMonitor, MonitorError
+
+network = pytest.importorskip("generated_vmm.process.network", reason="not run: it needs pyroute2")
+
+from pyroute2 import IPRoute  # noqa: E402  # after the check
+from pyroute2.nftables.main import NFTables  # noqa: E402
+
+from generated_vmm.process import netlink  # noqa: E402
+from generated_vmm.process.network import TUNSETIFF, NetworkNamespace, Tap  # noqa: E402
+from tests.vmm.process.conftest import PATIENCE  # noqa: E402
+
+T = TypeVar("T")
+needs_kernel = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access("/dev/net/tun", os.R_OK | os.W_OK),
+    reason="not run: networks need root and /dev/net/tun",
+)
+NETWORK = "172.31.255.1/30"
+IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
+
+
+def inside(namespace: NetworkNamespace, call: Callable[[], T]) -> T:
+    """What a call gives in a network namespace."""
+    given: list[T] = []
+
+    def join_and_call() -> None:
+        namespace.join()
+        given.append(call())
+
+    thread = threading.Thread(target=join_and_call)
+    thread.start()
+    thread.join()
+    return given[0]
+
+
+def links() -> dict[str, Any]:
+    """The interfaces that the kernel lists, by name."""
+    with IPRoute() as route:
+        return {link.get_attr("IFLA_IFNAME"): link for link in route.get_links()}
+
+
+def addresses(name: str) -> list[tuple[str, int]]:
+    with IPRoute() as route:
+        found = route.get_addr(index=links()[name]["index"], family=socket.AF_INET)
+        return [(each.get_attr("IFA_ADDRESS"), each["prefixlen"]) for each in found]
+
+
+def left() -> tuple[set[str], list[str]]:
+    """The interfaces and the tables of nftables that the kernel lists."""
+    with NFTables() as nft:
+        return set(links()), [table.get_attr("NFTA_TABLE_NAME") for table in nft.get_tables()]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t{os.urandom(4).hex()}"
+
+
+@pytest.fixture
+def host() -> Iterator[NetworkNamespace]:
+    """A network namespace in the host's place."""
+    with NetworkNamespace() as namespace:
+        yield namespace
+
+
+@pytest.fixture(params=["sync", "async"])
+def block(request: pytest.FixtureRequest) -> Callable[[Tap], Any]:
+    """The block of a tap, as `with` or `async with`."""
+
+    @contextlib.contextmanager
+    def awaited(tap: Tap) -> Iterator[Tap]:
+        with asyncio.Runner() as runner:
+            runner.run(tap.__aenter__())
+            try:
+                yield tap
+            finally:
+                runner.run(tap.__aexit__())
+
+    return awaited if request.param == "async" else lambda tap: tap
+
+
+@needs_kernel
+def test_a_tap_is_there_in_its_block(block: Callable[[Tap], Any], name: str) -> None:
+    for _ in range(2):
+        with block(Tap(name, address=NETWORK, uid=54_321)):
+            found = links()[name]
+            assert found.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_KIND") == "tun"
+            assert found["state"] == "up"
+            assert addresses(name) == [("172.31.255.1", 30)]
+            assert Path(f"/sys/class/net/{name}/owner").read_text() == "54321\n"
+        assert name not in links()
+
+
+@needs_kernel
+def test_a_tap_is_a_port_of_a_bridge_which_stays(block: Callable[[Tap], Any], name: str) -> None:
+    with IPRoute() as route:
+        route.link("add", ifname=f"{name}b", kind="bridge")
+        try:
+            bridge = links()[f"{name}b"]["index"]
+            with block(Tap(name, bridge=f"{name}b")):
+                assert links()[name].get_attr("IFLA_MASTER") == bridge
+            assert name not in links()
+        finally:
+            route.link("del", ifname=f"{name}b")
+
+
+@needs_kernel
+def test_an_attempt_that_fails_leaves_nothing(block: Callable[[Tap], Any], name: str) -> None:
+    before = left()
+    with pytest.raises(MonitorError, match="there is no interface missing"):
+        block(Tap(name, bridge="missing")).__enter__()
+    assert left() == before
+
+
+@needs_kernel
+def test_a_name_that_is_taken_is_refused_and_left(block: Callable[[Tap], Any], name: str) -> None:
+    with Tap(name) as tap:
+        with pytest.raises(MonitorError, match=f"{name} is in use by process {os.getpid()}"):
+            block(Tap(name)).__enter__()
+        with pytest.raises(MonitorError, match="once at a time"):
+            block(tap).__enter__()
+        assert name in links()
+    with pytest.raises(MonitorError, match="the interface lo exists"):
+        block(Tap("lo")).__enter__()
+
+
+@needs_kernel
+def test_of_many_starters_of_one_name_one_gets_it(name: str) -> None:
+    ready, done, results = threading.Barrier(4), threading.Barrier(4), list[str]()
+
+    def start() -> None:
+        ready.wait()
+        try:
+            with Tap(name):
+                results.append("made")
+                done.wait()
+        except MonitorError as error:
+            results.append("refused" if name in str(error) else str(error))
+            done.wait()
+
+    for _ in range(5):
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(results) == ["made"] * 5 + ["refused"] * 15
+    assert name not in links()
+
+
+@needs_kernel
+def test_a_successor_of_the_same_name_is_left(name: str) -> None:
+    with IPRoute() as route:
+        with Tap(name):
+            route.link("del", ifname=name)
+            route.link("add", ifname=name, kind="tuntap", mode="tap")
+        assert name in links()
+        route.link("del", ifname=name)
+    with Tap(name):
+        network.remove({"name": name, "mark": str(network.Mark.new(has_table=False))})
+        assert name in links()
+
+
+@needs_kernel
+def test_a_forked_process_leaves_the_tap_to_its_parent(name: str) -> None:
+    with Tap(name) as tap, NetworkNamespace() as namespace:
+        if (pid := os.fork()) == 0:
+            with contextlib.suppress(BaseException):
+                tap.__exit__()
+                namespace.join()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert name in links()
+        assert set(inside(namespace, links)) == {"lo"}
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+@needs_kernel
+@pytest.mark.parametrize("method", ["_make_marked", "_remove"])
+def test_a_signal_handler_that_raises_leaves_nothing(
+    name: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the tap is made or removed, once."""
+    call, told = getattr(Tap, method), [None]
+
+    def tell_and_call(self: Tap, *given: Any) -> None:
+        if told:
+            told.pop()
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        call(self, *given)
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(Tap, method, tell_and_call)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(Interrupted), Tap(name):
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert name not in links()
+
+
+@needs_kernel
+async def test_a_cancelled_start_leaves_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, cancelled, make = threading.Event(), threading.Event(), Tap._make_marked
+
+    def wait_and_make(self: Tap, *given: Any) -> None:
+        begun.set()
+        cancelled.wait(PATIENCE)
+        make(self, *given)
+
+    monkeypatch.setattr(Tap, "_make_marked", wait_and_make)
+    task = asyncio.create_task(Tap(name).__aenter__())
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    task.cancel()
+    await asyncio.sleep(0)
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert name not in await asyncio.to_thread(links)
+
+
+@needs_kernel
+async def test_a_cancelled_end_removes_the_tap(name: str) -> None:
+    tap = await Tap(name).__aenter__()
+    task = asyncio.create_task(tap.__aexit__())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert name not in await asyncio.to_thread(links)
+
+
+@needs_kernel
+def test_nat_needs_a_host_that_forwards(host: NetworkNamespace) -> None:
+    def attempt() -> str:
+        Path(network.FORWARDING).write_text("0")
+        with pytest.raises(MonitorError) as caught:
+            Tap(address=NETWORK, nat=True).__enter__()
+        assert left() == ({"lo"}, [])
+        return str(caught.value)
+
+    assert inside(host, attempt).endswith("sysctl -w net.ipv4.ip_forward=1")
+
+
+@needs_kernel
+def test_nat_shows_the_host_instead_of_the_guest(host: NetworkNamespace) -> None:
+    """A packet of a guest reaches a socket outside with the host's address as its source."""
+    with (
+        NetworkNamespace() as outside,
+        Tap("tap0", address=NETWORK, nat=True, namespace=host) as tap,
+    ):
+
+        def connect() -> None:
+            with IPRoute() as route:
+                peer = {"ifname": "eth0", "net_ns_fd": outside._held.number}
+                route.link("add", ifname="uplink", kind="veth", peer=peer)
+                up(route, "uplink", "10.9.0.1")
+
+        def listen() -> socket.socket:
+            with IPRoute() as route:
+                up(route, "eth0", "10.9.0.2")
+            listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            listener.settimeout(PATIENCE)
+            listener.bind(("10.9.0.2", 9))
+            return listener
+
+        inside(host, connect)
+        with inside(outside, listen) as listener:
+            inside(host, lambda: send_as_guest(tap))
+            assert listener.recvfrom(100) == (b"hello", ("10.9.0.1", 1024))
+    assert inside(host, left)[1] == []
+
+
+def up(route: Any, name: str, address: str) -> None:
+    index = links()[name]["index"]
+    route.addr("add", index=index, address=address, prefixlen=24)
+    route.link("set", index=index, state="up")
+
+
+def send_as_guest(tap: Tap) -> None:
+    """Writes a frame into the tap as a monitor does: Ethernet, IPv4 and UDP."""
+    with open("/dev/net/tun", "r+b", buffering=0) as tun:
+        fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", tap.name.encode(), 0x1002))
+        mac = links()[tap.name].get_attr("IFLA_ADDRESS").replace(":", "")
+        guest, target = tap.guest.ip.packed, socket.inet_aton("10.9.0.2")  # type: ignore[union-attr]
+        fields = [0x45, 0, 33, 1, 0, 64, 17, 0, guest, target, 1024, 9, 13, 0]
+        words = struct.unpack("!10H", IP_UDP.pack(*fields)[:20])
+        fields[7] = 0xFFFF - sum(words) % 0xFFFF  # RFC 1071
+        ethernet = bytes.fromhex(mac) + bytes((6, 0)) + guest + b"\x08\x00"
+        tun.write(ethernet + IP_UDP.pack(*fields) + b"hello")
+
+
+KILLED = """\
+import fcntl, json, os, signal, sys
+from pathlib import Path
+from generated_vmm.process import netlink, network
+from generated_vmm.process.reaper_client import REAPER
+Path(network.FORWARDING).write_text("1")
+
+def play(moment, reached):
+    count = 0
+    def counted(call):
+        def wrapper(*given, **named):
+            nonlocal count
+            if count == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+            return call(*given, **named)
+        return wrapper
+    def counting(kind):
+        class Counting(kind):
+            def __getattr__(self, name):
+                found = super().__getattr__(name)
+                return counted(found) if name in ("link", "addr", "table") else found
+        return Counting
+    for owner, names in [(fcntl, ["ioctl"]), (REAPER, ["entrust", "release"])]:
+        for name in names:
+            setattr(owner, name, counted(getattr(owner, name)))
+    netlink.IPRoute, netlink.NFTables = map(counting, (netlink.IPRoute, netlink.NFTables))
+    with network.Tap("tap0", address="172.31.255.1/30", nat=True):
+        os.write(reached, b"x")
+
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            play(int(line), writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    _, status = os.waitpid(pid, 0)
+    print(json.dumps([os.waitstatus_to_exitcode(status), len(os.read(reading, 1))]), flush=True)
+    os.close(reading)
+"""
+
+
+@needs_kernel
+def test_a_caller_that_is_killed_at_any_moment_leaves_nothing(host: NetworkNamespace) -> None:
+    """Before each call that makes or removes a part of the tap, and each word to the reaper."""
+    with calling(KILLED, host) as caller:
+        results = []
+        for moment in range(100):
+            results.append(ask(caller, moment))
+            wait_until(lambda: inside(host, left) == ({"lo"}, []))
+            if results[-1][0] == 0:
+                break
+    assert results.pop() == [0, 1]
+    assert {status for status, _ in results} == {-signal.SIGKILL}
+    assert {reached for _, reached in results} == {0, 1}  # before and after the tap was complete
+    assert len(results) > 12
+
+
+STARTED = """\
+import os, signal, sys
+from generated_vmm.process.network import NetworkNamespace, Tap
+from generated_vmm.process.reaper_client import REAPER
+with Tap("tap0", address="172.31.255.1/30"), NetworkNamespace() as namespace:
+    with Tap("tap0", namespace=namespace):
+        print(REAPER._reaper.child.pid, os.stat(namespace.path).st_ino, flush=True)
+        sys.stdin.read()
+"""
+
+
+@needs_kernel
+def test_a_namespace_of_a_killed_caller_is_gone(host: NetworkNamespace) -> None:
+    with calling(STARTED, host) as caller:
+        assert caller.stdout is not None
+        inode = int(caller.stdout.readline().split()[1])
+        assert inode in namespaces()
+        caller.kill()
+        wait_until(lambda: inside(host, left) == ({"lo"}, []))
+        assert inode not in namespaces()
+
+
+@needs_kernel
+def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
+    """A caller that is killed with its reaper leaves a tap."""
+    with calling(STARTED, host) as caller:
+        assert caller.stdout is not None
+        reaper = int(caller.stdout.readline().split()[0])
+        caller.send_signal(signal.SIGSTOP)
+        os.kill(reaper, signal.SIGKILL)
+        caller.kill()
+        caller.wait()
+
+    def take_over() -> None:
+        before = links()["tap0"]["index"]
+        with Tap("tap0"):
+            assert links()["tap0"]["index"] != before
+
+    inside(host, take_over)
+    assert inside(host, left) == ({"lo"}, [])
+
+
+@contextlib.contextmanager
+def calling(code: str, host: NetworkNamespace) -> Iterator[subprocess.Popen[str]]:
+    """A program that runs in a network namespace, and is killed at the end."""
+    command = ["nsenter", f"--net={host.path}", sys.executable, "-c", code]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as caller:
+        try:
+            yield caller
+        finally:
+            caller.kill()
+
+
+def ask(caller: subprocess.Popen[str], question: int) -> list[int]:
+    assert caller.stdin is not None
+    assert caller.stdout is not None
+    caller.stdin.write(f"{question}\n")
+    caller.stdin.flush()
+    return cast(list[int], json.loads(caller.stdout.readline()))
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """The reaper has removed everything."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def namespaces() -> set[int]:
+    """The network namespaces that any process is in or has open."""
+    found = set()
+    for each in [*Path("/proc").glob("[0-9]*/ns/net"), *Path("/proc").glob("[0-9]*/fd/*")]:
+        with contextlib.suppress(OSError):
+            if os.readlink(each).startswith("net:["):
+                found.add(each.stat().st_ino)
+    return found
+
+
+@needs_kernel
+def test_without_the_capability_the_error_names_it(name: str) -> None:
+    code = f"from generated_vmm.process.network import Tap\nTap({name!r}).__enter__()"
+    drop = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
+    command = [*drop, sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"the tap {name} cannot be made: that needs CAP_NET_ADMIN" in result.stderr
+
+
+@needs_kernel
+def test_without_the_device_the_error_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (netlink, network):
+        monkeypatch.setattr(module, "TUN", "/dev/net/missing")
+    with pytest.raises(MonitorError, match="the host has no /dev/net/missing"):
+        Tap(name).__enter__()
+
+
+def test_without_pyroute2_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("netlink", "network"):
+        monkeypatch.delitem(sys.modules, f"generated_vmm.process.{module}")
+    monkeypatch.setitem(sys.modules, "pyroute2", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'fastapi-oidc-vmm\[network\]'"):
+        importlib.import_module("generated_vmm.process.network")
+
+
+@pytest.mark.parametrize("name", ["", "a" * 16, "ä" * 8, "a/b", "a b", "tap%d", ".", "..", "a:b"])
+def test_a_name_that_no_interface_can_have_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="name is"):
+        Tap(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"address": "172.16.0.1"}, "no place for a guest"),
+        ({"address": "nonsense/24"}, "nonsense"),
+        ({"address": NETWORK, "bridge": "br0"}, "exclude each other"),
+        ({"nat": True}, "nat needs an address"),
+        ({"guest": "172.16.0.300/24"}, "172.16.0.300"),
+    ],
+)
+def test_options_that_no_tap_can_have_are_refused(options: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Tap(**options)
+
+
+def test_the_guest_gets_the_first_free_address_and_a_mac_made_of_it() -> None:
+    tap = Tap("tap0", address="172.16.0.1/30")
+    assert tap.boot_argument == "ip=172.16.0.2::172.16.0.1:255.255.255.252::eth0:off"
+    assert tap.interface == {"host_dev_name": "tap0", "guest_mac": "06:00:ac:10:00:02"}
+    bridged = Tap("tap0", bridge="br0", guest="172.16.0.7/24", gateway="172.16.0.1")
+    assert bridged.boot_argument == "ip=172.16.0.7::172.16.0.1:255.255.255.0::eth0:off"
+    unknown = Tap("tap0")
+    assert unknown.interface == {"host_dev_name": "tap0"}
+    with pytest.raises(ValueError, match="give address or guest"):
+        _ = unknown.boot_argument
+    assert Tap().name != Tap().name
+
+
+def carrier() -> int:
+    """Whether a monitor has the tap open."""
+    return cast(int, links()["tap0"].get_attr("IFLA_CARRIER"))
+
+
+@needs_kernel
+def test_a_jailed_guest_has_a_tap_in_a_namespace(folder: Path) -> None:
+    """The real monitor opens it as the jailed user: the kernel says that the tap has a carrier."""
+    names = [os.environ.get(name, "") for name in ("JAILER_BIN", "FIRECRACKER_BIN", "KERNEL")]
+    if not all(names) or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        pytest.skip("not run: it needs JAILER_BIN, FIRECRACKER_BIN, KERNEL and /dev/kvm")
+    jailer, binary, kernel = (os.path.abspath(each) for each in names)
+    user: Any = {"uid": 54_321, "gid": 54_321, "chroot_base_dir": folder / "jails"}
+    with (
+        NetworkNamespace() as namespace,
+        Tap("tap0", address=NETWORK, uid=54_321, namespace=namespace) as tap,
+        JailedMonitor(jailer, binary, id="net", netns=namespace.path, **user) as monitor,
+    ):
+        inode = os.stat(namespace.path).st_ino
+        disk = folder / "disk"
+        disk.write_bytes(bytes(1 << 20))
+        assert Path(f"/proc/{monitor.pid}/ns/net").stat().st_ino == inode
+        assert inside(namespace, carrier) == 0
+        monitor.client.network_interface("eth0").set(**tap.interface)
+        arguments = f"console=ttyS0 {tap.boot_argument}"
+        monitor.client.boot(
+            {"kernel_image_path": monitor.copy_in(kernel), "boot_args": arguments},
+            monitor.copy_in(disk),
+            {"vcpu_count": 1, "mem_size_mib": 128},
+        )
+        monitor.serial.read_until(b"guest is up", timeout=PATIENCE)
+        assert inside(namespace, carrier) == 1
+    assert inode not in namespaces()
