@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.events import Announcer, Event, EventName, refusal
 
 OUTBOX_LIMIT: Final = 10_000
@@ -57,7 +57,7 @@ class Outbox:
     async def write(
         self, key: Hashable, write: Write, *, session_id: str, expires_at: int, ends: bool = False
     ) -> None:
-        """Await `write()`; it is owed when it raises SessionError.
+        """Await `write()`; it is owed when it raises OIDCError.
 
         A later write of the same `key` replaces one that is owed. `ends` says that it ends the
         session, which is announced when it is late.
@@ -65,21 +65,23 @@ class Outbox:
         owed = _Owed(write, expires_at, session_id, ends)
 
         async def attempt() -> None:
+            before = self._owed.get(key)
             try:
                 await write()
-                self._owed.pop(key, None)
-            except SessionError as error:
+                if self._owed.get(key) is before:  # else a later write is owed meanwhile
+                    self._owed.pop(key, None)
+            except OIDCError as error:
                 self.owe(key, owed, error)
 
         await self._attempts.run(object(), attempt)
 
     def postpone(
-        self, key: Hashable, write: Write, error: SessionError, *, session_id: str, expires_at: int
+        self, key: Hashable, write: Write, error: OIDCError, *, session_id: str, expires_at: int
     ) -> None:
         """Owe a `write` that ends a session; its store has just raised `error`."""
         self.owe(key, _Owed(write, expires_at, session_id, ends_session=True), error)
 
-    def owe(self, key: Hashable, owed: _Owed, error: SessionError) -> None:
+    def owe(self, key: Hashable, owed: _Owed, error: OIDCError) -> None:
         """Repeat the write until it succeeds."""
         if owed.ends_session:
             event = refusal(EventName.SESSION_NOT_REMOVED, error, self._clock.now())
@@ -145,7 +147,7 @@ class Outbox:
             try:
                 if not is_over:
                     await owed.write()
-            except SessionError:
+            except OIDCError:
                 if self._owed.get(key) is owed:
                     self._owed[key] = self._owed.pop(key)
                 return

@@ -196,7 +196,7 @@ async def test_a_refresh_that_is_not_due_is_seen() -> None:
         visit.judge_refreshes(visit.since)
     [example] = world.site.verdict.examples
     assert world.site.verdict.breaches == {Rule.ONE_TOKEN_CALL: 1}
-    assert "person-001 was refreshed 0." in example
+    assert "person-001 was refreshed " in example
 
 
 @pytest.mark.parametrize("generation", [1, -1])
