@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from fastapi_oidc.assembly import Options, Parts, assembled
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import EventListener
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions
@@ -155,7 +156,16 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         return Locals(self.settings.name)
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
-        """A dependency: the session, if its identity satisfies `predicate`; else 403."""
+        """A dependency: the session, if its identity satisfies `predicate`; else 403.
+
+        Raises ConfigurationError when `predicate` cannot be called.
+        """
+        if not callable(predicate):
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
+                " oidc.require(lambda user: ...)",
+            )
         return Require(predicate, self.settings.name, self.runtime.party.names.session)
 
     def script_url(self, connection: HTTPConnection) -> str:

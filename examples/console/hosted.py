@@ -262,6 +262,7 @@ class HostedMonitor(Monitor):
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         await self._settled()
+        self.launch.remove_vsock(self.name)
         self.kept.last_snapshot, self.kept.backing = None, ""
         begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
         self.scrollback.append(begin.encode())
@@ -313,6 +314,7 @@ class HostedMonitor(Monitor):
             if self._process is not None:
                 await self._process.kill()
                 await self._settled()
+        self.launch.remove_vsock(self.name)
         self.house.keep()
         self.scrollback.remove()
         await super().close()

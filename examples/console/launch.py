@@ -72,6 +72,10 @@ class Launch:
         """The socket that is suggested for a machine's vsock."""
         return self.directory(name) / "vsock.socket"
 
+    def remove_vsock(self, name: str) -> None:
+        """Remove that socket, which an ended monitor leaves: the next one cannot make it again."""
+        self.vsock(name).unlink(missing_ok=True)
+
     def stem(self, name: str) -> str:
         """The begin of the names of new files of a machine, which no file has."""
         begin = f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"

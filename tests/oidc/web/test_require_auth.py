@@ -146,3 +146,9 @@ async def test_without_the_middleware_the_error_names_the_line_to_add() -> None:
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
         with pytest.raises(ConfigurationError, match=r"app\.add_middleware"):
             await browser.get("/")
+
+
+def test_a_predicate_that_cannot_be_called_is_refused_when_the_guard_is_made() -> None:
+    oidc: Any = make_world().oidc
+    with pytest.raises(ConfigurationError, match="takes a function of the identity, not str"):
+        oidc.require("admin")
