@@ -60,6 +60,7 @@ async def test_a_refresh_record_is_taken_once_and_moved_on_by_its_owner(
     def take(owner: str) -> Take:
         return Take(generation=0, owner=owner, hold=60, answered_hold=20)
 
+    await store.records.look("session-1")  # the client has found the nodes
     owners = [f"owner-{number}" for number in range(8)]
     takes = [store.records.take("session-1", take(owner), lifetime=600) for owner in owners]
     (winner,) = {record.owner for record in await asyncio.gather(*takes)}
