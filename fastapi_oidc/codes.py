@@ -97,6 +97,7 @@ class Code(StrEnum):
     SESSION_EXPIRED = "session.expired"
     SESSION_REVOKED = "session.revoked"
     SESSION_SIGNED_OUT = "session.signed_out"
+    SESSION_STEP_UP_REQUIRED = "session.step_up_required"
     SESSION_FORBIDDEN = "session.forbidden"
     SESSION_CROSS_SITE = "session.cross_site"
     SESSION_CSRF = "session.csrf"
@@ -124,6 +125,9 @@ _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
+_NOT_STEPPED_UP = PublicAnswer(
+    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site needs it."
+)
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
 _STORE_DOWN = PublicAnswer(
@@ -167,6 +171,11 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "Another user is signed in at the sign-in service."
     ),
     Code.TOKEN_INVALID_GRANT: _REFUSED,
+    Code.ID_TOKEN_AUTH_TIME: _NOT_STEPPED_UP,
+    Code.ID_TOKEN_AUTHENTICATION_CONTEXT: _NOT_STEPPED_UP,
+    Code.SESSION_STEP_UP_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "Confirm that it is you. Sign in again to do this."
+    ),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_CROSS_SITE: PublicAnswer(
         HTTPStatus.FORBIDDEN, "This request came from another site."

@@ -23,6 +23,7 @@ from fastapi_oidc.flows.relying_party import (
     IdentityContext,
     ResolveIdentity,
 )
+from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.records import RefreshRecords
@@ -40,6 +41,7 @@ from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
+from fastapi_oidc.web.step_up import RequireStepUp
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -167,6 +169,25 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
                 " oidc.require(lambda user: ...)",
             )
         return Require(predicate, self.settings.name, self.runtime.party.names.session)
+
+    def require_recent(self, seconds: int) -> RequireAuth[Identity]:
+        """A dependency: the session, if its user authenticated in the last `seconds`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
+        anything but a whole number of seconds.
+        """
+        return self._require_step_up(recent(seconds))
+
+    def require_acr(self, *values: str) -> RequireAuth[Identity]:
+        """A dependency: the session, if the `acr` of its ID token is one of `values`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
+        values, or for one with a space or a quote.
+        """
+        return self._require_step_up(of_class(values))
+
+    def _require_step_up(self, step_up: StepUp) -> RequireAuth[Identity]:
+        return RequireStepUp(step_up, self.settings.name, self.runtime.party.names.session)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

@@ -22,7 +22,7 @@ from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
@@ -98,10 +98,14 @@ class RequireCSRF(RequireAuth[Identity]):
         return session
 
 
+def media_type(connection: HTTPConnection) -> str:
+    """What the body is, without parameters (RFC 9110 8.3.1)."""
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
-    media_type = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not isinstance(connection, Request) or media_type not in _FORMS:
+    if not isinstance(connection, Request) or media_type(connection) not in FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None

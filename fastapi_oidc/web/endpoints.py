@@ -29,6 +29,9 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
+LONGEST_AGE = 10 * 366 * 24 * 3600
+"""The largest `max_age` of the login route, in seconds."""
+
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 
 OnSuccess: TypeAlias = Callable[
@@ -61,13 +64,21 @@ class Endpoints(Generic[Identity, RequestData]):
             return_to: str | None = None,
             prompt: Prompt | None = None,
             login_hint: Annotated[str | None, Query(max_length=255)] = None,
+            max_age: Annotated[int | None, Query(ge=0, le=LONGEST_AGE)] = None,
+            acr_values: Annotated[str, Query(max_length=255)] = "",
             silent: bool = False,
         ) -> Response:
             if silent:
                 return await self._begin_silent_login(request)
             if elsewhere := url_at_base(context_of(request, self._runtime.name)):
                 return responses.redirect(elsewhere)
-            options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
+            options = LoginOptions(
+                return_to=return_to,
+                prompt=prompt,
+                login_hint=login_hint,
+                max_age=max_age,
+                acr_values=acr_values.split(),
+            )
             return await self._actions.begin_login(request, options)
 
         return self._named(Role.LOGIN, login)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.web.pages import Page
+from fastapi_oidc.web.pages import Fields, Page
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
@@ -45,6 +45,30 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
         code=str(error.code),
         other_action="Sign in again" if can_sign_in else "",
         other_href=context.paths.required(Role.LOGIN) if can_sign_in else "",
+    )
+
+
+def step_up_page(
+    context: RequestContext[Any, Any], error: OIDCError, login: str, fields: Fields | None
+) -> Page:
+    """The page about a form that waits for a login of its user: with its `fields` it is sent again.
+
+    Without them (a file was among them) the browser's own page has to send it again.
+    """
+    heading, _, _ = error.public_text.partition(". ")
+    back = "Sign in again, then go back and send the form once more."
+    here = "Sign in again in a new tab. Then come back to this page and send the form again."
+    return Page(
+        kind="step_up",
+        status=error.status,
+        heading=heading,
+        text=back if fields is None else here,
+        action="Sign in again",
+        href=login,
+        code=str(error.code),
+        other_action="" if fields is None else "Send the form again",
+        other_href="" if fields is None else requested_path(context.connection),
+        fields=fields,
     )
 
 

@@ -1,0 +1,60 @@
+"""Guards that require a recent or a strong authentication (RFC 9470)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import HTTPConnection, Request
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.dependencies import FORMS, RequireAuth, media_type
+from fastapi_oidc.web.pages import Fields
+from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import require_own_middleware
+from fastapi_oidc.web.requests import require_same_origin
+
+
+class RequireStepUp(RequireAuth[Identity]):
+    """The session of the request, if its authentication is enough for a `StepUp`.
+
+    Otherwise a page navigation is sent to a login that requires it and comes back. A form that was
+    posted is answered with a page that sends it again, anything else with a 401 response.
+    """
+
+    def __init__(self, step_up: StepUp, instance: str | None, cookie_name: str) -> None:
+        super().__init__(instance, cookie_name)
+        self._step_up = step_up
+
+    async def _permitted(
+        self, context: RequestContext[Identity, Any], connection: HTTPConnection
+    ) -> OIDCSession[Identity]:
+        """The session; raises SessionError (session.required, session.step_up_required)."""
+        session = await super()._permitted(context, connection)
+        at = context.runtime.party.clock.instant()
+        if self._step_up.is_met(session.auth_time, session.acr, at):
+            return session
+        require_own_middleware(connection)
+        raise StepUpRequired(self._step_up, await _fields_to_send_again(context, connection))
+
+
+async def _fields_to_send_again(
+    context: RequestContext[Any, Any], connection: HTTPConnection
+) -> Fields | None:
+    """The fields of a form that one of our own pages posted; None when a file is among them.
+
+    The page that shows them sends them from our own origin, so another site's are not among them.
+    """
+    if not isinstance(connection, Request) or connection.method != "POST":
+        return None
+    if media_type(connection) not in FORMS or not is_navigation(connection):
+        return None
+    try:
+        require_same_origin(context)
+    except SessionError:
+        return None
+    pairs = (await connection.form()).multi_items()
+    fields = tuple((name, value) for name, value in pairs if isinstance(value, str))
+    return fields if len(fields) == len(pairs) else None
