@@ -29,6 +29,7 @@ from fastapi_oidc.flows.token_sessions import (
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.tenants import tenant_of
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
@@ -357,8 +358,9 @@ async def _established(
 
 
 def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
-    """`sub` is unique within its issuer alone (Core 5.7)."""
-    return (session.issuer, session.sub) == (id_token.iss, id_token.sub)
+    """`sub` is unique within its issuer alone (Core 5.7), which a tenant has of its own."""
+    before = session.issuer, tenant_of(session.claims), session.sub
+    return before == (id_token.iss, tenant_of(id_token.claims), id_token.sub)
 
 
 async def _new_session(

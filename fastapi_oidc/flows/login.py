@@ -114,11 +114,15 @@ def _transaction(
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         acr_values=tuple(options.acr_values),
-        scope=None if options.scope is None else tuple(options.scope),
+        scope=_scope(options),
         steps_up=options.steps_up,
         silent=options.silent,
         previous=previous,
     )
+
+
+def _scope(options: LoginOptions) -> tuple[str, ...] | None:
+    return None if options.scope is None else tuple(dict.fromkeys(("openid", *options.scope)))
 
 
 def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:

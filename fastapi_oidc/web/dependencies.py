@@ -22,7 +22,8 @@ from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+URL_ENCODED = "application/x-www-form-urlencoded"
+_FORMS = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
@@ -105,7 +106,7 @@ def media_type(connection: HTTPConnection) -> str:
 
 async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
-    if not isinstance(connection, Request) or media_type(connection) not in FORMS:
+    if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None

@@ -66,7 +66,7 @@ class Page:
     offers to try again also offers to sign in, by `other_action` and `other_href`.
 
     "step_up" is for a form that waits until its user has signed in again, at `href` in a new tab:
-    `fields` are posted to `other_href` then. They are None if a file was among them.
+    `fields` are posted to `other_href` then. They are None for a form with a file.
     """
 
     kind: Literal["refused", "signed_out", "step_up"]

@@ -53,7 +53,7 @@ def step_up_page(
 ) -> Page:
     """The page about a form that waits for a login of its user: with its `fields` it is sent again.
 
-    Without them (a file was among them) the browser's own page has to send it again.
+    Without them (a form with a file) the browser's own page has to send it again.
     """
     heading, _, _ = error.public_text.partition(". ")
     back = "Sign in again, then go back and send the form once more."

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.dependencies import FORMS, RequireAuth, media_type
+from fastapi_oidc.web.dependencies import URL_ENCODED, RequireAuth, media_type
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
 from fastapi_oidc.web.request_context import RequestContext
@@ -43,18 +43,17 @@ class RequireStepUp(RequireAuth[Identity]):
 async def _fields_to_send_again(
     context: RequestContext[Any, Any], connection: HTTPConnection
 ) -> Fields | None:
-    """The fields of a form that one of our own pages posted; None when a file is among them.
+    """The fields of a form that one of our own pages posted; None for any other request.
 
-    The page that shows them sends them from our own origin, so another site's are not among them.
+    They are sent again from our own origin: nothing that another site made may be among them.
     """
     if not isinstance(connection, Request) or connection.method != "POST":
         return None
-    if media_type(connection) not in FORMS or not is_navigation(connection):
+    if media_type(connection) != URL_ENCODED or not is_navigation(connection):
         return None
     try:
         require_same_origin(context)
     except SessionError:
         return None
     pairs = (await connection.form()).multi_items()
-    fields = tuple((name, value) for name, value in pairs if isinstance(value, str))
-    return fields if len(fields) == len(pairs) else None
+    return tuple((name, value) for name, value in pairs if isinstance(value, str))
