@@ -83,6 +83,9 @@ class Code(StrEnum):
     USERINFO_AUDIENCE = "userinfo.audience"
     USERINFO_EXPIRED = "userinfo.expired"
 
+    LOGOUT_REQUEST_MALFORMED = "logout_request.malformed"
+    LOGOUT_REQUEST_ISSUER = "logout_request.issuer"
+
     LOGOUT_TOKEN_REQUEST = "logout_token.request"
     LOGOUT_TOKEN_ISSUER = "logout_token.issuer"
     LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"
@@ -155,6 +158,7 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "jws": _REFUSED,
         "id_token": _REFUSED,
         "userinfo": _REFUSED,
+        "logout_request": _LOGOUT_REFUSED,
         "logout_token": _LOGOUT_REFUSED,
         "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,

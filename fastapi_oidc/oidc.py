@@ -140,7 +140,11 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         self.runtime = assembled(parts, load_request_data, create_public_session)
         self._actions = Actions(self.runtime)
         self._endpoints = Endpoints(self._actions)
-        self.router = conventional_router(self._endpoints, settings.response_mode)
+        self.router = conventional_router(
+            self._endpoints,
+            settings.response_mode,
+            front_channel_logout=settings.front_channel_logout,
+        )
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:

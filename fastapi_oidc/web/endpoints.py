@@ -140,6 +140,15 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
 
+    def front_channel_logout(self) -> Callable[..., Awaitable[Response]]:
+        """`GET /frontchannel-logout`; raises ConfigurationError without a store for it."""
+        require_revocations(self._runtime.party)
+
+        async def front_channel_logout(request: Request) -> Response:
+            return await self._actions.accept_front_channel_logout(request)
+
+        return self._named(Role.FRONT_CHANNEL_LOGOUT, front_channel_logout)
+
     def session(self) -> Callable[..., Awaitable[Response]]:
         """`GET /session`, the public session; `active=1` when somebody is there."""
 

@@ -14,7 +14,10 @@ from fastapi_oidc.web.startup import reporting_missing_middleware
 
 
 def conventional_router(
-    endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
+    endpoints: Endpoints[Identity, RequestData],
+    response_mode: Literal["query", "form_post"],
+    *,
+    front_channel_logout: bool = False,
 ) -> APIRouter:
     """A router to include with a prefix; its routes are not part of the app's API document."""
     lifespan = reporting_missing_middleware(endpoints.instance)
@@ -31,6 +34,8 @@ def conventional_router(
     ]
     if endpoints.has_back_channel_logout:
         routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
+    if front_channel_logout:
+        routes.append((Role.FRONT_CHANNEL_LOGOUT, endpoints.front_channel_logout(), ["GET"]))
     for role, endpoint, methods in routes:
         router.add_api_route(f"/{role}", endpoint, methods=methods, response_model=None)
     return router

@@ -21,6 +21,7 @@ class Role(StrEnum):
     CALLBACK = "callback"
     LOGOUT = "logout"
     LOGGED_OUT = "logged-out"
+    FRONT_CHANNEL_LOGOUT = "frontchannel-logout"
     BACK_CHANNEL_LOGOUT = "backchannel-logout"
     SESSION = "session"
     SESSION_MANAGEMENT = "session-management"
