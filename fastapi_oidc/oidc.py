@@ -23,7 +23,7 @@ from fastapi_oidc.flows.relying_party import (
     IdentityContext,
     ResolveIdentity,
 )
-from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
+from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.records import RefreshRecords
@@ -32,7 +32,14 @@ from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import (
+    Guard,
+    Locals,
+    Predicate,
+    Require,
+    RequireAuth,
+    RequireCSRF,
+)
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.handlers import Handlers
 from fastapi_oidc.web.pages import RenderPage
@@ -153,8 +160,8 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
-        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        return RequireCSRF(self.settings.name, self.runtime.party.names.session)
+        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        return RequireCSRF(self.require_auth)
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
@@ -164,7 +171,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403.
 
-        Raises ConfigurationError when `predicate` cannot be called.
+        It is built on `require_auth`. Raises ConfigurationError when `predicate` cannot be called.
         """
         if not callable(predicate):
             raise ConfigurationError(
@@ -172,26 +179,23 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)",
             )
-        return Require(predicate, self.settings.name, self.runtime.party.names.session)
+        return Require(predicate, self.require_auth)
 
-    def require_recent(self, seconds: int) -> RequireAuth[Identity]:
+    def require_recent(self, seconds: int) -> Guard[Identity]:
         """A dependency: the session, if its user authenticated in the last `seconds`.
 
         Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
         anything but a whole number of seconds.
         """
-        return self._require_step_up(recent(seconds))
+        return RequireStepUp(recent(seconds), self.require_auth)
 
-    def require_acr(self, *values: str) -> RequireAuth[Identity]:
+    def require_acr(self, *values: str) -> Guard[Identity]:
         """A dependency: the session, if the `acr` of its ID token is one of `values`.
 
         Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
         values, or for one with a space or a quote.
         """
-        return self._require_step_up(of_class(values))
-
-    def _require_step_up(self, step_up: StepUp) -> RequireAuth[Identity]:
-        return RequireStepUp(step_up, self.settings.name, self.runtime.party.names.session)
+        return RequireStepUp(of_class(values), self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

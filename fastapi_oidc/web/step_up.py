@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection, Request
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.dependencies import URL_ENCODED, RequireAuth, media_type
+from fastapi_oidc.web.dependencies import URL_ENCODED, Guard, RequireAuth, media_type
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusal import StepUpRequired, is_navigation
 from fastapi_oidc.web.request_context import RequestContext
@@ -17,27 +17,28 @@ from fastapi_oidc.web.request_contexts import require_own_middleware
 from fastapi_oidc.web.requests import require_same_origin
 
 
-class RequireStepUp(RequireAuth[Identity]):
+class RequireStepUp(Guard[Identity]):
     """The session of the request, if its authentication is enough for a `StepUp`.
 
     Otherwise a page navigation is sent to a login that requires it and comes back. A form that was
     posted is answered with a page that sends it again, anything else with a 401 response.
     """
 
-    def __init__(self, step_up: StepUp, instance: str | None, cookie_name: str) -> None:
-        super().__init__(instance, cookie_name)
+    def __init__(self, step_up: StepUp, require_auth: RequireAuth[Identity]) -> None:
+        super().__init__(require_auth)
         self._step_up = step_up
 
-    async def _permitted(
-        self, context: RequestContext[Identity, Any], connection: HTTPConnection
-    ) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.required, session.step_up_required)."""
-        session = await super()._permitted(context, connection)
+    async def _check(
+        self,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        session: OIDCSession[Identity],
+    ) -> None:
+        """Raises SessionError (session.step_up_required)."""
         at = context.runtime.party.clock.instant()
-        if self._step_up.is_met(session.auth_time, session.acr, at):
-            return session
-        require_own_middleware(connection)
-        raise StepUpRequired(self._step_up, await _fields_to_send_again(context, connection))
+        if not self._step_up.is_met(session.auth_time, session.acr, at):
+            require_own_middleware(connection)
+            raise StepUpRequired(self._step_up, await _fields_to_send_again(context, connection))
 
 
 async def _fields_to_send_again(
