@@ -67,9 +67,11 @@ class Page:
 
     "step_up" is for a form that waits until its user has signed in again, at `href` in a new tab:
     `fields` are posted to `other_href` then. They are None for a form with a file.
+
+    "choose_provider" asks at which of `choices` to sign in: pairs of a name and a URL.
     """
 
-    kind: Literal["refused", "signed_out", "step_up"]
+    kind: Literal["refused", "signed_out", "step_up", "choose_provider"]
     status: HTTPStatus
     heading: str
     text: str
@@ -79,6 +81,7 @@ class Page:
     other_action: str = ""
     other_href: str = ""
     fields: Fields | None = field(default=None, repr=False)
+    choices: tuple[tuple[str, str], ...] = ()
 
     def response(self) -> Response:
         """The page as this library shows it: no script, no other origin, light and dark."""
@@ -90,15 +93,18 @@ class Page:
             '<meta name="robots" content="noindex">'
             f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
-            f'<a href="{escape(self.href)}"{self._target}>{escape(self.action)}</a>'
-            f"{self._other()}{code}</main></body></html>"
+            f"{self._links()}{self._other()}{code}</main></body></html>"
         )
         headers = _HEADERS if self.fields is None else _HEADERS_OF_FORM
         return HTMLResponse(html, self.status, headers=headers)
 
-    @property
-    def _target(self) -> str:
-        return "" if self.fields is None else ' target="_blank" rel="noopener"'
+    def _links(self) -> str:
+        target = "" if self.fields is None else ' target="_blank" rel="noopener"'
+        links = [
+            f'<a href="{escape(href)}"{target}>{escape(action)}</a>'
+            for action, href in self.choices or ((self.action, self.href),)
+        ]
+        return " ".join(links)
 
     def _other(self) -> str:
         action, href = escape(self.other_action), escape(self.other_href)

@@ -119,6 +119,8 @@ def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
 
 def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
     """The login route, to come back to where the person wanted to go."""
-    more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
-    query = urlencode({"return_to": requested_path(context.connection), **more})
-    return f"{context.paths.required(Role.LOGIN)}?{query}"
+    return_to = {"return_to": requested_path(context.connection)}
+    if isinstance(error, StepUpRequired):
+        query = urlencode(return_to | error.step_up.parameters())
+        return f"{context.paths.required(Role.LOGIN)}?{query}"
+    return f"{context.paths.sign_in}?{urlencode(return_to)}"

@@ -33,7 +33,8 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     action, href = _action(context, error)
-    login = context.paths.paths.get(Role.LOGIN)
+    paths = context.paths.paths
+    login = paths.get(Role.CHOOSER, paths.get(Role.LOGIN))
     can_sign_in = action == "Try again" and login is not None and context.path != login
     return Page(
         kind="refused",
@@ -44,7 +45,7 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
         href=href,
         code=str(error.code),
         other_action="Sign in again" if can_sign_in else "",
-        other_href=context.paths.required(Role.LOGIN) if can_sign_in else "",
+        other_href=context.paths.sign_in if can_sign_in else "",
     )
 
 
@@ -87,6 +88,20 @@ def signed_out_page(return_to: str) -> Page:
     )
 
 
+def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
+    """The page that asks at which provider to sign in: names and URLs."""
+    action, href = choices[0]
+    return Page(
+        kind="choose_provider",
+        status=HTTPStatus.OK,
+        heading="Sign in",
+        text="",
+        action=action,
+        href=href,
+        choices=choices,
+    )
+
+
 async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
     """The application's own page, or else the library's; one that fails is logged."""
     render, connection = context.runtime.render_page, context.connection
@@ -115,7 +130,7 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
         return "Try again", same_origin_path(path, default=default)
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
-        return "Sign in" if is_first else "Sign in again", context.paths.required(Role.LOGIN)
+        return "Sign in" if is_first else "Sign in again", context.paths.sign_in
     return "Go to the start page", context.runtime.party.policy.default_return_path
 
 

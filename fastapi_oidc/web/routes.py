@@ -17,6 +17,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 class Role(StrEnum):
     """What a route is for; its value is the conventional path below the prefix."""
 
+    CHOOSER = "choose-provider"
     LOGIN = "login"
     CALLBACK = "callback"
     LOGOUT = "logout"
@@ -91,6 +92,14 @@ class RoutePaths:
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
         return self.root_path + self.paths[role]
+
+    @property
+    def sign_in(self) -> str:
+        """Where a person signs in: at the page to choose a provider, if there are several.
+
+        Raises ConfigurationError (configuration.route_missing).
+        """
+        return self.required(Role.CHOOSER if Role.CHOOSER in self.paths else Role.LOGIN)
 
     def __contains__(self, path: str) -> bool:
         """Whether `path`, without the `root_path`, belongs to the library."""
