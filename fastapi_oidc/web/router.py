@@ -76,11 +76,11 @@ def routes_of(
 def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
     """Mount `row` at `path` under the name by which the instance finds it."""
     matched = ["GET", *row.methods] if row.role is Role.LOGOUT else list(row.methods)
-    endpoint = _only(row.endpoint, row.methods)
+    endpoint = only(row.endpoint, row.methods)
     router.add_route(path, endpoint, methods=matched, name=row.role.route_name(instance))
 
 
-def _only(
+def only(
     endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
 ) -> Callable[[Request], Awaitable[Response]]:
     """`endpoint` for `methods` alone: Starlette adds HEAD, by which a scanner of links would use up

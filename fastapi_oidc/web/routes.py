@@ -36,7 +36,7 @@ class Role(StrEnum):
 class Application(Protocol):
     """The app in which the middleware runs."""
 
-    def url_path_for(self, name: str, /) -> URLPath:
+    def url_path_for(self, name: str, /, **path_params: str) -> URLPath:
         """The path of the route with this name."""
         ...
 
