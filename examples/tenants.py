@@ -20,7 +20,7 @@ def create_app(registered: Mapping[str, OIDCSettings]) -> FastAPI:
     def resolve(connection: HTTPConnection) -> OIDCSettings | None:
         return registered.get(connection.url.path.split("/")[1])
 
-    tenants: OIDCTenants = OIDCTenants(resolve)
+    tenants = OIDCTenants(resolve)
     app = FastAPI()
     app.add_middleware(tenants.middleware)
     app.include_router(tenants.router, prefix="/{tenant}/auth")
