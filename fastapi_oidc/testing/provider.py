@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing.app import provider_app
