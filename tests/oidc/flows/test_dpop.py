@@ -187,28 +187,23 @@ async def test_without_dpop_a_session_is_as_large_as_before() -> None:
 
 
 async def test_a_proof_for_a_downstream_call(world: World) -> None:
-    session, party = await session_of(await world.signed_in(), world), world.oidc.runtime.party
-    request: Any = {"method": "GET", "url": API, "now": int(world.time.now)}
-    proof = party.proof_for(session, "GET", API, "nonce-1")
-    key = session.tokens.proof_key()
-    assert proof is not None
+    tokens = (await session_of(await world.signed_in(), world)).tokens
+    key, now = tokens.proof_key(), int(world.time.now)
     assert key is not None
     accept_proof(
-        proof,
-        access_token=session.tokens.access_token,
+        key.proof("GET", API, now, access_token=tokens.access_token, nonce="nonce-1"),
+        method="GET",
+        url=API,
+        now=now,
+        access_token=tokens.access_token,
         thumbprint=key.thumbprint,
         nonce="nonce-1",
-        **request,
     )
-    exchanged = party.proof_for(session, "GET", API, access_token="another")
-    assert exchanged is not None
-    accept_proof(exchanged, access_token="another", **request)
 
 
-async def test_bearer_tokens_have_no_proof() -> None:
+async def test_bearer_tokens_have_no_key() -> None:
     world = make_world(mount=with_session)
-    session = await session_of(await world.signed_in(), world)
-    assert world.oidc.runtime.party.proof_for(session, "GET", API) is None
+    assert (await session_of(await world.signed_in(), world)).tokens.proof_key() is None
 
 
 @dataclass(slots=True)
