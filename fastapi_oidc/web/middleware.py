@@ -24,7 +24,7 @@ from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import SCOPE_KEY, Caching, RequestContexts, Served, Table
 from fastapi_oidc.web.route_checks import require_sound_routes
 from fastapi_oidc.web.runtime import Instance
-from fastapi_oidc.web.startup import report_missing_routes, watched
+from fastapi_oidc.web.startup import report_memory_of_one, report_missing_routes, watched
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -150,8 +150,9 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._table.by_name)
-            for name in self._table.by_name:
+            for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
+                report_memory_of_one(served.runtime)
 
     def _check(self, scope: Scope) -> None:
         """Once, at the start or, where no lifespan runs, at the first request; or for ever."""
