@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.web.cors import report_cors_inside, with_cors
+from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
@@ -101,6 +101,7 @@ class OIDCMiddleware:
         if scope["type"] == "websocket":
             await _close(error.status, send)
             return
+        advise_on_cors(context)
         response = await refusal_response(context, error)
         await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
 
