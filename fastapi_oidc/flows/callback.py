@@ -13,6 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.advice import advise_on_tokens
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
@@ -335,6 +336,7 @@ async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSe
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
     party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
+    await advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
     party.announce(

@@ -24,8 +24,9 @@ _ASKED_DIRECTLY: Final = (
 class ProviderMetadata:
     """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
 
-    Lists of what the OP supports are left out: this client's registration decides, not they. An
-    optional endpoint that breaks the URL rules counts as absent; `ignored` says which, and why.
+    Lists of what the OP supports are left out: this client's registration decides, not they;
+    `offers_offline_access` is for a hint in the log (Core 11). An optional endpoint that breaks the
+    URL rules counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -40,6 +41,7 @@ class ProviderMetadata:
     requires_pushed_authorization_requests: bool
     promises_authorization_response_issuer: bool
     ignored: tuple[str, ...] = ()
+    offers_offline_access: bool = False
 
     @classmethod
     def parse(
@@ -79,6 +81,7 @@ class ProviderMetadata:
                 "authorization_response_iss_parameter_supported"
             ),
             ignored=tuple(source.ignored),
+            offers_offline_access=source.lists("scopes_supported", "offline_access"),
         )
 
 
@@ -168,6 +171,11 @@ class _Document:
                 Code.PROVIDER_METADATA_INVALID, f"{name} is missing or no URL", endpoint=name
             )
         return url
+
+    def lists(self, name: str, value: str) -> bool:
+        """Whether a list has `value`; one that is no list has nothing."""
+        values = self._members.get(name)
+        return isinstance(values, list) and value in values
 
     def flag(self, name: str) -> bool:
         """A truth value; absent and null are false (Discovery 4.2: no value, no member)."""

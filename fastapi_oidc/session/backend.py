@@ -44,6 +44,8 @@ class SessionBackend(ABC, Generic[Identity]):
     """
 
     records_last_use: bool
+    in_memory: tuple[str, ...] = ()
+    """The stores that are this process's memory, which no other process sees, by their options."""
 
     def __init__(
         self, names: CookieNames, clock: Clock, revocations: RevocationStore | None
@@ -64,6 +66,10 @@ class SessionBackend(ABC, Generic[Identity]):
         self, cookies: Mapping[str, str], issuer: str, client_id: str
     ) -> CookieHint[Identity] | None:
         """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
+
+    @abstractmethod
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """Why the session cookie cannot be read; None for one that can, and without one."""
 
     @abstractmethod
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:

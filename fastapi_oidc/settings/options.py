@@ -28,6 +28,7 @@ from fastapi_oidc.settings.environment import (
     FileOfVariables,
     misspelt,
     prefix_of,
+    unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
 from fastapi_oidc.settings.rules import require_own_credentials
@@ -151,6 +152,7 @@ class OIDCSettings(BaseSettings):
                     options,
                     variable=lambda name: name if name in values else prefix + name.upper(),
                     misspelt=wrong,
+                    unread=unread_file(values, config.get("env_file")),
                 ) from None
 
     @classmethod
