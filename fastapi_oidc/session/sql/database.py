@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Executable, StaticPool, func, select
+from sqlalchemy import URL, Executable, StaticPool, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -50,7 +50,7 @@ class Database:
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
         self._given, self._timeout = engine, timeout
         self._engines: WeakKeyDictionary[AbstractEventLoop, _Engines] = WeakKeyDictionary()
-        made = engine if isinstance(engine, AsyncEngine) else _engine_of(engine)
+        made = engine if isinstance(engine, AsyncEngine) else _engine_of(engine, timeout)
         self.dialect = made.dialect.name
         require_supported(self.dialect)
         if isinstance(made.pool, StaticPool):
@@ -107,7 +107,7 @@ class Database:
         engines = self._engines.get(loop)
         if engines is None:  # connections belong to the event loop that opened them
             given = self._given
-            engine = given if isinstance(given, AsyncEngine) else _engine_of(given)
+            engine = given if isinstance(given, AsyncEngine) else _engine_of(given, self._timeout)
             engines = self._engines[loop] = _Engines(
                 engine.execution_options(isolation_level="AUTOCOMMIT"),
                 engine.execution_options(isolation_level=_LEVELS[self.dialect]),
@@ -115,9 +115,12 @@ class Database:
         return engines
 
 
-def _engine_of(url: URL | str) -> AsyncEngine:
+def _engine_of(url: URL | str, timeout: float) -> AsyncEngine:
     try:
-        return create_async_engine(url, hide_parameters=True)
+        is_sqlite = make_url(url).get_backend_name() == "sqlite"
+        # A thread that waits for the lock of a file cannot be interrupted: it gives up before.
+        limit = {"timeout": 0.8 * timeout} if is_sqlite else {}
+        return create_async_engine(url, hide_parameters=True, connect_args=limit)
     except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
         # Its text may have a part of a password that was not percent-encoded.
         raised = type(error).__name__

@@ -230,7 +230,7 @@ class SQLSessionStore(SessionStore[Identity]):
         """The session with this id, and the id of its row."""
         for row in await self._run(_FIND_BY_SESSION_ID, name=session_id):
             session = self._session(row)
-            if session is not None:
+            if session is not None and session.id == session_id:
                 return row.id, session
         return None
 
