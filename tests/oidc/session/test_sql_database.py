@@ -161,9 +161,10 @@ def calls_of(store: SQLSessionStore[User]) -> Iterator[tuple[Awaitable[object], 
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql+asyncpg://app@/app?host={}/none", "sqlite+aiosqlite:///{}/none/sessions.db"],
+    ["postgresql+asyncpg://app@/app?host={}", "sqlite+aiosqlite:///{}/no_database"],
 )
 async def test_a_database_that_is_gone_is_an_outage(url: str, tmp_path: Path) -> None:
+    (tmp_path / "no_database").write_text("of another program")
     store = bound(url.format(tmp_path))
     for call, code in calls_of(store):
         with refused(code, SessionError):
