@@ -116,21 +116,29 @@ async def test_any_number_of_processes_may_create_the_tables(
     await asyncio.gather(*(store.aclose() for store in stores))
 
 
+async def drop_connections_but_of(store: SQLSessionStore[User]) -> None:
+    """Returns when the server's processes of all other connections have ended."""
+    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+    others += " AND backend_type = 'client backend'"
+    end = text(f"SELECT pid, pg_terminate_backend(pid) {others}")
+    for process, _ in await store._database.run(end, {}):
+        while Path(f"/proc/{process}").exists():  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0)
+    await store._database.run(text("SELECT 1"), {})
+
+
 async def test_a_connection_that_was_dropped_is_replaced(postgres_url: str) -> None:
     """As after a restart of the server."""
+    take = Take(generation=0, owner="me", hold=9, answered_hold=9)
     async with opened_sql_store(postgres_url) as store, opened_sql_store(postgres_url) as other:
         await store.set(ID, a_session())
-        drop = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> {}"
-        own = "pg_backend_pid() AND backend_type = 'client backend'"
         for use in (
-            store.find(ID, digests_of(a_session())),
-            store.revocations.revoke(a_record()),
-            store.records.take(
-                "name", Take(generation=0, owner="me", hold=9, answered_hold=9), lifetime=9
-            ),
+            lambda: store.find(ID, digests_of(a_session())),
+            lambda: store.revocations.revoke(a_record()),
+            lambda: store.records.take("name", take, lifetime=9),
         ):
-            await other._database.run(text(drop.format(own)), {})
-            await use
+            await drop_connections_but_of(other)
+            await use()
         assert (await store.find(ID, digests_of(a_session())))[1] == "ended_by_provider"
 
 
