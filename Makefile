@@ -11,7 +11,7 @@ READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
 # How many processes run the tests, many of which wait more than they compute.
 PROCESSES ?= 4
-DEVELOPMENT := --editable '.[network,redis,testing]' --group dev
+DEVELOPMENT := --editable '.[network,redis,sql,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # The tests that need neither Node nor Chromium, and those of them that a change breaks first.
@@ -130,7 +130,7 @@ audit: setup ## look up known vulnerabilities of the pinned dependencies
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,testing]"
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,sql,testing]"
 	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
