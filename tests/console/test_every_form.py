@@ -26,6 +26,8 @@ def offers(name: str, stage: Stage = "empty") -> bool:
     """Whether the console can make this change with the monitor that its client is made for."""
     if name.endswith("_removal") or (name, stage) in PLUGS:
         return name in CHANGES and MADE_FOR >= PLUGGING
+    if name == "serial":  # what is typed is its rate limit
+        return MADE_FOR >= (1, 16)
     return name in CHANGES and CHANGES[name].release <= MADE_FOR
 
 
