@@ -155,7 +155,7 @@ class HostedMonitor(Monitor):
         position = process.metrics.position
         await self.watch.action("FlushMetrics")
         with suppress(TimeoutError):  # what is late counts the next time
-            await process.metrics.async_wait(position, METRICS_SECONDS)
+            await process.metrics.wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
         return lines
 

@@ -118,6 +118,7 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
         alice.click("Delete")
 
 
+@pytest.mark.since("1.14")
 def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
     alice: Browser, files: MachineSettings
 ) -> None:
