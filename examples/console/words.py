@@ -10,7 +10,13 @@ from typing import Final
 _TEXTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text())
 REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
 FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
+HINTS: Final[Mapping[str, str]] = _TEXTS["hints"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
+_TEXTS["change"] |= {
+    f"{kind}{step}": {member: text.format(noun=noun) for member, text in texts.items()}
+    for kind, noun in _TEXTS["nouns"].items()
+    for step, texts in _TEXTS["device"].items()
+}
 
 
 def words_of(kind: str, name: str) -> Mapping[str, str]:

@@ -86,21 +86,9 @@ BALLOON = Section(
     title="Balloon",
     model=Balloon,
     fields=(
-        Field(
-            "amount_mib",
-            "Size in MiB",
-            kind="number",
-            initial="0",
-            hint="What the guest is asked to give up: 0 up to the memory of the machine.",
-        ),
+        Field("amount_mib", "Size in MiB", kind="number", initial="0"),
         Field("deflate_on_oom", "Give memory back when the guest runs out", kind="flag"),
-        Field(
-            "stats_polling_interval_s",
-            "Statistics every … seconds",
-            "number",
-            initial="1",
-            hint="0 to 65535. 0 leaves statistics off until the machine is gone.",
-        ),
+        Field("stats_polling_interval_s", "Statistics every … seconds", "number", initial="1"),
         Field("free_page_reporting", "The guest reports freed pages", "flag", since=HINTING),
         Field("free_page_hinting", "Ask for hints about free pages", "flag", since=HINTING),
     ),

@@ -50,13 +50,7 @@ NETWORK = Section(
     key="new_network",
     title="Network",
     model=NetworkInterface,
-    fields=(
-        Field(
-            "host_dev_name",
-            "Tap device",
-            hint="A tap device of this host, for the guest's eth0. Empty: no network.",
-        ),
-    ),
+    fields=(Field("host_dev_name", "Tap device"),),
     send=lambda vm, fields: vm.network_interface("eth0").set(fields),
     fixed={"iface_id": "eth0"},
     optional=True,

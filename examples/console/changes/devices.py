@@ -14,7 +14,6 @@ from examples.console.machine import Machine
 from examples.console.versions import in_words
 from generated_vmm import AsyncVmmClient
 
-TAB = "devices"
 PLUGGING = (1, 16)
 NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
 
@@ -23,22 +22,17 @@ NO_PCI = "Devices come and go while it runs only if it was created for that (PCI
 class Kind:
     """One kind of device: its `section` sets one up, `limits` changes one that is there.
 
-    `ids` are those that are there, `removable` those that may go and be set up anew.
+    `ids` are those that are there, `removable` those that may go and be set up anew. What is said
+    of its changes is made of the kind's noun in `words.toml`.
     """
 
     name: str
-    noun: str
     id_name: str
     section: Section
     limits: Section
     ids: Callable[[Machine], Sequence[str]]
     removable: Callable[[Machine], Sequence[str]]
     delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
-
-    @property
-    def verb(self) -> str:
-        """What somebody does who may do any of it."""
-        return f"change {self.noun}s"
 
 
 def without_pci(machine: Machine) -> str:
@@ -52,76 +46,26 @@ def without_pci(machine: Machine) -> str:
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
     """Adding, setting up anew, limiting and removing."""
+    name = kind.name
     return (
-        *(_adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)),
+        Change(name=name, when=ANY_TIME, unless=without_pci, sections=(kind.section,)),
+        Change(
+            name=f"{name}_anew", when=BEFORE_START, sections=(_anew(kind),), items=kind.removable
+        ),
+        Change(name=f"{name}_limits", when=AFTER_START, sections=(kind.limits,), items=kind.ids),
+        Change(
+            name=f"{name}_removal",
+            when=AFTER_START,
+            unless=without_pci,
+            sections=(_removal(kind),),
+            items=kind.removable,
+        ),
         _dropping(kind),
     )
 
 
-def _adding(kind: Kind) -> Change:
-    return Change(
-        name=kind.name,
-        tab=TAB,
-        title=f"Add a {kind.noun}",
-        about=f"Before the start, the guest boots with it; while it runs, the {kind.noun} is "
-        "plugged in, if the machine was created for that (PCI).",
-        button=f"Add {kind.noun}",
-        done=f"The {kind.noun} is added.",
-        verb=kind.verb,
-        when=ANY_TIME,
-        unless=without_pci,
-        sections=(kind.section,),
-    )
-
-
-def _setting_up_anew(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_anew",
-        tab=TAB,
-        title="Change",
-        about="It is set up anew with all that is said here.",
-        button="Save",
-        done=f"The {kind.noun} is changed.",
-        verb=kind.verb,
-        when=BEFORE_START,
-        sections=(_anew(kind),),
-        items=kind.removable,
-    )
-
-
-def _limiting(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_limits",
-        tab=TAB,
-        title="Limits",
-        about="They hold at once. A limit that is left empty stays as it is.",
-        button="Save limits of",
-        done="The limits have changed.",
-        verb=kind.verb,
-        when=AFTER_START,
-        sections=(kind.limits,),
-        items=kind.ids,
-    )
-
-
-def _removing(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_removal",
-        tab=TAB,
-        title=f"Remove a {kind.noun}",
-        button="Remove",
-        working="Removing…",
-        done=f"The {kind.noun} is removed.",
-        verb=kind.verb,
-        when=AFTER_START,
-        confirm=f"Remove this {kind.noun} while the guest may use it?",
-        unless=without_pci,
-        sections=(_removal(kind),),
-        items=kind.removable,
-    )
-
-
 def _dropping(kind: Kind) -> Change:
+    """Removing before the start, for which the monitor begins anew."""
     section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
 
     async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
@@ -129,13 +73,7 @@ def _dropping(kind: Kind) -> Change:
         await monitor.drop(kind.name, kind.id_name, device)
 
     return Change(
-        name=f"{kind.name}_drop",
-        tab=TAB,
-        title=f"Remove a {kind.noun}",
-        button="Remove",
-        working="Removing…",
-        done=f"The {kind.noun} is removed.",
-        verb=kind.verb,
+        name=section.key,
         when=BEFORE_START,
         sections=(section,),
         items=kind.ids,

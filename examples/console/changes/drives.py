@@ -44,19 +44,14 @@ DRIVE = Section(
     title="Drive",
     model=Drive,
     fields=(
-        Field("drive_id", "Name", hint="Letters, digits and underscores."),
+        Field("drive_id", "Name"),
         Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
                 Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
                 Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
-                Field(
-                    "socket",
-                    "Socket of a vhost-user backend",
-                    places=("machine",),
-                    hint="In place of a disk image; then nothing else can be chosen.",
-                ),
+                Field("socket", "Socket of a vhost-user backend", places=("machine",)),
                 *limits("rate_limiter", "read and written"),
             )
         ),
@@ -95,7 +90,6 @@ MEDIUM = Section(
 )
 KIND = Kind(
     name="drive",
-    noun="drive",
     id_name="drive_id",
     section=DRIVE,
     limits=LIMITS,

@@ -78,14 +78,7 @@ PATCH = Section(
     key="patch",
     title="Parts",
     model=Document,
-    fields=(
-        Field(
-            "contents",
-            "Members to change",
-            kind="document",
-            hint="A JSON object. Members that are null are removed, others that are not here stay.",
-        ),
-    ),
+    fields=(Field("contents", "Members to change", kind="document"),),
     send=_update,
     about={"": "contents"},
 )
@@ -94,7 +87,7 @@ ACCESS = Section(
     title="Access",
     model=MmdsConfig,
     fields=(
-        Field("network_interfaces", "Interfaces", "words", hint="Names, separated by spaces."),
+        Field("network_interfaces", "Interfaces", "words"),
         Field("version", "Version", kind="choice", choices=("V2", "V1")),
         Field("ipv4_address", "Address"),
         Field("imds_compat", "Answer in plain text, as EC2 does", kind="flag"),

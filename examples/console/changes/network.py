@@ -34,7 +34,7 @@ NETWORK = Section(
     title="Network interface",
     model=NetworkInterface,
     fields=(
-        Field("iface_id", "Name", hint="Letters, digits and underscores."),
+        Field("iface_id", "Name"),
         Field("host_dev_name", "Tap device"),
         *rare(
             (
@@ -64,7 +64,6 @@ LIMITS = Section(
 )
 KIND = Kind(
     name="network",
-    noun="network interface",
     id_name="iface_id",
     section=NETWORK,
     limits=LIMITS,

@@ -45,7 +45,7 @@ PMEM = Section(
     model=Pmem,
     since=(1, 14),
     fields=(
-        Field("id", "Name", hint="Letters, digits and underscores."),
+        Field("id", "Name"),
         Field("path_on_host", "File", places=("disks",)),
         Field("read_only", "Read only", kind="flag"),
         *rare(
@@ -70,7 +70,6 @@ LIMITS = Section(
 )
 KIND = Kind(
     name="pmem",
-    noun="memory device",
     id_name="id",
     section=PMEM,
     limits=LIMITS,

@@ -49,34 +49,18 @@ RESTORE = Section(
     fields=(
         Field("snapshot_path", "State file", places=("snapshots",)),
         Field("mem_backend.backend_path", "Memory file", places=("snapshots", "machine")),
-        Field(
-            "resume_vm",
-            "Run it at once",
-            kind="flag",
-            hint="Otherwise it stays paused until you resume it.",
-        ),
+        Field("resume_vm", "Run it at once", kind="flag"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(
             (
                 Field("clock_realtime", "Set the guest's clock to the present", kind="flag"),
-                Field(
-                    "network_overrides",
-                    "Other tap devices",
-                    "pairs",
-                    hint="As in eth0=tap7, separated by spaces.",
-                ),
-                Field(
-                    "vsock_override.uds_path",
-                    "Other socket of the vsock",
-                    places=("machine",),
-                    hint="Needed while the machine of the snapshot still runs.",
-                ),
+                Field("network_overrides", "Other tap devices", "pairs"),
+                Field("vsock_override.uds_path", "Other socket of the vsock", places=("machine",)),
                 Field(
                     "mem_backend.backend_type",
                     "The memory comes from",
                     "choice",
                     choices=("File", "Uffd"),
-                    hint="Uffd: another process serves it, at a socket given in place of the file.",
                 ),
             )
         ),
