@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
+from examples.console.jail import FIRST_UID
 from examples.console.kept import Kept
 from examples.console.launch import Launch
 from examples.console.library import copy_file
@@ -75,7 +77,7 @@ class Host(Monitors):
         """
         if name in self._monitors:
             raise NameTaken(f"There is a machine called {name}.")
-        machine = self._add(name, Kept(has_pci=has_pci))
+        machine = self._add(name, Kept(has_pci=has_pci, uid=self._free_user()))
         try:
             # Before there is a monitor: none is lost by a console that is killed meanwhile.
             self.keep()
@@ -93,7 +95,7 @@ class Host(Monitors):
         disk = texts.get(ROOT_DISK, "").strip()
         if not disk or texts.get(ROOT_READ_ONLY):
             return texts
-        self.library.require(disk, ["disks"], self.launch.directory(name))
+        self.library.require(disk, ["disks"], self.launch.directory(name, 0))
         copy = self.library.new_disk(name, Path(disk))
         await copy_file(Path(disk), copy)
         return {**texts, ROOT_DISK: str(copy)}
@@ -105,6 +107,13 @@ class Host(Monitors):
     def note(self, what: str, by: Person) -> None:
         """Write down what somebody did that is about no machine."""
         self.records.add_event(Event(datetime.now(UTC), by, what))
+
+    def _free_user(self) -> int:
+        """The user of a new machine's jail; 0 when machines are not jailed."""
+        taken = {machine.kept.uid for machine in self.hosted}
+        return (
+            next(uid for uid in count(FIRST_UID) if uid not in taken) if self.launch.jailer else 0
+        )
 
     def _add(self, name: str, kept: Kept) -> HostedMonitor:
         machine = HostedMonitor(name, self.launch, self.suggestions, self, kept)

@@ -28,11 +28,13 @@ class Kept(BaseModel):
 
     `has_pci`: the monitor is started so that devices can come and go while the guest runs.
     `last_snapshot` is what the running machine has changed since. `runs`: the monitor has been
-    started, and nobody has seen it end. `backing` is the file that a restored machine has its
+    started, and nobody has seen it end. It runs as user `uid` in a jail, or unjailed if that is 0.
+    `backing` is the file that a restored machine has its
     memory from.
     """
 
     has_pci: bool = False
+    uid: int = 0
     runs: bool = False
     backing: str = ""
     configuration: FullVmConfiguration | None = None
@@ -45,7 +47,7 @@ class Kept(BaseModel):
     def uses(self, path: Path) -> bool:
         """Whether the machine is made of a file, or runs from it."""
         real = path.resolve()
-        return any(Path(used).resolve() == real for used in self._files() if used)
+        return any(Path(used).resolve() == real for used in (self.backing, *self.files()) if used)
 
     def writes(self, path: Path) -> bool:
         """Whether the machine writes to a file."""
@@ -58,8 +60,8 @@ class Kept(BaseModel):
         ]
         return any(Path(one).resolve() == real for one in written if one)
 
-    def _files(self) -> Iterator[str]:
-        yield self.backing
+    def files(self) -> Iterator[str]:
+        """Every file that the monitor opens at a start; some may be empty."""
         if (made := self.configuration) is None:
             return
         if made.boot_source is not None:
@@ -91,9 +93,6 @@ class Kept(BaseModel):
                 self.cpu_config = CpuConfig.model_validate(fields["contents"])
             case "cpu_template":
                 self.cpu_config = None
-            case "restore":
-                memory = fields["mem_backend"]
-                self.backing = str(memory["backend_path"]) if isinstance(memory, dict) else ""
 
     def see(self, configuration: FullVmConfiguration) -> None:
         """Keep what a monitor shows; after a restoration it may not know what was booted."""

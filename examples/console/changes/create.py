@@ -9,7 +9,7 @@ from pydantic import Field as ModelField
 
 from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.changes.snapshots import RESTORE
+from examples.console.changes.snapshots import RESTORE, go_on
 from examples.console.fields import Field, Texts
 from examples.console.forms import Section
 from examples.console.registry import MachineName
@@ -60,7 +60,7 @@ CREATE = Change(
     name="create", when=BEFORE_START, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON)
 )
 CREATE_FROM_SNAPSHOT = Change(
-    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE)
+    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE), act=go_on
 )
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},
