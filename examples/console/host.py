@@ -37,6 +37,7 @@ class Host(Monitors):
     def __init__(
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
+        self.library = launch.library(suggestions)
         self._registry = Registry(launch.folder)
         super().__init__(
             {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
@@ -44,7 +45,6 @@ class Host(Monitors):
         self.suggestions = suggestions
         self.launch = launch
         launch.machines.mkdir(mode=0o700, exist_ok=True)
-        self.library = launch.library(suggestions)
         launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
         self._work: asyncio.Task[None] | None = None

@@ -52,6 +52,8 @@ DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "p
 class HostedMonitor(Monitor):
     """A monitor with its process, in a house that is told when what has to be kept changes."""
 
+    is_hosted = True
+
     def __init__(
         self, name: str, launch: Launch, suggestions: Mapping[str, str], house: Host, kept: Kept
     ) -> None:
@@ -60,6 +62,7 @@ class HostedMonitor(Monitor):
         self.launch = launch
         self.house = house
         self.kept = kept
+        self.is_jailed = bool(kept.uid)
         self.deleted = False
         self._usage: Usage | None = None
         self._metrics_read = 0
@@ -82,11 +85,6 @@ class HostedMonitor(Monitor):
             **self.launch.suggestions(self.name, self.kept.uid),
             **changed,
         }
-
-    @property
-    def is_hosted(self) -> bool:
-        """Whether this console starts and ends the monitor's process."""
-        return True
 
     @property
     def stage(self) -> str | None:

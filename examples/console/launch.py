@@ -12,7 +12,7 @@ from pathlib import Path
 
 from examples.console.kept import Kept
 from examples.console.library import Library, Place
-from examples.console.settings import KEPT_DAYS
+from examples.console.settings import KEPT_DAYS, SettingsError
 from generated_vmm.process import AsyncJailedMonitor, AsyncMonitor
 from generated_vmm.process.settings import CommonOptions
 
@@ -55,7 +55,7 @@ class Launch:
         return self.folder / "disks"
 
     def library(self, suggestions: Mapping[str, str]) -> Library:
-        """Its files, with those that the settings name."""
+        """Its files, with those that the settings name. Raises SettingsError."""
         kernel = suggestions.get("boot_source.kernel_image_path")
         disk = suggestions.get("root_drive.path_on_host")
         given: dict[Place, list[Path]] = {
@@ -63,12 +63,25 @@ class Launch:
             "disks": [Path(disk)] if disk else [],
         }
         images = self.images or self.folder / "images"
-        return Library(images, self.disks, self.snapshots, given)
+        try:
+            library = Library(images, self.disks, self.snapshots, given)
+            self._require_one_file_system()
+        except OSError as error:
+            raise SettingsError(f"{error.filename} cannot be used: {error.strerror}") from error
+        return library
 
     @property
     def jails(self) -> Path:
         """The folder with the jails."""
         return self.folder / "jails"
+
+    def _require_one_file_system(self) -> None:
+        """SettingsError when jails cannot have links to snapshots."""
+        if self.jailer and self.snapshots.stat().st_dev != self.disks.stat().st_dev:
+            raise SettingsError(
+                f"{self.snapshots} is on another file system than {self.folder}: no jail can write "
+                "to it. Move one of them, or jail no machines: JAILER_BIN= (empty)"
+            )
 
     def directory(self, name: str, uid: int) -> Path:
         """The folder of one monitor, which runs as user `uid` in a jail; 0 is in none."""

@@ -43,6 +43,11 @@ class Monitor:
     of connecting to `socket_path`.
     """
 
+    is_hosted = False
+    """Whether this console starts and ends the monitor's process."""
+    is_jailed = False
+    """Whether it does so in a jail."""
+
     def __init__(
         self,
         name: str,
@@ -77,11 +82,6 @@ class Monitor:
     def suggestions(self) -> Mapping[str, str]:
         """What stands in empty forms, by `section.field`."""
         return self._suggestions
-
-    @property
-    def is_hosted(self) -> bool:
-        """Whether this console starts and ends the monitor's process."""
-        return False
 
     @property
     def stage(self) -> str | None:

@@ -11,6 +11,7 @@ _TEXTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text()
 REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
 FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
 HINTS: Final[Mapping[str, str]] = _TEXTS["hints"]
+NEEDS: Final[Mapping[str, str]] = _TEXTS["needs"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
 _TEXTS["change"] |= {
     f"{kind}{step}": {member: text.format(noun=noun) for member, text in texts.items()}
