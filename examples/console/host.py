@@ -18,6 +18,7 @@ from examples.console.library import copy_file
 from examples.console.monitors import Monitors
 from examples.console.records import Event, Person, Records
 from examples.console.registry import Registry
+from examples.console.taps import can_make_taps
 
 ROOT_DISK: Final = "root_drive.path_on_host"
 ROOT_READ_ONLY: Final = "root_drive.is_read_only"
@@ -55,6 +56,11 @@ class Host(Monitors):
     def hosted(self) -> list[HostedMonitor]:
         """Every machine."""
         return [one for one in self._monitors.values() if isinstance(one, HostedMonitor)]
+
+    @property
+    def makes_taps(self) -> bool:
+        """Whether it can give its machines tap devices; simulated ones have no use for them."""
+        return not self.launch.is_simulated and can_make_taps()
 
     @property
     def only(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from examples.console.library import Place
 from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.monitors import Monitor
 from examples.console.scrollback import Scrollback
+from examples.console.taps import new_tap, tap_of
 from examples.console.terminal import BEHIND_BYTES, Terminal
 from generated_vmm import VmmError, VmmTimeoutError
 from generated_vmm.process import (
@@ -34,6 +35,7 @@ from generated_vmm.process import (
 
 if TYPE_CHECKING:
     from examples.console.host import Host
+    from generated_vmm.process.network import Tap
 
 ENDING_SECONDS: Final = 0.25
 """How long a monitor may need to end after it has closed its connections."""
@@ -70,6 +72,7 @@ class HostedMonitor(Monitor):
         self._starting = False
         self._fault = ""
         self._turn = asyncio.Lock()
+        self._networks = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self.scrollback = Scrollback(launch.console(name))
         self.terminal = Terminal(bare_newlines=launch.is_simulated)
@@ -241,6 +244,12 @@ class HostedMonitor(Monitor):
                 await self._settled()
         await self.begin(boot=False)
 
+    async def make_tap(self) -> Tap:
+        """A tap device of this machine alone, until it ends. Raises MonitorError."""
+        taken = (machine.kept.tap for machine in self.house.hosted)
+        self.kept.tap = new_tap(tap for tap in taken if tap)
+        return await self._networks.enter_async_context(tap_of(self.kept.tap, self.kept.uid))
+
     async def begin(self, *, boot: bool = True) -> None:
         """Start the monitor, and `boot` what the machine was last made of.
 
@@ -267,6 +276,9 @@ class HostedMonitor(Monitor):
             await self._process.stop(0)  # what it left behind
         await self._settled()
         self._remove_vsock()
+        await self._networks.aclose()
+        if tap := self.kept.needed_tap:
+            await self._networks.enter_async_context(tap_of(tap, self.kept.uid))
         self.kept.last_snapshot, self.kept.backing = None, ""
         begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
         self.scrollback.append(begin.encode())
@@ -306,6 +318,7 @@ class HostedMonitor(Monitor):
             if self._process is not None:
                 await self._process.stop()
                 await self._settled()
+            await self._networks.aclose()
 
     async def delete(self) -> None:
         """End the monitor at once and forget the machine; its disks are left alone."""
@@ -314,6 +327,7 @@ class HostedMonitor(Monitor):
             if self._process is not None:
                 await self._process.kill()
                 await self._settled()
+            await self._networks.aclose()
         self._remove_vsock()
         self.house.keep()
         self.scrollback.remove()
@@ -329,6 +343,7 @@ class HostedMonitor(Monitor):
         async with self._turn:
             if self._process is not None and self._process.running:
                 await self._let_go(self._process)
+            await self._networks.aclose()
         await super().close()
 
     async def _let_go(self, process: AsyncMonitor) -> None:

@@ -9,8 +9,11 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
+from socket import AF_INET
 
+import psutil
 import pytest
 
 from examples.console.demo import parts
@@ -218,3 +221,40 @@ def test_a_monitor_that_names_files_of_the_host_gets_none(
         delete(alice, "liar")
     assert secret.stat().st_uid == os.getuid()
     assert secret.stat().st_nlink == 1
+
+
+def addresses() -> dict[str, str]:
+    """The IPv4 address of each of the host's interfaces."""
+    found = psutil.net_if_addrs().items()
+    return {name: one.address for name, all_ in found for one in all_ if one.family == AF_INET}
+
+
+def test_a_machine_has_a_network_of_its_own_while_it_runs(alice: Browser, tmp_path: Path) -> None:
+    before = addresses()
+    create(alice, "wired", new__tap="true")
+    assert "wired Running" in alice.text
+    ((name, address),) = set(addresses().items()) - set(before.items())
+    guest = str(ip_address(address) + 1)
+    assert f"ip={guest}::{address}:255.255.255.252::eth0:off" in alice.text
+    assert int(Path(f"/sys/class/net/{name}/owner").read_text()) == user_of(pid_of("wired"))
+    alice.click("Stop")
+    assert addresses() == before
+    alice.click("Start again")
+    assert "wired Running" in alice.text
+    assert addresses() == {**before, name: address}
+    create(alice, "wired-too", new__tap="true")
+    assert len(addresses()) == len(before) + 2
+    for machine in ("wired", "wired-too"):
+        delete(alice, machine)
+    assert addresses() == before
+
+
+def test_a_network_that_cannot_be_made_leaves_no_machine(
+    alice: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("generated_vmm.process.network.TUN", str(tmp_path / "none"))
+    create(alice, "unwired", new__tap="true")
+    assert alice.status == 502
+    assert "No network could be made." in alice.text
+    alice.open("/")
+    assert "unwired" not in alice.page.links
