@@ -12,6 +12,7 @@ from examples.console.kept import Kept
 from examples.console.machine import Machine
 from examples.console.registry import MachineName
 from examples.console.restoring import Files, go_on, remove, with_disks, write_down, written
+from examples.console.words import SHARED
 from generated_vmm import FullVmConfiguration, NetworkOverride, VmmError
 from generated_vmm.model import ApiModel
 
@@ -106,19 +107,7 @@ async def _keep(copy: HostedMonitor, source: HostedMonitor, machine: Machine, fi
     with suppress(VmmError):  # no interface gives access to them
         await copy.control.mmds.set(await source.metadata())
     copy.kept.backing = str(files.memory)
-    copy.events.add(f"Cloned from {source.name}.", detail=_shared(source, files))
-    await copy.remember()
-
-
-def _shared(source: HostedMonitor, files: Files) -> str:
-    """What a clone has of its origin, and what was done about it."""
     disks = ", ".join(files.disks) or "none"
-    return "\n".join(
-        [
-            f"Memory: that of {source.name} at this moment, with its keys, sessions and host name.",
-            f"Disks that are written to: copied ({disks}). Read-only disks: shared.",
-            "Tap devices, vsock: its own. Addresses in the guest: the same; change them.",
-            "Random state: the same at first; a guest with VMGenID is told and seeds anew.",
-            "SSH host keys, machine-id: the same; make new ones in the guest.",
-        ]
-    )
+    detail = "\n".join(SHARED).format(origin=source.name, disks=disks)
+    copy.events.add(f"Cloned from {source.name}.", detail=detail)
+    await copy.remember()

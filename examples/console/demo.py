@@ -65,14 +65,19 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated and furnished."""
-    outlive, places = settings.folder is not None, (settings.images, settings.snapshots)
-    if settings.firecracker is not None:
-        launch = Launch(
-            (settings.firecracker,), folder, outlive, settings.kept_days, *places, _jailer(settings)
-        )
-        return Host(launch, _suggestions(settings.kernel, settings.rootfs))
-    launch = Launch(SIMULATED, folder, outlive, settings.kept_days, *places)
+    real = settings.firecracker
+    launch = Launch(
+        (real,) if real else SIMULATED,
+        folder,
+        settings.folder is not None,
+        settings.kept_days,
+        settings.images,
+        settings.snapshots,
+        _jailer(settings) if real else None,
+    )
     known = _suggestions(settings.kernel, settings.rootfs)
+    if real:
+        return Host(launch, known)
     known = {**samples(folder), **{name: path for name, path in known.items() if path}}
     return Host(launch, known, first_machines)
 

@@ -48,7 +48,7 @@ class Host(Monitors):
         launch.machines.mkdir(mode=0o700, exist_ok=True)
         launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Future[None] | None = None
         for name, kept in self._registry.read().items():
             self._add(name, kept)
 
@@ -73,7 +73,7 @@ class Host(Monitors):
         for machine in machines:
             await machine.take_up()
         if not machines and self._at_first is not None:
-            self._work = asyncio.ensure_future(_awaited(self._at_first(self)))
+            self._work = asyncio.ensure_future(self._at_first(self))
         await super().open()
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
@@ -102,7 +102,7 @@ class Host(Monitors):
         if not disk or texts.get(ROOT_READ_ONLY):
             return texts
         self.library.require(disk, ["disks"], self.launch.directory(name, 0))
-        copy = self.library.new_disk(name, Path(disk))
+        copy = self.launch.disks / f"{self.launch.stem(name)}{Path(disk).suffix}"
         await copy_file(Path(disk), copy)
         return {**texts, ROOT_DISK: str(copy)}
 
@@ -142,7 +142,3 @@ class Host(Monitors):
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         self._registry.close()
         self.records.close()
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work

@@ -81,13 +81,7 @@ class HostedMonitor(Monitor):
     @property
     def suggestions(self) -> Mapping[str, str]:
         """What stands in empty forms: new files to write, the latest ones to restore."""
-        last = self.kept.last_snapshot
-        changed = {} if last is None else {f"diff.{at}": path for at, path in last}
-        return {
-            **super().suggestions,
-            **self.launch.suggestions(self.name, self.kept.uid),
-            **changed,
-        }
+        return {**super().suggestions, **self.launch.suggestions(self.name, self.kept.uid)}
 
     @property
     def stage(self) -> str | None:

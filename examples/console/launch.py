@@ -132,7 +132,7 @@ class Launch:
 
     def _is_used(self, stem: str) -> bool:
         folders = (self.snapshots, self.disks)
-        return any(True for folder in folders for _ in folder.glob(f"{stem}.*"))
+        return any(True for folder in folders for _ in folder.glob(f"{stem}*"))
 
     def suggestions(self, name: str, uid: int) -> Mapping[str, str]:
         """Texts for the empty forms of a machine, by `section.field`."""

@@ -68,7 +68,6 @@ class Library:
             "disks": [images / "disks", own],
             "snapshots": [snapshots],
         }
-        self.own = own
         self.snapshots = snapshots
         self._given = given
         for folder in (folder for folders in self.folders.values() for folder in folders):
@@ -147,12 +146,6 @@ class Library:
             raise ValueError(f"{name} is used by {', '.join(thing.users) or 'a setting'}.")
         for file in self._files_of(thing.path) if place == "snapshots" else [thing.path]:
             file.unlink(missing_ok=True)
-
-    def new_disk(self, machine: str, source: Path) -> Path:
-        """Where a machine's own copy of a disk goes."""
-        stem = f"{machine}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        paths = (self.own / f"{stem}{mark}{source.suffix}" for mark in ("", "-2", "-3", "-4"))
-        return next(path for path in paths if not path.exists())
 
 
 def disk_of(state: Path, drive_id: str) -> Path:

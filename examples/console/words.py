@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,9 @@ REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
 FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
 HINTS: Final[Mapping[str, str]] = _TEXTS["hints"]
 NEEDS: Final[Mapping[str, str]] = _TEXTS["needs"]
+SHARED: Final[Sequence[str]] = _TEXTS["clone"]["shared"]
+STATISTICS: Final[Mapping[str, Mapping[str, str]]] = _TEXTS["statistics"]
+FIGURES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _TEXTS["figures"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
 _TEXTS["change"] |= {
     f"{kind}{step}": {member: text.format(noun=noun) for member, text in texts.items()}

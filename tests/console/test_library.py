@@ -187,14 +187,14 @@ def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, host: RunningCon
     alice.click("Resume")
     disk.write_bytes(b"now." * 1024)
     alice.open("/new/snapshot?snapshot=moment")
-    alice.click("Restore into a new machine", {"new.name": "again", "restore.resume_vm": "true"})
-    assert "again Running" in alice.text
-    (own,) = (folder / "disks").glob("again-*")
+    alice.click("Restore into a new machine", {"new.name": "back", "restore.resume_vm": "true"})
+    assert "back Running" in alice.text
+    (own,) = (folder / "disks").glob("back-*")
     assert own.read_bytes() == b"then" * 1024
     assert disk.read_bytes() == b"now." * 1024
-    alice.open("/machines/again/devices")
+    alice.open("/machines/back/devices")
     assert f"rootfs root {own}" in alice.text
-    for name in ("early", "again"):
+    for name in ("early", "back"):
         delete(alice, name)
     alice.open("/images")
     alice.click("Delete moment")
