@@ -148,6 +148,6 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console
-	@$(BIN)/python -m examples.console.screenshots docs/images
+	@$(BIN)/python -m tools.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,13 @@ class MonitorView(Generic[Client]):
         taken up with `attach` or that is in a PID namespace of its own.
         """
         return self._run.returncode
+
+    def connect(self, connection: socket.socket) -> None:
+        """Connect a socket to the API, for a second client with a channel of its own.
+
+        Raises OSError unless a process of this monitor listens there.
+        """
+        self._run.workspace.connect(connection)
 
     def usage(self) -> Usage:
         """What the process has used of the host. `MonitorExited` when it has ended."""
