@@ -17,6 +17,8 @@ from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.oidc_providers import OIDCProviders
+from fastapi_oidc.oidc_tenants import OIDCTenants
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
@@ -58,8 +60,10 @@ __all__ = [
     "OIDCError",
     "OIDCLocals",
     "OIDCMiddleware",
+    "OIDCProviders",
     "OIDCSession",
     "OIDCSettings",
+    "OIDCTenants",
     "Page",
     "PersistContext",
     "ProtocolViolation",

@@ -83,6 +83,9 @@ class Code(StrEnum):
     USERINFO_AUDIENCE = "userinfo.audience"
     USERINFO_EXPIRED = "userinfo.expired"
 
+    LOGOUT_REQUEST_MALFORMED = "logout_request.malformed"
+    LOGOUT_REQUEST_ISSUER = "logout_request.issuer"
+
     LOGOUT_TOKEN_REQUEST = "logout_token.request"
     LOGOUT_TOKEN_ISSUER = "logout_token.issuer"
     LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"
@@ -106,6 +109,7 @@ class Code(StrEnum):
     SESSION_EXPIRED = "session.expired"
     SESSION_REVOKED = "session.revoked"
     SESSION_SIGNED_OUT = "session.signed_out"
+    SESSION_STEP_UP_REQUIRED = "session.step_up_required"
     SESSION_FORBIDDEN = "session.forbidden"
     SESSION_CROSS_SITE = "session.cross_site"
     SESSION_CSRF = "session.csrf"
@@ -133,6 +137,9 @@ _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
+_NOT_STEPPED_UP = PublicAnswer(
+    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site needs it."
+)
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
 _UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
@@ -151,6 +158,7 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "jws": _REFUSED,
         "id_token": _REFUSED,
         "userinfo": _REFUSED,
+        "logout_request": _LOGOUT_REFUSED,
         "logout_token": _LOGOUT_REFUSED,
         "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,
@@ -178,6 +186,11 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "Another user is signed in at the sign-in service."
     ),
     Code.TOKEN_INVALID_GRANT: _REFUSED,
+    Code.ID_TOKEN_AUTH_TIME: _NOT_STEPPED_UP,
+    Code.ID_TOKEN_AUTHENTICATION_CONTEXT: _NOT_STEPPED_UP,
+    Code.SESSION_STEP_UP_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "Confirm that it is you. Sign in again to do this."
+    ),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_CROSS_SITE: PublicAnswer(
         HTTPStatus.FORBIDDEN, "This request came from another site."

@@ -29,6 +29,8 @@ class EventName(StrEnum):
     LOGOUT_RETURNED = "logout.returned"
     LOGOUT_RETURN_REFUSED = "logout.return_refused"
     LOGOUT_REVOCATION_FAILED = "logout.revocation_failed"
+    FRONT_CHANNEL_LOGOUT_ACCEPTED = "front_channel_logout.accepted"
+    FRONT_CHANNEL_LOGOUT_REFUSED = "front_channel_logout.refused"
     BACK_CHANNEL_LOGOUT_ACCEPTED = "back_channel_logout.accepted"
     BACK_CHANNEL_LOGOUT_REFUSED = "back_channel_logout.refused"
     REQUEST_REFUSED = "request.refused"
@@ -63,6 +65,7 @@ _WARNINGS = frozenset(
         EventName.SESSION_COOKIE_WITHHELD,
         EventName.LOGOUT_RETURN_REFUSED,
         EventName.LOGOUT_REVOCATION_FAILED,
+        EventName.FRONT_CHANNEL_LOGOUT_REFUSED,
         EventName.BACK_CHANNEL_LOGOUT_REFUSED,
         EventName.REQUEST_REFUSED,
     }

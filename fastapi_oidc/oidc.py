@@ -23,6 +23,7 @@ from fastapi_oidc.flows.relying_party import (
     IdentityContext,
     ResolveIdentity,
 )
+from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.records import RefreshRecords
@@ -31,7 +32,14 @@ from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import (
+    Guard,
+    Locals,
+    Predicate,
+    Require,
+    RequireAuth,
+    RequireCSRF,
+)
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.handlers import Handlers
 from fastapi_oidc.web.pages import RenderPage
@@ -40,6 +48,7 @@ from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
+from fastapi_oidc.web.step_up import RequireStepUp
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -138,7 +147,11 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         self.runtime = assembled(parts, load_request_data, create_public_session)
         self._actions = Actions(self.runtime)
         self._endpoints = Endpoints(self._actions)
-        self.router = conventional_router(self._endpoints, settings.response_mode)
+        self.router = conventional_router(
+            self._endpoints,
+            settings.response_mode,
+            front_channel_logout=settings.front_channel_logout,
+        )
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
@@ -167,6 +180,22 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
                 " oidc.require(lambda user: ...)",
             )
         return Require(predicate, self.require_auth)
+
+    def require_recent(self, seconds: int) -> Guard[Identity]:
+        """A dependency: the session, if its user authenticated in the last `seconds`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
+        anything but a whole number of seconds.
+        """
+        return RequireStepUp(recent(seconds), self.require_auth)
+
+    def require_acr(self, *values: str) -> Guard[Identity]:
+        """A dependency: the session, if the `acr` of its ID token is one of `values`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
+        values, or for one with a space or a quote.
+        """
+        return RequireStepUp(of_class(values), self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

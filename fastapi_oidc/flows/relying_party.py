@@ -46,6 +46,7 @@ _FIXED = (
     "audiences",
     "azp",
     "auth_time",
+    "acr",
     "authenticated_at",
     "prior_revocations",
     "created_at",

@@ -115,6 +115,8 @@ class OIDCSettings(BaseSettings):
     userinfo_signing_algorithms: Algorithms | None = None
     """None: those of ID tokens."""
     trusted_id_token_audiences: Words = ()
+    front_channel_logout: bool = False
+    """Mount a route at which a page of the provider ends sessions; it needs revocations."""
     logout_token_without_exp: bool = False
     """For a provider whose logout tokens have no `exp`: accept them for two minutes from `iat`."""
 

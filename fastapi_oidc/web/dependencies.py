@@ -26,7 +26,8 @@ from fastapi_oidc.web.runtime import RequestData
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
 _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+URL_ENCODED = "application/x-www-form-urlencoded"
+_FORMS = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
@@ -138,10 +139,14 @@ class RequireCSRF(Guard[Identity]):
         context.runtime.csrf.require(session, token)
 
 
+def media_type(connection: HTTPConnection) -> str:
+    """What the body is, without parameters (RFC 9110 8.3.1)."""
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
-    media_type = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not isinstance(connection, Request) or media_type not in _FORMS:
+    if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None

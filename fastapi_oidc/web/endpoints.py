@@ -31,6 +31,9 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
+LONGEST_AGE = 10 * 366 * 24 * 3600
+"""The largest `max_age` of the login route, in seconds."""
+
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 OnSuccess: TypeAlias = Callable[
@@ -45,6 +48,8 @@ class LoginQuery(BaseModel):
     return_to: str | None = None
     prompt: Prompt | None = None
     login_hint: Annotated[str | None, Field(max_length=255)] = None
+    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_AGE)] = None
+    acr_values: Annotated[str, Field(max_length=255)] = ""
     silent: bool = False
 
 
@@ -84,7 +89,11 @@ class Endpoints(Generic[Identity, RequestData]):
                 self._advise_on_address(request)
                 return responses.redirect(elsewhere)
             options = LoginOptions(
-                return_to=asked.return_to, prompt=asked.prompt, login_hint=asked.login_hint
+                return_to=asked.return_to,
+                prompt=asked.prompt,
+                login_hint=asked.login_hint,
+                max_age=asked.max_age,
+                acr_values=asked.acr_values.split(),
             )
             return await self._actions.begin_login(request, options)
 
@@ -146,6 +155,15 @@ class Endpoints(Generic[Identity, RequestData]):
             return await self._actions.accept_back_channel_logout(request)
 
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
+
+    def front_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
+        """`GET /frontchannel-logout`; raises ConfigurationError without a store for it."""
+        require_revocations(self._runtime.party)
+
+        async def front_channel_logout(request: Request) -> Response:
+            return await self._actions.accept_front_channel_logout(request)
+
+        return self._named(Role.FRONT_CHANNEL_LOGOUT, front_channel_logout)
 
     def session(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /session`, the public session; `active=1` when somebody is there."""
