@@ -51,6 +51,7 @@ class Code(StrEnum):
     TOKEN_REFUSED = "token.refused"
     TOKEN_MALFORMED = "token.malformed"
     TOKEN_TYPE = "token.type"
+    TOKEN_NOT_BOUND = "token.not_bound"
     TOKEN_ID_TOKEN_MISSING = "token.id_token_missing"
 
     JWS_MALFORMED = "jws.malformed"
@@ -110,6 +111,15 @@ class Code(StrEnum):
     ACCESS_TOKEN_SCOPE = "access_token.scope"
     ACCESS_TOKEN_ROLE = "access_token.role"
 
+    DPOP_MALFORMED = "dpop.malformed"
+    DPOP_SIGNATURE = "dpop.signature"
+    DPOP_TARGET = "dpop.target"
+    DPOP_ISSUED_AT = "dpop.issued_at"
+    DPOP_ACCESS_TOKEN = "dpop.access_token"
+    DPOP_KEY = "dpop.key"
+    DPOP_NONCE = "dpop.nonce"
+    DPOP_REPLAYED = "dpop.replayed"
+
     SESSION_REQUIRED = "session.required"
     SESSION_EXPIRED = "session.expired"
     SESSION_REVOKED = "session.revoked"
@@ -143,7 +153,7 @@ _PROVIDER_BROKEN = PublicAnswer(
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
-_TOKEN_REFUSED = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
+_UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
 _STORE_DOWN = PublicAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE, "Your session cannot be read right now. Try again shortly."
 )
@@ -160,7 +170,8 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "id_token": _REFUSED,
         "userinfo": _REFUSED,
         "logout_token": _LOGOUT_REFUSED,
-        "access_token": _TOKEN_REFUSED,
+        "access_token": _UNPROVEN,
+        "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,
     }
     return {code: areas[code.partition(".")[0]] for code in Code}
