@@ -13,7 +13,6 @@ from fastapi_oidc.protocol.claims import (
     optional_string,
     require_issuer,
     require_numeric_date,
-    require_string,
     require_subject,
 )
 from fastapi_oidc.protocol.error_text import shown

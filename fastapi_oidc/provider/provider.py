@@ -149,8 +149,9 @@ class Provider:
     ) -> VerifiedToken:
         """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
-        Without any it is those of ID tokens; `setting` is where they are pinned. Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the
-        keys at hand do not verify makes them be read again, at once the first time and then once a
+        Without any it is those of ID tokens; `setting` is where they are pinned. Raises
+        ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the keys
+        at hand do not verify makes them be read again, at once the first time and then once a
         minute at the most for each kind of sender.
         """
         async with self._limit():

@@ -1,4 +1,4 @@
-"""From what a request presents to an access token: read, verified, and sent by its rightful owner."""
+"""From what a request presents to an access token of its rightful sender."""
 
 from __future__ import annotations
 

@@ -101,9 +101,7 @@ class API(Generic[Identity]):
         if (resolve := options.get("resolve_identity")) is not None:
             self._application = Application(resolve)
         self.audience, self.scopes = audience, dict(options.get("scopes", {}))
-        self.resource = resource_of(
-            audience, options.get("resource"), allow_insecure_http=is_local
-        )
+        self.resource = resource_of(audience, options.get("resource"), allow_insecure_http=is_local)
         url = None if self.resource is None else metadata_url(self.resource)
         self._challenger = Challenger(runtime.name, url)
         number = len(runtime.apis) + 1
