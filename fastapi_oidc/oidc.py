@@ -151,8 +151,8 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
-        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        return RequireCSRF(self.settings.name, self.runtime.party.names.session)
+        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        return RequireCSRF(self.require_auth)
 
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
         """An API that accepts access tokens for `audience`; the options are those of `API`.
@@ -187,7 +187,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403.
 
-        Raises ConfigurationError when `predicate` cannot be called.
+        It is built on `require_auth`. Raises ConfigurationError when `predicate` cannot be called.
         """
         if not callable(predicate):
             raise ConfigurationError(
@@ -195,7 +195,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)",
             )
-        return Require(predicate, self.settings.name, self.runtime.party.names.session)
+        return Require(predicate, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

@@ -11,12 +11,13 @@ from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.testing.state import ProviderState
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.testclient import TestClient
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
@@ -170,6 +171,21 @@ class DevProvider:
             mounts={self.issuer: httpx.ASGITransport(self.app)},
             follow_redirects=True,
         )
+
+    def test_client(self, app: ASGIApp, *, base_url: str) -> TestClient:
+        """Starlette's `TestClient`, which reaches `app` at `base_url` and this provider.
+
+        Use it in a `with` block: the application's lifespan runs, and every request has one event
+        loop.
+        """
+        from starlette.testclient import TestClient
+
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
+            host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+            is_own = host == urlsplit(self.issuer).netloc
+            await (self.app if is_own else app)(scope, receive, send)
+
+        return TestClient(both, base_url=base_url)
 
     def rotate_keys(self) -> None:
         """Replaces every signing key and its `kid` at once."""

@@ -220,19 +220,20 @@ class API(Generic[Identity]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        guard = self._guard_of(connection)
-        by_session = override_of(connection, guard) or override_of(connection, self._require_auth)
+        by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
             token = await (settled(by_token()) if by_token else self.access_token(connection))
-            claims, value = token.claims, token.value
-            identity = await self._application.identity_of(claims, None, value)
+            identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
+        auth = self._require_auth
         try:
-            session = await (settled(by_session()) if by_session else guard(connection))
+            session = await (settled(by_session()) if by_session else auth(connection))
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
+        if connection.scope.get("method", "GET") not in _SAFE:
+            await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 
     def _requirement(self, scopes: tuple[str, ...], role: str | None) -> RequireToken:
@@ -275,7 +276,3 @@ class API(Generic[Identity]):
         error = self._challenger.refusal(cause, scheme, scopes)
         context_of(connection, self._runtime.name).own(error)
         raise error from cause
-
-    def _guard_of(self, connection: HTTPConnection) -> RequireAuth[Identity]:
-        is_safe = connection.scope.get("method", "GET") in _SAFE
-        return self._require_auth if is_safe else self._require_csrf

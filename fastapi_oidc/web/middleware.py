@@ -21,6 +21,7 @@ from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import SCOPE_KEY, Caching, RequestContexts, Served, Table
+from fastapi_oidc.web.route_checks import require_sound_routes
 from fastapi_oidc.web.runtime import Instance
 from fastapi_oidc.web.startup import report_missing_routes, watched
 
@@ -48,7 +49,7 @@ class OIDCMiddleware:
         self, app: ASGIApp, oidc: Instance[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
         self._table = Table([Served(oidc.runtime, _excluded(exclude))])
-        self._app, self._has_lifespan = app, False
+        self._app, self._has_lifespan, self._is_checked = app, False, False
         if isinstance(app, OIDCMiddleware):
             self._table, self._app = self._table.joined(app._table), app._app
 
@@ -99,6 +100,8 @@ class OIDCMiddleware:
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
                 "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
             )
+        if not self._is_checked:
+            self._check(scope)
         if outer is None:
             if not self._has_lifespan and "app_root_path" in scope:
                 self._warn_of_mount()
@@ -124,8 +127,15 @@ class OIDCMiddleware:
             await self._app(scope, receive, watched(send, look, sites.aclose))
 
     def _look(self, scope: Scope) -> None:
-        for name in self._table.by_name:
-            report_missing_routes(name, scope)
+        if "app" in scope:
+            self._check(scope)
+            for name in self._table.by_name:
+                report_missing_routes(name, scope)
+
+    def _check(self, scope: Scope) -> None:
+        """Once, at the start or, where no lifespan runs, at the first request; or for ever."""
+        require_sound_routes(scope["app"], self._table.by_name)
+        self._is_checked = True
 
 
 def _require_asyncio() -> None:

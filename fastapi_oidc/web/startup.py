@@ -23,8 +23,6 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
     """Three lines about an instance at which nobody can sign in."""
-    if "app" not in scope:
-        return
     paths = mounted_paths(scope["app"], instance)
     missing = [str(role) for role in _NEEDED if role not in paths]
     if missing:
