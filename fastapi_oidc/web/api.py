@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Annotated, Any, Final, Generic, NoReturn, TypeAlias, Unpack
+from typing import Any, Final, Generic, NoReturn, TypeAlias, Unpack
 
-from fastapi import APIRouter, Header, Security
+from fastapi import APIRouter, Security
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
@@ -35,8 +35,7 @@ from fastapi_oidc.web.api_options import (
 )
 from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.challenge import Challenger
-from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.dependencies import RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import CSRF_IN_DOCUMENT, RequireAuth, RequireCSRF
 from fastapi_oidc.web.overrides import override_of
 from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_contexts import context_of, require_own_middleware
@@ -141,10 +140,7 @@ class API(Generic[Identity]):
             connection: HTTPConnection,
             _cookie: None = Security(cookie),
             _token: None = Security(self._scheme),
-            _csrf_token: Annotated[
-                str | None,
-                Header(alias=CSRF_HEADER, description="With a session, to change something."),
-            ] = None,
+            _csrf_token: str | None = CSRF_IN_DOCUMENT,
         ) -> Caller[Identity]:
             return await self.caller(connection)
 

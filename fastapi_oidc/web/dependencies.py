@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from inspect import Parameter, Signature
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi import Depends
+from fastapi import Depends, Header
 from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
@@ -26,6 +26,14 @@ from fastapi_oidc.web.runtime import RequestData
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
 _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
+CSRF_IN_DOCUMENT: Any = Header(
+    default=None, alias=CSRF_HEADER, description="The session's CSRF token, unless a form has it."
+)
+"""Shows the header in the API document; `RequireCSRF` reads it from the request itself."""
+
+_CSRF_TOKEN: Final = Parameter(
+    "csrf_header", Parameter.KEYWORD_ONLY, default=CSRF_IN_DOCUMENT, annotation=str | None
+)
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
@@ -73,15 +81,18 @@ class Guard(ABC, Generic[Identity]):
     it. `await guard(request)` asks `require_auth` itself.
     """
 
-    def __init__(self, require_auth: RequireAuth[Identity]) -> None:
+    def __init__(self, require_auth: RequireAuth[Identity], *documented: Parameter) -> None:
         self._require_auth = require_auth
         connection = Parameter("connection", _NAMED, annotation=HTTPConnection)
         session = Parameter("session", _NAMED, default=Depends(require_auth))
-        self.__signature__ = Signature([connection, session])
+        self.__signature__ = Signature([connection, session, *documented])
         """What FastAPI reads in place of `__call__`, which knows no instance."""
 
     async def __call__(
-        self, connection: HTTPConnection, session: OIDCSession[Identity] | None = None
+        self,
+        connection: HTTPConnection,
+        session: OIDCSession[Identity] | None = None,
+        **documented: object,
     ) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         if session is None:
@@ -126,22 +137,7 @@ class RequireCSRF(Guard[Identity]):
     """
 
     def __init__(self, require_auth: RequireAuth[Identity]) -> None:
-        super().__init__(require_auth)
-        header = Header(default=None, alias=CSRF_HEADER, description=_CSRF_TOKEN)
-        documented = Parameter(
-            "csrf_header", _NAMED, default=header, annotation=Annotated[str | None, header]
-        )
-        parameters = self.__signature__.parameters.values()
-        self.__signature__ = Signature([*parameters, documented])
-
-    async def __call__(
-        self,
-        connection: HTTPConnection,
-        session: OIDCSession[Identity] | None = None,
-        csrf_header: str | None = None,
-    ) -> OIDCSession[Identity]:
-        """The session; raises SessionError."""
-        return await super().__call__(connection, session)
+        super().__init__(require_auth, _CSRF_TOKEN)
 
     async def _check(
         self,

@@ -59,7 +59,9 @@ class APIWorld:
     ) -> httpx.Response:
         """A request with a token."""
         async with self.world.browser() as program:
-            return await program.get(path, headers={"Authorization": f"{scheme} {token}", **headers})
+            return await program.get(
+                path, headers={"Authorization": f"{scheme} {token}", **headers}
+            )
 
     @property
     def now(self) -> int:

@@ -20,7 +20,13 @@ async def test_x() -> None:
     t = await world.token()
     answer = await world.get(t)
     print(answer.text, answer.headers)
-    for r in (await world.get("x", "/machines"), await world.get("", "/machines"), await world.get(t, "/roles"), await world.get(t, "/either"),await world.get(t, "/openapi.json")):
+    for r in (
+        await world.get("x", "/machines"),
+        await world.get("", "/machines"),
+        await world.get(t, "/roles"),
+        await world.get(t, "/either"),
+        await world.get(t, "/openapi.json"),
+    ):
         print(r.status_code, r.text, r.headers)
     async with world.world.browser() as b:
         for p in ("/machines", "/either", "/.well-known/oauth-protected-resource/machines"):
