@@ -15,6 +15,8 @@ from fastapi_oidc.protocol.access_token import (
 )
 from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.protocol.introspection import accept_introspection
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.provider import Provider, Undecided
 from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.possession import Proofs, require_certificate
@@ -72,12 +74,17 @@ class ResourceServer:
                 value, sender="anybody", algorithms=self.algorithms, setting="algorithms"
             )
         except Undecided as undecided:
+            # Whatever key has signed it, a token that breaks another rule is refused.
+            unverified = CompactJWS.parse(value)
+            self._accepted(unverified.typ, unverified.claims())
             if not undecided.is_by_new_keys:
                 raise
             # The provider's keys were read just now: no key of it has signed this.
             raise ProtocolViolation(undecided.code, undecided.explanation) from None
-        at = self.clock.instant()
-        return accept_access_token(verified.header_typ, verified.claims, self.expected, at)
+        return self._accepted(verified.header_typ, verified.claims)
+
+    def _accepted(self, header_typ: str | None, claims: Claims) -> AccessClaims:
+        return accept_access_token(header_typ, claims, self.expected, self.clock.instant())
 
     async def _require_possession(self, presented: PresentedToken, claims: AccessClaims) -> None:
         """A bound token is of use to nobody who has only the token (RFC 9449 7.1, RFC 8705 3)."""

@@ -228,7 +228,8 @@ class API(Generic[Identity]):
         except SignInRequired as error:
             error.challenge = self._challenger.invitation()
             raise
-        if connection.scope.get("method", "GET") not in _SAFE:
+        is_safe = connection.scope.get("method", "GET") in _SAFE
+        if not is_safe and override_of(connection, self._require_csrf) is None:
             await self._require_csrf(connection, session)
         return Caller(session.identity, session=session)
 

@@ -49,6 +49,8 @@ def resource_server(
     """The API as OAuth sees it; raises ConfigurationError."""
     party, policy = runtime.party, runtime.party.policy
     plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
+    if not audience:
+        raise _invalid("audience is what the provider writes into aud of this API's tokens")
     if plain and audience == policy.client_id:
         raise _invalid(
             "accept_plain_jwt needs an audience that is not the client_id: an ID token has that"

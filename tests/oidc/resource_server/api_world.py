@@ -2,14 +2,14 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import httpx
 from fastapi import Depends, FastAPI
 from pydantic import JsonValue
 
-from fastapi_oidc import OIDC, AccessToken, Caller, StandardIdentity
+from fastapi_oidc import OIDC, AccessToken, Caller, Clock, OIDCMiddleware, StandardIdentity
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.testing import DevClient, DevResource
 from fastapi_oidc.web.api import API
@@ -112,6 +112,21 @@ def make_api_world(
         **(world or {}),
     )
     return APIWorld(made_world, made[0], secret)
+
+
+def second_process(first: APIWorld, **options: Any) -> APIWorld:
+    """The same application in another process, with the same provider and time."""
+    world = first.world
+    oidc: OIDC[Any, Any] = OIDC(
+        world.oidc.settings,
+        clock=Clock(read=world.time),
+        transport=httpx.ASGITransport(world.op.app),
+        **options,
+    )
+    api, app = oidc.api(AUDIENCE), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    _mount_machines(app, oidc, api)
+    return APIWorld(replace(world, oidc=oidc, app=app), api, first.secret)
 
 
 def _mount_machines(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
