@@ -50,6 +50,21 @@ RequireToken: TypeAlias = Callable[..., Awaitable[AccessToken]]
 RequireUser: TypeAlias = Callable[..., Awaitable[Caller[Identity]]]
 
 
+class Protected:
+    """An ASGI application behind a token."""
+
+    def __init__(
+        self, api: API[Any], app: ASGIApp, scopes: tuple[str, ...], role: str | None
+    ) -> None:
+        self._api, self._app, self._scopes, self._role = api, app, scopes, role
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request whose token suffices; raises AccessTokenError."""
+        if scope["type"] in ("http", "websocket"):
+            await self._api.access_token(HTTPConnection(scope), *self._scopes, role=self._role)
+        await self._app(scope, receive, send)
+
+
 class _Token(SecurityBase):
     """The access token of a request, with the scopes that its endpoint names."""
 
@@ -178,19 +193,13 @@ class API(Generic[Identity]):
         """The 401 and 403 responses for the API document: `@app.get(..., responses=...)`."""
         return refusals("access token")
 
-    def protected(self, app: ASGIApp, *scopes: str, role: str | None = None) -> ASGIApp:
+    def protected(self, app: ASGIApp, *scopes: str, role: str | None = None) -> Protected:
         """`app`, for requests whose access token has all of `scopes`, and `role`.
 
-        For a mounted application: `app.mount("/mcp", api.protected(mcp_app))`.
+        For an ASGI application inside this one: `app.mount("/tools", api.protected(tools))`.
         """
         require_scopes_readable(scopes)
-
-        async def protected(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] in ("http", "websocket"):
-                await self.access_token(HTTPConnection(scope), *scopes, role=role)
-            await app(scope, receive, send)
-
-        return protected
+        return Protected(self, app, scopes, role)
 
     async def access_token(
         self, connection: HTTPConnection, *scopes: str, role: str | None = None

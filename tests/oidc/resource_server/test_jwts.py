@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from fastapi_oidc import Code, ConfigurationError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.settings import revealed
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.keys import generate_key
 from tests.oidc.resource_server.api_world import AUDIENCE, METADATA_URL, APIWorld, make_api_world
@@ -97,10 +98,9 @@ async def test_a_token_that_the_client_secret_signs_is_refused_whatever_logins_u
     world = make_api_world(
         settings={"id_token_signing_algorithms": ["HS256"]}, algorithms=["RS256"]
     )
-    secret = world.world.oidc.settings.client_secret
-    assert secret is not None
+    secret = revealed(world.world.oidc.settings.client_secret) or ""
     claims = {"iss": world.world.op.issuer, "aud": AUDIENCE, "exp": world.now + 60}
-    signed = Signer.of_secret(secret.get_secret_value(), "HS256").sign(claims, typ="at+jwt")
+    signed = Signer.of_secret(secret, "HS256").sign(claims, typ="at+jwt")
     assert await code_of(world, signed) == Code.JWS_ALGORITHM
 
 
@@ -170,13 +170,12 @@ async def test_an_id_token_is_refused_where_plain_jwts_are_accepted() -> None:
     world = make_api_world(token_format="plain_jwt", accept_plain_jwt=True)
     assert (await world.get(await world.token())).status_code == 200
     for removed in ("", "nonce", "at_hash"):
-        world.world.op.edits.put(
-            "id_token",
-            lambda claims, removed=removed: (
-                {name: claim for name, claim in claims.items() if name != removed}
-                | {"aud": ["app", AUDIENCE]}
-            ),
-        )
+
+        def stolen(claims: dict[str, JsonValue], removed: str = removed) -> dict[str, JsonValue]:
+            kept = {name: claim for name, claim in claims.items() if name != removed}
+            return kept | {"aud": ["app", AUDIENCE], "azp": "app"}
+
+        world.world.op.edits.put("id_token", stolen)
         assert await code_of(world, await id_token(world)) == Code.ACCESS_TOKEN_KIND
 
 
@@ -221,4 +220,4 @@ def test_a_scope_is_one_word() -> None:
         with pytest.raises(ConfigurationError, match="is no scope"):
             api.require(scope)
         with pytest.raises(ConfigurationError, match="is no scope"):
-            api.protected(lambda *_: None, scope)  # type: ignore[arg-type, return-value]
+            api.protected(lambda *_: None, scope)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from fastapi_oidc import Code, MemoryRefreshLock
 from fastapi_oidc.errors import ProtocolViolation
@@ -215,7 +216,7 @@ async def test_a_certificate_header_that_comes_twice_is_none() -> None:
 async def test_a_token_may_be_bound_to_both() -> None:
     world = make_api_world(client_certificate_header="Client-Cert")
     mine = await bound(world)
-    both = {"jkt": mine.key.thumbprint, "x5t#S256": THUMBPRINT}
+    both: dict[str, JsonValue] = {"jkt": mine.key.thumbprint, "x5t#S256": THUMBPRINT}
     mine.token = await world.with_claims(cnf=both)
     challenged(await mine.get(mine.proof()), Code.ACCESS_TOKEN_CERTIFICATE, "invalid_token")
     headers = {"Client-Cert": f":{BASE64}:", "DPoP": mine.proof()}
