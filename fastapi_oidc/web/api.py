@@ -146,18 +146,20 @@ class API(Generic[Identity]):
     def require_user(self) -> RequireUser[Identity]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
-        A request with a token is judged by the token alone. One with a session that may change
+        A request with a token is judged by the token alone, which has the scopes that
+        `Security(oidc.require_user, scopes=[...])` names. One with a session that may change
         something brings the session's CSRF token.
         """
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
         async def require_user(
             connection: HTTPConnection,
+            needs: SecurityScopes,
             _cookie: None = Security(cookie),
             _token: None = Security(self._scheme),
             _csrf_token: str | None = CSRF_IN_DOCUMENT,
         ) -> Caller[Identity]:
-            return await self.caller(connection)
+            return await self.caller(connection, *needs.scopes)
 
         return require_user
 
@@ -220,15 +222,17 @@ class API(Generic[Identity]):
         self._require_permission(connection, token, scopes, role)
         return token
 
-    async def caller(self, connection: HTTPConnection) -> Caller[Identity]:
-        """Who called, by an access token or else by a session.
+    async def caller(self, connection: HTTPConnection, *scopes: str) -> Caller[Identity]:
+        """Who called, by an access token that has all of `scopes`, or else by a session.
 
         Raises AccessTokenError or, without a token, SessionError.
         """
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         if token_scheme_in(connection.scope["headers"]) or (by_token and not by_session):
-            token = await (settled(by_token()) if by_token else self.access_token(connection))
+            real = self.access_token
+            token = await (settled(by_token()) if by_token else real(connection, *scopes))
+            self._require_permission(connection, token, scopes, None)
             identity = await self._application.identity_of(token.claims, None, token.value)
             return Caller(identity, access_token=token)
         auth = self._require_auth

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import httpx
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Security
 from pydantic import JsonValue
 
 from fastapi_oidc import OIDC, AccessToken, Caller, Clock, OIDCMiddleware, StandardIdentity
@@ -145,6 +145,14 @@ def _mount_machines(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
         token: Annotated[AccessToken, Depends(api.require(role="operator"))],
     ) -> object:
         return {"roles": token.roles}
+
+    @app.post("/either/machines")
+    async def add(
+        caller: Annotated[
+            Caller[StandardIdentity], Security(oidc.require_user, scopes=["machines:write"])
+        ],
+    ) -> str:
+        return caller.identity.sub
 
     @app.post("/either", operation_id="change")
     @app.get("/either")

@@ -105,6 +105,8 @@ async def test_the_authorize_button_can_know_the_endpoints() -> None:
 async def test_either_door_is_an_alternative_in_the_document() -> None:
     found = await document(make_api_world(), "/openapi.json")
     assert found["paths"]["/either"]["get"]["security"] == [{"oidc": []}, {"oidc_api": []}]
+    security = found["paths"]["/either/machines"]["post"]["security"]
+    assert {"oidc_api": ["machines:write"]} in security
 
 
 def mount_changes(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:

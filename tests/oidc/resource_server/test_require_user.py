@@ -46,6 +46,21 @@ async def test_a_token_needs_no_csrf_token() -> None:
     assert answer.json() == {"sub": "program", "by": "token", "token": "program"}
 
 
+async def test_scopes_are_required_of_tokens_alone() -> None:
+    world = make_api_world()
+    async with world.world.browser() as program:
+        for scope, status in (("machines:read", 403), ("machines:write", 200)):
+            header = f"Bearer {await world.token(scope)}"
+            answer = await ask(program, "POST", "/either/machines", Authorization=header)
+            assert answer.status_code == status
+            if status == 403:
+                assert 'scope="machines:write"' in answer.headers["www-authenticate"]
+    browser = await world.world.signed_in()
+    token = (await browser.get("/auth/session")).json()["csrf_token"]
+    headers = {"X-CSRF-Token": token}
+    assert (await ask(browser, "POST", "/either/machines", **headers)).json() == "alice"
+
+
 async def test_a_token_beside_a_session_is_judged_alone_and_gets_no_cookie() -> None:
     world = make_api_world()
     token = await world.token()

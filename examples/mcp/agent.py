@@ -15,42 +15,41 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 CLIENT_ID = "agent"
-REDIRECT_URI = "http://127.0.0.1:9401/callback"
 
 SignIn = Callable[[str], Awaitable[AuthorizationCodeResult]]
-"""Opens the provider's login page, and returns what the redirect brought back."""
+"""Opens an address in the user's browser, and returns what the provider's redirect brings back."""
 
 
 class Registered(TokenStorage):
-    """A client that is registered at the provider, and its tokens while the program runs."""
+    """The agent's registration at the provider, and its tokens while the program runs."""
 
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client = OAuthClientInformationFull(
+    def __init__(self, redirect_uri: AnyUrl) -> None:
+        self._tokens: OAuthToken | None = None
+        self._client = OAuthClientInformationFull(
             client_id=CLIENT_ID,
-            redirect_uris=[AnyUrl(REDIRECT_URI)],
-            token_endpoint_auth_method="none",
+            redirect_uris=[redirect_uri],
+            token_endpoint_auth_method="none",  # noqa: S106 - a method
         )
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens of an earlier sign-in."""
-        return self.tokens
+        """The tokens of the last sign-in."""
+        return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens."""
-        self.tokens = tokens
+        """Keep tokens."""
+        self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """The registration."""
-        return self.client
+        return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep another registration."""
-        self.client = client_info
+        self._client = client_info
 
 
-async def notes_of(url: str, sign_in: SignIn) -> object:
-    """What the tool at the MCP server `url` returns to whoever signs in."""
+async def call_tool(url: str, tool: str, *, redirect_uri: str, sign_in: SignIn) -> object:
+    """What `tool` of the MCP server at `url` returns to whoever signs in."""
     results: list[AuthorizationCodeResult] = []
 
     async def redirect(login_url: str) -> None:
@@ -61,12 +60,13 @@ async def notes_of(url: str, sign_in: SignIn) -> object:
 
     auth = OAuthClientProvider(
         server_url=url,
-        client_metadata=OAuthClientMetadata(redirect_uris=[AnyUrl(REDIRECT_URI)]),
-        storage=Registered(),
+        client_metadata=OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)]),
+        storage=Registered(AnyUrl(redirect_uri)),
         redirect_handler=redirect,
         callback_handler=result,
     )
-    async with httpx2.AsyncClient(auth=auth) as http:
-        async with Client(streamable_http_client(url, http_client=http)) as client:
-            answer = await client.call_tool("my_notes", {})
-            return answer.structured_content
+    async with (
+        httpx2.AsyncClient(auth=auth) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
+        return (await client.call_tool(tool, {})).structured_content
