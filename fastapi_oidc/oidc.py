@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
@@ -49,6 +49,10 @@ from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import RequireStepUp
+
+if TYPE_CHECKING:
+    from fastapi_oidc.web.api import API, RequireUser
+    from fastapi_oidc.web.api_options import APIOptions
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -162,6 +166,31 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     def require_csrf(self) -> RequireCSRF[Identity]:
         """Built on `require_auth`: the request also brings the session's CSRF token."""
         return RequireCSRF(self.require_auth)
+
+    def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
+        """An API that accepts access tokens for `audience`; the options are those of `API`.
+
+        Raises ConfigurationError.
+        """
+        from fastapi_oidc.web.api import API
+
+        guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
+        return API(self.runtime, *guards, algorithms, audience, **options)
+
+    @property
+    def require_user(self) -> RequireUser[Identity]:
+        """The `require_user` of the only API.
+
+        Raises ConfigurationError when there is none yet, or several.
+        """
+        apis: list[API[Identity]] = self.runtime.apis
+        if len(apis) != 1:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"oidc.require_user is that of one API, and there are {len(apis)}: "
+                "api = oidc.api(audience=...), and then api.require_user",
+            )
+        return apis[0].require_user
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:

@@ -16,6 +16,7 @@ _ASKED_DIRECTLY: Final = (
     "token_endpoint",
     "userinfo_endpoint",
     "revocation_endpoint",
+    "introspection_endpoint",
     "pushed_authorization_request_endpoint",
 )
 
@@ -36,6 +37,7 @@ class ProviderMetadata:
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
     revocation_endpoint: str | None
+    introspection_endpoint: str | None
     pushed_authorization_request_endpoint: str | None
     check_session_iframe: str | None
     requires_pushed_authorization_requests: bool
@@ -70,6 +72,7 @@ class ProviderMetadata:
             userinfo_endpoint=source.url("userinfo_endpoint"),
             end_session_endpoint=source.url("end_session_endpoint"),
             revocation_endpoint=source.url("revocation_endpoint"),
+            introspection_endpoint=source.url("introspection_endpoint"),
             pushed_authorization_request_endpoint=source.url(
                 "pushed_authorization_request_endpoint"
             ),

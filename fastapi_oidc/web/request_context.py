@@ -29,6 +29,7 @@ from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
@@ -99,8 +100,18 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies of this instance that the browser sent."""
+        """The cookies of this instance that the browser sent; none beside an access token.
+
+        A request with a token is judged by the token alone.
+        """
+        if self.brings_token:
+            return {}
         return own_cookies(self.scope["headers"], self.runtime.party.names)
+
+    @cached_property
+    def brings_token(self) -> bool:
+        """Whether the request brings an access token to an instance that accepts them."""
+        return bool(self.runtime.apis) and token_scheme_in(self.scope["headers"]) is not None
 
     @property
     def origin(self) -> str:
@@ -242,7 +253,7 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def has_changes(self) -> bool:
         """Whether there may be cookie changes that no response has taken yet."""
-        return bool(self._changes) or self._pending is not None
+        return (bool(self._changes) or self._pending is not None) and not self.brings_token
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""
