@@ -151,8 +151,13 @@ class LocalSessions(Generic[Identity]):
 def newer_of(
     stored: StoredSession[Identity], other: StoredSession[Identity]
 ) -> StoredSession[Identity]:
-    """The later state of one session, last seen at the later moment; `stored` where they agree."""
-    newer = other if other.session.generation > stored.session.generation else stored
+    """The later state of one session, last seen at the later moment; `stored` where they agree.
+
+    The reference stays that of `stored`: only the cookie of a request has its secret.
+    """
+    newer = stored
+    if other.session.generation > stored.session.generation:
+        newer = StoredSession(other.session, stored.reference)
     return seen_at(newer, max(stored.session.last_seen_at or 0, other.session.last_seen_at or 0))
 
 

@@ -162,7 +162,7 @@ class RefreshCoordinator(Generic[Identity]):
             return Ended(Code.SESSION_SIGNED_OUT, reason=local.ended)
         newest, generation = local.newest, stored.session.generation
         if newest is not None and newest.session.generation > generation:
-            return Refreshed(newest)
+            return _of_caller(Refreshed(newest), stored)
         postponed = local.postponed
         if postponed is None or postponed.generation != generation:
             return None
@@ -189,7 +189,7 @@ class RefreshCoordinator(Generic[Identity]):
                 limit = party.policy.provider_timeout + party.policy.callback_timeout
                 await asyncio.wait([task], timeout=limit)
         if task.done():
-            return task.result()
+            return _of_caller(task.result(), stored)
         return Postponed(session.generation, 1, self._clock.now() + 1, "it is still under way")
 
     async def _outcome_of(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
@@ -422,6 +422,15 @@ class RefreshCoordinator(Generic[Identity]):
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)
+
+
+def _of_caller(
+    outcome: RefreshOutcome[Identity], stored: StoredSession[Identity]
+) -> RefreshOutcome[Identity]:
+    """`outcome` with the reference of `stored`: another caller may have come without a cookie."""
+    if not isinstance(outcome, Refreshed):
+        return outcome
+    return Refreshed(StoredSession(outcome.stored.session, stored.reference))
 
 
 def end_reason(code: Code) -> EndReason:

@@ -66,6 +66,13 @@ class SessionBackend(ABC, Generic[Identity]):
         """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
 
     @abstractmethod
+    async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
+        """The session with this id; None for an unknown one, also one that has ended.
+
+        Raises ConfigurationError (configuration.store_missing) when no store can find it.
+        """
+
+    @abstractmethod
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
         """What is stored now in place of `stored`, which may have been refreshed or ended."""
 
@@ -126,7 +133,7 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @abstractmethod
     def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
-        """The cookies that lead to `stored`; raises CookieTooLarge."""
+        """The cookies that lead to `stored`, as far as is known here; raises CookieTooLarge."""
 
     @abstractmethod
     def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:

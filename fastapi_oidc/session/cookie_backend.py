@@ -115,6 +115,12 @@ class CookieBackend(SessionBackend[Identity]):
         stored = self._opened(cookies)
         return None if stored is None else CookieHint(self.previous(stored), stored)
 
+    async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
+        """Raises ConfigurationError: nobody knows what browsers hold."""
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING, "only a session_store can find a session by its id"
+        )
+
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity]:
         """`stored`, which nobody can change, and whether it has ended."""
         return Lookup(stored, await self.ended_by(stored.session))
