@@ -38,6 +38,7 @@ class TokenResponse:
     expires_in: int | None
     scope: tuple[str, ...] | None
     session_state: str | None
+    issued_token_type: str | None = None
 
     @classmethod
     def parse(cls, document: object) -> Self:
@@ -55,6 +56,7 @@ class TokenResponse:
             expires_in=_lifetime(document.get("expires_in")),
             scope=_scope(document),
             session_state=_text(document, "session_state", may_be_empty=True) or None,
+            issued_token_type=_text(document, "issued_token_type"),
         )
 
     def required_id_token(self) -> str:

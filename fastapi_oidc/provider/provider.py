@@ -112,15 +112,24 @@ class Provider:
         async with self._limit():
             return await self._endpoints.tokens(await self._metadata.get(), grant)
 
-    async def refresh(self, refresh_token: str) -> TokenResponse:
+    async def obtain(self, grant: Mapping[str, str]) -> TokenResponse:
+        """The tokens for a `grant` that may be presented any number of times."""
+        async with self._limit():
+            return await self._endpoints.tokens(await self._metadata.get(), grant)
+
+    async def refresh(
+        self, refresh_token: str, target: Mapping[str, str] | None = None
+    ) -> TokenResponse:
         """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
+
+        `target` are the parameters that ask for a token for another API (RFC 8707 2.2).
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
         time waits in a task of its own and lets this one run.
         """
         metadata = await self.metadata()
-        grant = refresh_token_grant(refresh_token)
+        grant = refresh_token_grant(refresh_token) | dict(target or {})
         return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE)
 
     async def userinfo(self, access_token: str, *, sub: str) -> Claims | None:

@@ -44,6 +44,8 @@ class SessionBackend(ABC, Generic[Identity]):
     """
 
     records_last_use: bool
+    finds_by_id: bool
+    """Whether `lookup_by_id` works, as far as is known before it is tried."""
 
     def __init__(
         self, names: CookieNames, clock: Clock, revocations: RevocationStore | None

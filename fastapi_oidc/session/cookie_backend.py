@@ -91,6 +91,7 @@ class CookieBackend(SessionBackend[Identity]):
     """Nothing is stored on the server but revocations."""
 
     records_last_use = True
+    finds_by_id = False
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ class StoreBackend(SessionBackend[Identity]):
     `revocations` is a store beside it; without one the session store's own revocations count.
     """
 
+    finds_by_id = True
+
     def __init__(
         self,
         store: SessionStore[Identity],

@@ -1,0 +1,77 @@
+"""An access token that the provider issued to this client, and when it is to be renewed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Self
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.token import TokenResponse
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """An access token for an API (RFC 6749 5.1).
+
+    `issued_at` and `expires_at` are in seconds since the epoch; a token that expires at None is
+    good until an API refuses it.
+    """
+
+    value: str = field(repr=False)
+    expires_at: int | None
+    scope: tuple[str, ...]
+    token_type: str
+    issued_at: int
+
+    @classmethod
+    def of(
+        cls, response: TokenResponse, *, received_at: int, lifetime: int, scope: tuple[str, ...]
+    ) -> Self:
+        """The token of `response`; `lifetime` and `scope` are for a response that has none."""
+        expires_at = received_at + (response.expires_in or lifetime)
+        granted = scope if response.scope is None else response.scope
+        return cls(response.access_token, expires_at, granted, "Bearer", received_at)
+
+    def encode(self) -> bytes:
+        """The token with its value, to be sealed."""
+        members = [self.value, self.expires_at, self.scope, self.token_type, self.issued_at]
+        return json.dumps(members).encode()
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """What `encode` wrote; raises SessionError (session.lock_unavailable) for anything else."""
+        try:
+            value, expires_at, scope, token_type, issued_at = json.loads(encoded)
+            return cls(value, expires_at, tuple(scope), token_type, issued_at)
+        except (ValueError, TypeError):
+            explanation = "another release wrote the record of this token"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a caller needs: a token that is valid for `seconds` more and is not `refused`."""
+
+    seconds: int = 60
+    refused: str = field(default="", repr=False)
+
+    def is_met_by(self, token: IssuedToken, now: int) -> bool:
+        """Whether `token` need not be renewed.
+
+        A token that cannot be valid for so long is used for half of its life: it is not renewed
+        again and again.
+        """
+        if not token.value or token.value == self.refused:
+            return False
+        if token.expires_at is None:
+            return True
+        life = token.expires_at - token.issued_at
+        seconds = self.seconds if self.seconds < life else max(0, life // 2)
+        return now + seconds < token.expires_at
+
+    def is_served_by(self, token: IssuedToken, now: int) -> bool:
+        """Whether `token` can be sent when no better one can be had."""
+        if not token.value or token.value == self.refused:
+            return False
+        return token.expires_at is None or now < token.expires_at
