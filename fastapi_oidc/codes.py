@@ -51,6 +51,7 @@ class Code(StrEnum):
     TOKEN_REFUSED = "token.refused"
     TOKEN_MALFORMED = "token.malformed"
     TOKEN_TYPE = "token.type"
+    TOKEN_NOT_BOUND = "token.not_bound"
     TOKEN_ID_TOKEN_MISSING = "token.id_token_missing"
 
     JWS_MALFORMED = "jws.malformed"
@@ -93,6 +94,14 @@ class Code(StrEnum):
     LOGOUT_TOKEN_EVENTS = "logout_token.events"
     LOGOUT_TOKEN_NONCE = "logout_token.nonce"
 
+    DPOP_MALFORMED = "dpop.malformed"
+    DPOP_SIGNATURE = "dpop.signature"
+    DPOP_TARGET = "dpop.target"
+    DPOP_ISSUED_AT = "dpop.issued_at"
+    DPOP_ACCESS_TOKEN = "dpop.access_token"
+    DPOP_KEY = "dpop.key"
+    DPOP_NONCE = "dpop.nonce"
+
     SESSION_REQUIRED = "session.required"
     SESSION_EXPIRED = "session.expired"
     SESSION_REVOKED = "session.revoked"
@@ -127,6 +136,7 @@ _PROVIDER_BROKEN = PublicAnswer(
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
+_UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
 _STORE_DOWN = PublicAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE, "Your session cannot be read right now. Try again shortly."
 )
@@ -143,6 +153,7 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "id_token": _REFUSED,
         "userinfo": _REFUSED,
         "logout_token": _LOGOUT_REFUSED,
+        "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,
     }
     return {code: areas[code.partition(".")[0]] for code in Code}

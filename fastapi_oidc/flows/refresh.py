@@ -22,7 +22,8 @@ from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
 from fastapi_oidc.flows.token_sessions import apply_refresh
-from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Undecided
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -324,15 +325,26 @@ class RefreshCoordinator(Generic[Identity]):
     async def _presented(self, run: _Run[Identity]) -> TokenAnswer:
         """Present the refresh token, and keep what the token endpoint returns."""
         party, session = self._party, run.stored.session
-        if run.hold.age > party.policy.provider_timeout:
-            # This process was paused: by now another one may own the record.
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
-        response = await party.provider.refresh(session.tokens.refresh_token or "")
+        try:
+            response = await self._response(run)
+        except NonceRequired:
+            if session.tokens.dpop_key is None:
+                raise
+            # The provider has looked at the proof alone, and this process may end by now.
+            run.require_running()
+            response = await self._response(run)
         answer = TokenAnswer(session.generation, response, self._clock.now())
         party.sessions.keep_answer(session, answer)
         if party.has_shared_records:
             await run.hold.answered(answer.encode())
         return answer
+
+    async def _response(self, run: _Run[Identity]) -> TokenResponse:
+        party, tokens = self._party, run.stored.session.tokens
+        if run.hold.age > party.policy.provider_timeout:
+            # This process was paused: by now another one may own the record.
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+        return await party.provider.refresh(tokens.refresh_token or "", key=tokens.proof_key())
 
     async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:
         """The answer with its ID token verified, once: the provider may withdraw the key."""

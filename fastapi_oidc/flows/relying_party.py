@@ -149,6 +149,7 @@ class Policy:
     tenants: Tenants | None = None
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
+    dpop: bool = False
     max_age: int | None = None
     fetch_userinfo: bool = True
     logout_token_without_exp: bool = False
@@ -236,6 +237,25 @@ class RelyingParty(Generic[Identity]):
             expires_at=expires_at,
             margin=margin,
         )
+
+    def proof_for(
+        self,
+        session: OIDCSession[Identity],
+        method: str,
+        url: str,
+        nonce: str | None = None,
+        *,
+        access_token: str | None = None,
+    ) -> str | None:
+        """The `DPoP` header of a request with an access token of the session (RFC 9449 7).
+
+        The session's own, unless `access_token` is another that is bound to its key. `nonce` is
+        the last one of the server. None when the tokens are bearer tokens.
+        """
+        key, token = session.tokens.proof_key(), access_token or session.tokens.access_token
+        if key is None:
+            return None
+        return key.proof(method, url, self.clock.now(), access_token=token, nonce=nonce)
 
     async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
         """The result of a callback; raises TimeoutError after `callback_timeout` seconds.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import cache
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import anyio.from_thread
@@ -34,8 +35,9 @@ class TokenAuth(httpx.Auth):
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """For `httpx.AsyncClient`."""
         token = await self._tokens(Needed(self._min_validity))
+        is_repeatable = _has_body(request)
         response = yield _with_token(request, token)
-        if _is_to_repeat(request, response):
+        if is_repeatable and _is_refused(request, response):
             other = await self._other_than(token)
             if other is not None:
                 yield _with_token(request, other)
@@ -45,8 +47,9 @@ class TokenAuth(httpx.Auth):
     ) -> Generator[httpx.Request, httpx.Response, None]:
         """For `httpx.Client` in an endpoint that is not async, which runs in a thread."""
         token = _in_event_loop(self._tokens, Needed(self._min_validity))
+        is_repeatable = _has_body(request)
         response = yield _with_token(request, token)
-        if _is_to_repeat(request, response):
+        if is_repeatable and _is_refused(request, response):
             other = _in_event_loop(self._other_than, token)
             if other is not None:
                 yield _with_token(request, other)
@@ -83,16 +86,21 @@ def _with_token(request: httpx.Request, token: IssuedToken) -> httpx.Request:
     return request
 
 
-def _is_to_repeat(request: httpx.Request, response: httpx.Response) -> bool:
-    """Whether the API that was sent the token refused it, and the body can be sent again."""
-    if response.status_code != 401 or _origin(response.request.url) != _origin(request.url):
-        return False
-    if not says_invalid_token(response.headers.get_list("WWW-Authenticate")):
-        return False
+def _has_body(request: httpx.Request) -> bool:
+    """Whether the body is here, if there is any, and no stream, which can be read once."""
     try:
         return request.content is not None
-    except RuntimeError:  # RequestNotRead: a stream
+    except RuntimeError:  # RequestNotRead
         return False
+
+
+def _is_refused(request: httpx.Request, response: httpx.Response) -> bool:
+    """Whether the API that was sent the token says that it is over."""
+    if response.status_code != HTTPStatus.UNAUTHORIZED:
+        return False
+    is_from_there = _origin(response.request.url) == _origin(request.url)
+    challenges = response.headers.get_list("WWW-Authenticate")
+    return is_from_there and says_invalid_token(challenges)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

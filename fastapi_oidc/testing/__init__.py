@@ -9,11 +9,12 @@ from fastapi_oidc.testing.record import (
     Refused,
     SignedIn,
     SignedOut,
+    TokenIntrospected,
     TokenRevoked,
     TokensIssued,
     UserInfoServed,
 )
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.state import Lifetimes
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Delay",
     "DevClient",
     "DevProvider",
+    "DevResource",
     "DevUser",
     "Drip",
     "Lifetimes",
@@ -31,6 +33,7 @@ __all__ = [
     "ServerError",
     "SignedIn",
     "SignedOut",
+    "TokenIntrospected",
     "TokenRevoked",
     "TokensIssued",
     "UserInfoServed",

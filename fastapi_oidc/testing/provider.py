@@ -17,7 +17,7 @@ from fastapi_oidc.testing.state import ProviderState
 
 if TYPE_CHECKING:
     import uvicorn
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
 import httpx
@@ -28,7 +28,7 @@ from fastapi_oidc.testing.app import provider_app
 from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
 from fastapi_oidc.testing.state import Lifetimes
 
@@ -89,7 +89,8 @@ class DevProvider:
 
     `app` is its ASGI application under `issuer`; `serve()` puts it on a socket of this machine
     instead. `record` tells what happened, `faults` lets endpoints fail and `edits` changes what
-    the provider says.
+    the provider says. Tokens can be requested for `resources` alone. Whoever signs in has the first
+    of `acr_values`, unless the client asks for others of them.
     """
 
     def __init__(
@@ -100,6 +101,8 @@ class DevProvider:
         issuer: str = "https://op.test",
         clock: Clock | None = None,
         lifetimes: Lifetimes | None = None,
+        resources: Iterable[DevResource] = (),
+        acr_values: Sequence[str] = (),
     ) -> None:
         by_id = {client.client_id: client for client in clients}
         self._state = ProviderState(
@@ -109,6 +112,8 @@ class DevProvider:
             keys=SigningKeys(_algorithms(by_id.values())),
             clock=clock or Clock(),
             lifetimes=lifetimes or Lifetimes(),
+            resources={resource.identifier: resource for resource in resources},
+            acr_values=tuple(acr_values),
         )
         self.app: Starlette = provider_app(self._state)
 
@@ -131,6 +136,15 @@ class DevProvider:
     def edits(self) -> Edits:
         """Changes to what the provider says."""
         return self._state.edits
+
+    @property
+    def dpop_nonce(self) -> str | None:
+        """The nonce that proofs must have (RFC 9449 8 and 9); None demands none."""
+        return self._state.dpop_nonce
+
+    @dpop_nonce.setter
+    def dpop_nonce(self, nonce: str | None) -> None:
+        self._state.dpop_nonce = nonce
 
     @property
     def back_channel_transport(self) -> httpx.AsyncBaseTransport | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,5 +61,5 @@ def issued(world: World, grant_type: str = "refresh_token") -> int:
     return sum(event.grant_type == grant_type for event in world.op.record.of(TokensIssued))
 
 
-async def gathered(*statuses: Any) -> list[Any]:
-    return list(await asyncio.gather(*statuses))
+def without_refresh_token(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if name != "refresh_token"}

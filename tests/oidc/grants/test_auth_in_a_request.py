@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi_oidc import Code, ConfigurationError, SessionError
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
-from tests.oidc.grants.api import Api, issued
+from tests.oidc.grants.api import Api, issued, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World
@@ -171,7 +171,8 @@ async def test_a_request_that_clears_its_session_gets_no_token(world: World, api
 
 
 async def test_a_session_without_refresh_token_uses_its_token_to_the_end() -> None:
-    world = calling_world(settings={"scope": ["openid"]})
+    world = calling_world()
+    world.op.edits.put("token_response", without_refresh_token)
     browser = await world.signed_in()
     world.time.advance(NEARLY_EXPIRED)
     assert (await browser.get("/call")).json() == [200]

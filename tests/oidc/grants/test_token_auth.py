@@ -12,7 +12,7 @@ import pytest
 
 from fastapi_oidc import ConfigurationError, Grant, IssuedToken
 from fastapi_oidc.protocol.issued_token import Needed
-from tests.oidc.grants.api import API_URL, Api, issued
+from tests.oidc.grants.api import API_URL, Api, issued, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.world import World
 
@@ -130,7 +130,8 @@ async def test_a_stream_is_sent_once(world: World, api: Api, grant: Grant) -> No
 
 
 async def test_without_a_refresh_token_a_refusal_is_the_response() -> None:
-    world = calling_world(session_store="memory", settings={"scope": ["openid"]})
+    world = calling_world(session_store="memory")
+    world.op.edits.put("token_response", without_refresh_token)
     await world.signed_in()
     api, grant = world.app.state.api, await world.oidc.grant(session_id(world))
     await refused(world, api, grant)
@@ -212,7 +213,7 @@ async def test_a_sync_client_elsewhere_is_refused(world: World, api: Api, grant:
         httpx.Client(auth=world.oidc.auth(grant), transport=api.transport) as client,
         pytest.raises(ConfigurationError, match=r"httpx\.AsyncClient"),
     ):
-        client.get(API_URL)
+        client.get(API_URL)  # noqa: ASYNC212
 
 
 def test_no_token_is_in_a_representation() -> None:
