@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed
+from fastapi_oidc.flows.local_sessions import Postponed
+from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import (
     ENDED_CODES,
@@ -25,6 +26,7 @@ def own_token(session: OIDCSession[Identity]) -> IssuedToken:
         scope=tokens.scope,
         token_type=tokens.token_type,
         issued_at=session.refreshed_at or session.created_at,
+        dpop_key=tokens.dpop_key,
     )
 
 
@@ -51,15 +53,26 @@ async def renewed(
         # The token of an earlier refresh, of which `stored` did not know.
         stored = outcome.stored
         outcome = await coordinator.refresh(stored)
-    if isinstance(outcome, Refreshed):
-        return outcome.stored
-    if isinstance(outcome, Ended):
-        code = ENDED_CODES[outcome.reason or party.sessions.ended(stored.session) or "signed_out"]
-        announce_end(party, stored.session, outcome.code, outcome.because)
-        raise SessionError(code, "the session has ended")
-    if _serves(party, stored, needed):
+    if isinstance(outcome, Postponed) and _serves(party, stored, needed):
         return stored
-    raise unavailable_until(party, outcome)
+    return going_on_as(party, stored, outcome)
+
+
+def going_on_as(
+    party: RelyingParty[Identity],
+    stored: StoredSession[Identity],
+    outcome: RefreshOutcome[Identity],
+) -> StoredSession[Identity]:
+    """What a refresh of `stored` made of it; raises SessionError when that is no session."""
+    match outcome:
+        case Refreshed(successor):
+            return successor
+        case Ended(code, because, reason):
+            announce_end(party, stored.session, code, because)
+            reason = reason or party.sessions.ended(stored.session) or "signed_out"
+            raise SessionError(ENDED_CODES[reason], "the session has ended")
+        case Postponed():
+            raise unavailable_until(party, outcome)
 
 
 def _is_met(party: RelyingParty[Identity], stored: StoredSession[Identity], needed: Needed) -> bool:

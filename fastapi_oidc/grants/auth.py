@@ -4,73 +4,109 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio.from_thread
 import httpx
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.grants.grants import Tokens
-from fastapi_oidc.protocol.bearer_challenge import says_invalid_token
+from fastapi_oidc.grants.proofs import Proofs
+from fastapi_oidc.protocol.bearer_challenge import refuses
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
+_INVALID, _NONCE, _STARTED = "invalid_token", "use_dpop_nonce", Code.SESSION_RESPONSE_STARTED
+
+Step: TypeAlias = Needed | httpx.Request
+"""What an authentication waits for: a token, or the response to a request."""
+
+
 class TokenAuth(httpx.Auth):
     """Sends a token with each request, to the origin of that request alone.
 
     A request that is refused with `invalid_token` (RFC 6750 3.1) is sent once more with another
-    token, unless its body is a stream, which can be read once.
+    token, and one whose proof lacks a nonce (RFC 9449 9) with the nonce; unless its body is a
+    stream, which can be read once.
     """
 
-    def __init__(self, tokens: Tokens, min_validity: int) -> None:
-        self._tokens, self._min_validity = tokens, min_validity
+    def __init__(self, tokens: Tokens, min_validity: int, proofs: Proofs) -> None:
+        self._tokens, self._min_validity, self._proofs = tokens, min_validity, proofs
 
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """For `httpx.AsyncClient`."""
-        token = await self._tokens(Needed(self._min_validity))
-        is_repeatable = _has_body(request)
-        response = yield _with_token(request, token)
-        if is_repeatable and _is_refused(request, response):
-            other = await self._other_than(token)
-            if other is not None:
-                yield _with_token(request, other)
+        steps = self._steps(request)
+        result: IssuedToken | httpx.Response | None = None
+        with suppress(StopIteration):
+            while True:
+                step = steps.send(result)
+                result = await self._token(step) if isinstance(step, Needed) else (yield step)
 
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
         """For `httpx.Client` in an endpoint that is not async, which runs in a thread."""
-        token = _in_event_loop(self._tokens, Needed(self._min_validity))
+        steps = self._steps(request)
+        result: IssuedToken | httpx.Response | None = None
+        with suppress(StopIteration):
+            while True:
+                step = steps.send(result)
+                if isinstance(step, Needed):
+                    result = _in_event_loop(self._token, step)
+                else:
+                    result = yield step
+
+    def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
+        """Asks for tokens and sends the request: three times at most."""
         is_repeatable = _has_body(request)
-        response = yield _with_token(request, token)
-        if is_repeatable and _is_refused(request, response):
-            other = _in_event_loop(self._other_than, token)
+        token: IssuedToken | None = yield Needed(self._min_validity)
+        if token is None:
+            return
+        response = yield self._with(request, token)
+        asks_for_nonce = self._learns(request, response) and _is_refused(request, response, _NONCE)
+        if is_repeatable and asks_for_nonce:
+            response = yield self._with(request, token)
+            self._learns(request, response)
+        if is_repeatable and _is_refused(request, response, _INVALID):
+            other: IssuedToken | None = yield Needed(self._min_validity, refused=token.value)
             if other is not None:
-                yield _with_token(request, other)
+                yield self._with(request, other)
 
-    async def _other_than(self, refused: IssuedToken) -> IssuedToken | None:
-        """Another token than the one that was refused; None when there can be none now."""
+    async def _token(self, needed: Needed) -> IssuedToken | None:
+        """A token as needed; None when there can be none now in place of one that was refused."""
         try:
-            token = await self._tokens(Needed(self._min_validity, refused.value))
-        except ConfigurationError:  # there is no refresh token
+            token = await self._tokens(needed)
+        except (ConfigurationError, SessionError) as error:
+            is_final = isinstance(error, SessionError) and error.code is not _STARTED
+            if is_final or not needed.refused:
+                raise
             return None
-        except SessionError as error:
-            if error.code is Code.SESSION_RESPONSE_STARTED:
-                return None
-            raise
-        return None if token.value == refused.value else token
+        return None if token.value == needed.refused else token
+
+    def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
+        url, server = str(request.url), _origin(request.url)
+        request.headers.update(self._proofs.headers(token, request.method, url, server))
+        return request
+
+    def _learns(self, request: httpx.Request, response: httpx.Response) -> bool:
+        """Whether the response has a nonce that the request lacked."""
+        is_from_there = _origin(response.request.url) == _origin(request.url)
+        nonce = response.headers.get("DPoP-Nonce", "")
+        return is_from_there and self._proofs.learn(_origin(request.url), nonce)
 
 
-def auth_of(tokens: Tokens, min_validity: int) -> TokenAuth:
+def auth_of(tokens: Tokens, min_validity: int, proofs: Proofs) -> TokenAuth:
     """The authentication for clients of httpx, and of httpx2 where that is imported."""
     other = getattr(sys.modules.get("httpx2"), "Auth", None)
-    return _kind(other)(tokens, min_validity)
+    return _kind(other)(tokens, min_validity, proofs)
 
 
 @cache
@@ -81,11 +117,6 @@ def _kind(other: type | None) -> type[TokenAuth]:
     return type("TokenAuth", (TokenAuth, other), {})
 
 
-def _with_token(request: httpx.Request, token: IssuedToken) -> httpx.Request:
-    request.headers["Authorization"] = f"{token.token_type} {token.value}"
-    return request
-
-
 def _has_body(request: httpx.Request) -> bool:
     """Whether the body is here, if there is any, and no stream, which can be read once."""
     try:
@@ -94,17 +125,17 @@ def _has_body(request: httpx.Request) -> bool:
         return False
 
 
-def _is_refused(request: httpx.Request, response: httpx.Response) -> bool:
-    """Whether the API that was sent the token says that it is over."""
+def _is_refused(request: httpx.Request, response: httpx.Response, error: str) -> bool:
+    """Whether the API that was sent the token refused it with `error`."""
     if response.status_code != HTTPStatus.UNAUTHORIZED:
         return False
     is_from_there = _origin(response.request.url) == _origin(request.url)
-    challenges = response.headers.get_list("WWW-Authenticate")
-    return is_from_there and says_invalid_token(challenges)
+    return is_from_there and refuses(response.headers.get_list("WWW-Authenticate"), error)
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
+def _origin(url: httpx.URL) -> str:
+    """Scheme, host and port; a port that is the scheme's own is left out."""
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def _in_event_loop(

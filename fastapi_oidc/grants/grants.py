@@ -8,14 +8,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi_oidc.errors import OIDCError, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.api_records import record_id
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import own_token, renewed
+from fastapi_oidc.flows.renewal import going_on_as, own_token, renewed
+from fastapi_oidc.flows.resume import require_refresh_token
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, revoke_access_token
 from fastapi_oidc.grants.app_tokens import AppTokens
 from fastapi_oidc.grants.holders import Holder
+from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.grants.records import TokenRecords
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
@@ -27,6 +29,7 @@ from fastapi_oidc.protocol.downstream import (
 )
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity
 
@@ -67,6 +70,7 @@ class Grants(Generic[Identity]):
     ) -> None:
         self._party, self._coordinator = party, coordinator
         self._records = TokenRecords(party)
+        self.proofs = Proofs(party.clock)
         self.of_application = AppTokens(party, self._records)
 
     def api(self, target: Target) -> DownstreamAPI | None:
@@ -94,9 +98,12 @@ class Grants(Generic[Identity]):
         try:
             token = await self._next(holder, api, id, generation)
         except OIDCError as error:
-            if known is None or not self._serves(known, needed, error):
+            if known is not None and self._serves(known, needed, error):
+                return known
+            # The request that asked first may be over; this one may not be.
+            if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
                 raise
-            return known
+            return await self._of_api(holder, api, needed, attempts - 1)
         if attempts == 1 or needed.is_met_by(token, self._party.clock.now()):
             return token
         return await self._of_api(holder, api, needed, attempts - 1)
@@ -124,33 +131,64 @@ class Grants(Generic[Identity]):
     async def _next(
         self, holder: Holder[Identity], api: DownstreamAPI, id: str, generation: int
     ) -> IssuedToken:
-        stored = await self._fresh(holder, Needed(SUBJECT_SECONDS))
-        return await self._records.next(
-            id,
-            generation,
-            partial(self._exchanged, holder, api, stored),
-            partial(self._discard, stored),
-            expires_at=stored.session.expires_at,
-        )
+        if api.grant == "refresh_token":
+            stored = await holder.current()
+            obtain = partial(self._by_refresh_token, holder, api)
+        else:
+            stored = await self._fresh(holder, Needed(SUBJECT_SECONDS))
+            obtain = partial(self._exchanged, holder, api, stored)
+        discard, expires_at = partial(self._discard, stored), stored.session.expires_at
+        return await self._records.next(id, generation, obtain, discard, expires_at=expires_at)
+
+    async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+        """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
+        tokens: list[IssuedToken] = []
+
+        async def change(stored: StoredSession[Identity]) -> StoredSession[Identity]:
+            require_refresh_token(stored.session)
+            outcome, answer = await self._coordinator.refresh_for(stored, api)
+            if answer is not None:
+                tokens.append(self._issued(api, stored, answer.response, answer.received_at))
+            try:
+                return going_on_as(self._party, stored, outcome)
+            except SessionError:
+                for token in tokens:
+                    await self._discard(stored, token)
+                raise
+
+        await holder.changed(change)
+        return tokens[0]
 
     async def _exchanged(
         self, holder: Holder[Identity], api: DownstreamAPI, stored: StoredSession[Identity]
     ) -> IssuedToken:
         """A token in exchange for the session's, unless the session has ended meanwhile."""
-        party, subject = self._party, stored.session.tokens.access_token
-        is_exchange = api.grant == "token_exchange"
-        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, subject)
-        response = await party.provider.obtain(form)
+        own, is_exchange = stored.session.tokens, api.grant == "token_exchange"
+        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
+        response = await self._party.provider.obtain(form, key=own.proof_key())
         require_access_token(response)
-        lifetime = party.policy.default_access_token_lifetime
-        now = party.clock.now()
-        token = IssuedToken.of(response, received_at=now, lifetime=lifetime, scope=api.words)
+        token = self._issued(api, stored, response, self._party.clock.now())
         try:
             await holder.current()
         except SessionError:
             await self._discard(stored, token)
             raise
         return token
+
+    def _issued(
+        self,
+        api: DownstreamAPI,
+        stored: StoredSession[Identity],
+        response: TokenResponse,
+        received_at: int,
+    ) -> IssuedToken:
+        return IssuedToken.of(
+            response,
+            received_at=received_at,
+            lifetime=self._party.policy.default_access_token_lifetime,
+            scope=api.words,
+            dpop_key=stored.session.tokens.dpop_key,
+        )
 
     async def _discard(self, stored: StoredSession[Identity], token: IssuedToken) -> None:
         """Best effort: revoke a token that nobody is going to use."""

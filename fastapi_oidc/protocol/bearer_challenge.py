@@ -13,15 +13,15 @@ _ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNOREC
 _SCHEMES: Final = ("bearer", "dpop")
 
 
-def says_invalid_token(challenges: Iterable[str]) -> bool:
-    """Whether a WWW-Authenticate header says that the token is over: `error="invalid_token"` of
-    the scheme Bearer (RFC 6750 3.1) or DPoP (RFC 9449 7.1)."""
+def refuses(challenges: Iterable[str], error: str) -> bool:
+    """Whether a WWW-Authenticate header has this `error` in a challenge of the scheme Bearer
+    (RFC 6750 3.1: "invalid_token") or DPoP (RFC 9449 7.1 and 9: "use_dpop_nonce" too)."""
     scheme = ""
     for element in _ELEMENT.findall(",".join(challenges)):
         text = element.strip()
         if (begins := _SCHEME.match(text)) is not None:
             scheme, text = begins[1].lower(), text[begins.end() :]
-        error = _ERROR.fullmatch(text)
-        if scheme in _SCHEMES and error and "invalid_token" in error.groups():
+        found = _ERROR.fullmatch(text)
+        if scheme in _SCHEMES and found and error in found.groups():
             return True
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from fastapi_oidc.errors import Code, SessionError
@@ -15,7 +15,8 @@ class IssuedToken:
     """An access token for an API (RFC 6749 5.1).
 
     `issued_at` and `expires_at` are in seconds since the epoch; a token that expires at None is
-    good until an API refuses it.
+    good until an API refuses it. A token of the type "DPoP" is sent with a proof by `dpop_key`
+    (RFC 9449), which `oidc.auth` does.
     """
 
     value: str = field(repr=False)
@@ -23,28 +24,39 @@ class IssuedToken:
     scope: tuple[str, ...]
     token_type: str
     issued_at: int
+    dpop_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, response: TokenResponse, *, received_at: int, lifetime: int, scope: tuple[str, ...]
+        cls,
+        response: TokenResponse,
+        *,
+        received_at: int,
+        lifetime: int,
+        scope: tuple[str, ...],
+        dpop_key: str | None = None,
     ) -> Self:
         """The token of `response`; `lifetime` and `scope` are for a response that has none."""
-        expires_at = received_at + (response.expires_in or lifetime)
-        granted = scope if response.scope is None else response.scope
-        return cls(response.access_token, expires_at, granted, "Bearer", received_at)
+        return cls(
+            value=response.access_token,
+            expires_at=received_at + (response.expires_in or lifetime),
+            scope=scope if response.scope is None else response.scope,
+            token_type=response.token_type,
+            issued_at=received_at,
+            dpop_key=dpop_key,
+        )
 
     def encode(self) -> bytes:
         """The token with its value, to be sealed."""
-        members = [self.value, self.expires_at, self.scope, self.token_type, self.issued_at]
-        return json.dumps(members).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, encoded: bytes) -> Self:
         """What `encode` wrote; raises SessionError (session.lock_unavailable) for anything else."""
         try:
-            value, expires_at, scope, token_type, issued_at = json.loads(encoded)
-            return cls(value, expires_at, tuple(scope), token_type, issued_at)
-        except (ValueError, TypeError):
+            members = json.loads(encoded)
+            return cls(**members | {"scope": tuple(members["scope"])})
+        except (ValueError, TypeError, KeyError):
             explanation = "another release wrote the record of this token"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
 

@@ -39,10 +39,11 @@ class Outgoing(Generic[Identity, RequestData]):
         cookie is refreshed within its request, before the response starts; with a session store, at
         any time. Raises ConfigurationError unless there is one such API.
         """
+        grants = self.runtime.grants
         if isinstance(session, Grant):
-            return auth_of(session.tokens, min_validity)
-        api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
-        return auth_of(_OfSession(self.runtime, session, api), min_validity)
+            return auth_of(session.tokens, min_validity, grants.proofs)
+        api = grants.api(Target(audience=audience, resource=resource, scope=scope))
+        return auth_of(_OfSession(self.runtime, session, api), min_validity, grants.proofs)
 
     async def grant(
         self,
@@ -76,8 +77,11 @@ class Outgoing(Generic[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires, by all processes that share
         refresh records.
         """
-        target = Target(audience=audience, resource=resource, scope=scope)
-        return auth_of(partial(self.runtime.grants.of_application.token, target), min_validity)
+        target, grants = (
+            Target(audience=audience, resource=resource, scope=scope),
+            self.runtime.grants,
+        )
+        return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
 
 
 class _OfSession(Generic[Identity]):

@@ -61,5 +61,10 @@ def issued(world: World, grant_type: str = "refresh_token") -> int:
     return sum(event.grant_type == grant_type for event in world.op.record.of(TokensIssued))
 
 
+def session_id(world: World) -> str:
+    """The id of the session that began first."""
+    return next(event.session_id for event in world.events if event.session_id)
+
+
 def without_refresh_token(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if name != "refresh_token"}

@@ -12,7 +12,7 @@ import pytest
 
 from fastapi_oidc import ConfigurationError, Grant, IssuedToken
 from fastapi_oidc.protocol.issued_token import Needed
-from tests.oidc.grants.api import API_URL, Api, issued, without_refresh_token
+from tests.oidc.grants.api import API_URL, Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.world import World
 
@@ -29,10 +29,6 @@ async def world() -> World:
 @pytest.fixture
 async def grant(world: World) -> Grant:
     return await world.oidc.grant(session_id(world))
-
-
-def session_id(world: World) -> str:
-    return next(event.session_id for event in world.events if event.session_id)
 
 
 @pytest.fixture(scope="module")
