@@ -16,10 +16,13 @@ from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
+from fastapi_oidc.grants import Grant
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.oidc_providers import OIDCProviders
 from fastapi_oidc.oidc_tenants import OIDCTenants
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
+from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.resource_server import AccessToken, Caller
@@ -52,11 +55,14 @@ __all__ = [
     "Code",
     "ConfigurationError",
     "CookieTooLarge",
+    "DownstreamAPI",
     "EndReason",
     "Event",
     "EventName",
+    "Grant",
     "HTTPOptions",
     "IdentityContext",
+    "IssuedToken",
     "LoginOptions",
     "LogoutOptions",
     "MemoryRefreshLock",

@@ -138,6 +138,7 @@ class Code(StrEnum):
     SESSION_REVOCATION_UNAVAILABLE = "session.revocation_unavailable"
     SESSION_LOCK_UNAVAILABLE = "session.lock_unavailable"
     SESSION_REFRESH_POSTPONED = "session.refresh_postponed"
+    SESSION_RESPONSE_STARTED = "session.response_started"
 
 
 class PublicAnswer(NamedTuple):
@@ -251,5 +252,6 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.SERVICE_UNAVAILABLE,
         "Your session cannot be renewed right now. Try again shortly.",
     ),
+    Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
 }
 """For every code the HTTP status and the sentence that a browser may see."""

@@ -324,13 +324,13 @@ async def _of_another_process(
 def _written(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bytes:
     """The reference's secret, where there is one, and the session as JSON without line breaks."""
     encoded = party.codec.encode(stored.session)
-    secret = b"" if stored.reference is None else stored.reference.secret.hex().encode()
-    return secret + b"\n" + encoded
+    secret = stored.reference.secret if stored.reference else None
+    return (secret or b"").hex().encode() + b"\n" + encoded
 
 
 def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession[Identity]:
     secret, _, encoded = record.session.partition(b"\n")
-    reference = SessionReference(bytes.fromhex(secret.decode())) if secret else None
+    reference = SessionReference.of(bytes.fromhex(secret.decode())) if secret else None
     return StoredSession(party.codec.decode(encoded), reference)
 
 

@@ -210,6 +210,23 @@ async def apply_refresh(
     return await fitted(party, stored, with_new_tokens(party, stored.session, bundle), bundle)
 
 
+def with_new_refresh_token(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
+) -> StoredSession[Identity]:
+    """The session after its refresh token got a token for another API; its own one stays.
+
+    Raises CookieTooLarge when no cookie can hold it.
+    """
+    tokens, refresh_token = stored.session.tokens, answer.response.refresh_token
+    if refresh_token is not None:
+        tokens = tokens.model_copy(update={"refresh_token": refresh_token})
+    changes = {"tokens": tokens, "generation": stored.session.generation + 1}
+    made = StoredSession(stored.session.model_copy(update=changes), stored.reference)
+    if error := _fault(party, made):
+        raise error
+    return made
+
+
 async def fitted(
     party: RelyingParty[Identity],
     stored: StoredSession[Identity],

@@ -120,6 +120,15 @@ class Provider:
         With a `key` they are bound to it (RFC 9449 5).
         """
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
+        return await self.obtain(grant, key=key)
+
+    async def obtain(
+        self, grant: Mapping[str, str], *, key: DPoPKey | None = None
+    ) -> TokenResponse:
+        """The tokens for a `grant` that is not used up when the proof lacks a nonce.
+
+        With a `key` they are bound to it (RFC 9449 5).
+        """
         async with self._limit():
             metadata = await self._metadata.get()
             try:
@@ -129,18 +138,24 @@ class Provider:
                     raise
                 return await self._endpoints.tokens(metadata, grant, key=key)
 
-    async def refresh(self, refresh_token: str, *, key: DPoPKey | None = None) -> TokenResponse:
+    async def refresh(
+        self,
+        refresh_token: str,
+        *,
+        key: DPoPKey | None = None,
+        target: Mapping[str, str] | None = None,
+    ) -> TokenResponse:
         """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
 
         With a `key` they are bound to it (RFC 9449 5); NonceRequired when the proof needs a nonce,
-        which the next call has.
+        which the next call has. `target` asks for a token for another API (RFC 8707 2.2).
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
         time waits in a task of its own and lets this one run.
         """
         metadata = await self.metadata()
-        grant = refresh_token_grant(refresh_token)
+        grant = refresh_token_grant(refresh_token) | dict(target or {})
         return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
 
     async def userinfo(

@@ -92,6 +92,7 @@ class CookieBackend(SessionBackend[Identity]):
     """Nothing is stored on the server but revocations."""
 
     records_last_use = True
+    finds_by_id = False
 
     def __init__(
         self,
@@ -127,6 +128,12 @@ class CookieBackend(SessionBackend[Identity]):
         except SessionError as error:
             return error.code
         return None
+
+    async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
+        """Raises ConfigurationError: nobody knows what browsers hold."""
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING, "only a session_store can find a session by its id"
+        )
 
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity]:
         """`stored`, which nobody can change, and whether it has ended."""

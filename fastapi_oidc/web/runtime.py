@@ -13,6 +13,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.grants import Grants
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -57,6 +58,7 @@ class Runtime(Generic[Identity, RequestData]):
     name: str
     party: RelyingParty[Identity]
     coordinator: RefreshCoordinator[Identity]
+    grants: Grants[Identity]
     code_exchanges: CodeExchanges[Identity]
     sign_outs: SingleFlight[object, Any]
     csrf: CSRFTokens
@@ -82,6 +84,7 @@ class Runtime(Generic[Identity, RequestData]):
             closing.push_async_callback(self.party.provider.aclose)
             closing.push_async_callback(self.party.outbox.aclose)
             closing.push_async_callback(self.coordinator.aclose)
+            closing.push_async_callback(self.grants.aclose)
             closing.push_async_callback(self.code_exchanges.aclose)
             patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
             closing.push_async_callback(self.sign_outs.wait, patience)
