@@ -83,6 +83,7 @@ class Announcer:
 
     def __init__(self, listener: EventListener | None = None) -> None:
         self._listener = listener
+        self._advised: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Announce `event`; a listener that raises is logged and changes nothing."""
@@ -95,6 +96,12 @@ class Announcer:
             self._listener(event)
         except Exception:
             logger.exception("on_event raised for %s", event.name)
+
+    def advise(self, setting: str, text: str) -> None:
+        """Log, once in this process, that `setting` looks wrong; `text` has nothing secret."""
+        if setting not in self._advised:
+            self._advised.add(setting)
+            logging.getLogger("fastapi_oidc.configuration").warning("%s: %s", setting, text)
 
 
 def _line(event: Event) -> str:

@@ -13,6 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.advice import advise_on_tokens
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
@@ -27,6 +28,7 @@ from fastapi_oidc.flows.token_sessions import (
     with_new_tokens,
 )
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.protocol.tenants import tenant_of
@@ -322,13 +324,13 @@ async def _of_another_process(
 def _written(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bytes:
     """The reference's secret, where there is one, and the session as JSON without line breaks."""
     encoded = party.codec.encode(stored.session)
-    secret = b"" if stored.reference is None else stored.reference.secret.hex().encode()
-    return secret + b"\n" + encoded
+    secret = stored.reference.secret if stored.reference else None
+    return (secret or b"").hex().encode() + b"\n" + encoded
 
 
 def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession[Identity]:
     secret, _, encoded = record.session.partition(b"\n")
-    reference = SessionReference(bytes.fromhex(secret.decode())) if secret else None
+    reference = SessionReference.of(bytes.fromhex(secret.decode())) if secret else None
     return StoredSession(party.codec.decode(encoded), reference)
 
 
@@ -377,6 +379,7 @@ async def _new_session(
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
     party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
+    await advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
     party.announce(
@@ -451,10 +454,10 @@ async def _exchange_code(
 
     The provider's keys are fetched afterwards: its response may name a key that is new.
     """
-    transaction = login.transaction
+    transaction, key = login.transaction, await _proof_key(party, login)
     try:
         tokens = await party.provider.exchange_code(
-            login.code, transaction.redirect_uri, transaction.code_verifier
+            login.code, transaction.redirect_uri, transaction.code_verifier, key=key
         )
     except ProviderError as error:
         if error.is_unsent:
@@ -466,9 +469,20 @@ async def _exchange_code(
     id_token = await _accepted(party, tokens, transaction)
     user_info = None
     if party.policy.fetch_userinfo:
-        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
+        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)
     session_state = login.code.session_state or tokens.session_state
-    return TokenBundle(tokens, id_token, user_info, session_state, received_at), id_token
+    return TokenBundle(tokens, id_token, user_info, session_state, received_at, key), id_token
+
+
+async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
+    """The key for the new tokens; the session's own when a silent login renews it.
+
+    Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
+    """
+    stored = await current(party, login.cookies) if login.transaction.silent else None
+    if stored is not None:
+        return stored.session.tokens.proof_key()
+    return DPoPKey.new() if party.policy.dpop else None
 
 
 async def _accepted(

@@ -17,7 +17,7 @@ from fastapi_oidc.flows.revocation import (
     announce_failure,
     end_current,
     revoke,
-    revoke_refresh_token,
+    revoke_tokens,
 )
 from fastapi_oidc.protocol.end_session import EndSessionRequest
 from fastapi_oidc.protocol.front_channel import front_channel_sid
@@ -114,7 +114,7 @@ async def _revoke_locally(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None
 ) -> None:
     if session is not None and party.policy.revoke_on_local_logout:
-        await revoke_refresh_token(party, session)
+        await revoke_tokens(party, session)
 
 
 async def _at_provider(
@@ -125,7 +125,7 @@ async def _at_provider(
 ) -> Redirection | None:
     """On to the provider, when it has a page to sign out; raises when it does not respond."""
     metadata = await party.provider.metadata()
-    revoked = session is not None and await revoke_refresh_token(party, session)
+    revoked = session is not None and await revoke_tokens(party, session)
     if metadata.end_session_endpoint is None:
         return None
     if session is not None and not revoked:

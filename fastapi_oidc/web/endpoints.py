@@ -14,6 +14,7 @@ from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_revocations
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
 from fastapi_oidc.web.actions import Actions
@@ -85,6 +86,7 @@ class Endpoints(Generic[Identity, RequestData]):
             if asked.silent:
                 return await self._begin_silent_login(request)
             if elsewhere := url_at_base(context_of(request, self._runtime.name)):
+                self._advise_on_address(request)
                 return responses.redirect(elsewhere)
             options = LoginOptions(
                 return_to=asked.return_to,
@@ -191,6 +193,15 @@ class Endpoints(Generic[Identity, RequestData]):
             return responses.script(request)
 
         return self._named(Role.SCRIPT, script)
+
+    def _advise_on_address(self, request: Request) -> None:
+        asked, base_url = shown(request.headers.get("host", "")), self._runtime.origin
+        self._runtime.party.announcer.advise(
+            "base_url",
+            f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
+            "base_url. If the application is not there, correct it; behind a proxy pass on the "
+            "Host header",
+        )
 
     async def _begin_silent_login(self, request: Request) -> Response:
         require_own_iframe(request)

@@ -13,6 +13,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionErro
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.web import responses
+from fastapi_oidc.web.challenge import AccessTokenError
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.pages import Fields, Page
 from fastapi_oidc.web.refusal_page import is_read, refusal_page, shown, step_up_page
@@ -23,14 +24,18 @@ from fastapi_oidc.web.routes import Role
 RETRY_AFTER = 5
 """Seconds after which a store that is down or busy is asked again."""
 
+_FIRST_VISITS = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
 _POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
 
 
 class SignInRequired(SessionError):
     """A guard found no session: the one refusal that leads to a login by itself.
 
-    Any other one could be raised by the login, which would then begin again for ever.
+    Any other one could be raised by the login, which would then begin again for ever. `challenge`
+    is a further one for the `WWW-Authenticate` header.
     """
+
+    challenge: str = ""
 
 
 class StepUpRequired(SessionError):
@@ -48,7 +53,7 @@ class StepUpRequired(SessionError):
 
 async def refusal_response(context: RequestContext[Any, Any], error: OIDCError) -> Response:
     """A page for a person, JSON for a script; without a session a person is sent to sign in."""
-    if not is_navigation(context.connection):
+    if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
         return _json(context, error)
     if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
         try:
@@ -85,8 +90,8 @@ def websocket_close_code(status: int) -> int:
 
 
 def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
-    """Every refusal is one event, but for the ordinary first visit without a session."""
-    if error.code is not Code.SESSION_REQUIRED and not error.is_announced:
+    """Every refusal is one event, but for the ordinary first visit without session or token."""
+    if error.code not in _FIRST_VISITS and not error.is_announced:
         party = context.runtime.party
         party.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
 
@@ -102,9 +107,13 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
     """RFC 9110: a 401 says how to authenticate (11.6.1), here by a cookie that a login gives; a 503
     says when to come again, in seconds (10.2.3)."""
     headers = dict(NO_STORE)
-    if error.status is HTTPStatus.UNAUTHORIZED:
+    if isinstance(error, AccessTokenError):
+        headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
+    elif error.status is HTTPStatus.UNAUTHORIZED:
         name, cookie = context.runtime.name, context.runtime.party.names.session
         headers["WWW-Authenticate"] = f'Cookie realm="{name}", cookie-name="{cookie}"'
+        if isinstance(error, SignInRequired) and error.challenge:
+            headers["WWW-Authenticate"] += f", {error.challenge}"
     if isinstance(error, StepUpRequired):
         headers["WWW-Authenticate"] = error.step_up.challenge()
     if error.status is HTTPStatus.SERVICE_UNAVAILABLE:

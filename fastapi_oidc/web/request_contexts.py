@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Final, TypeAlias
+from weakref import ref
 
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
@@ -20,6 +22,12 @@ from fastapi_oidc.web.runtime import Runtime
 SCOPE_KEY: Final = "fastapi_oidc"
 
 FindPaths: TypeAlias = Callable[[Application, str], Mapping[Role, str]]
+
+of_this_task: Final[ContextVar[ref[RequestContexts] | None]] = ContextVar(
+    "fastapi_oidc", default=None
+)
+"""The contexts of the request that a task was begun for. A task that outlives its request keeps no
+token of it."""
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
@@ -112,6 +120,8 @@ class RequestContexts:
         self._table, self._scope, self._outer = table, scope, outer
         self._entrance = Entrance.of(scope)
         self._opened: dict[str, RequestContext[Any, Any]] = {}
+        self.is_open = True
+        """Whether the response has not started, so that cookies can be sent with it."""
         self.only = table.only.runtime.name if table.only is not None and outer is None else None
         """The instance that serves this request, if it is the only one."""
 
