@@ -41,6 +41,7 @@ class TokenResponse:
     scope: tuple[str, ...] | None
     session_state: str | None
     token_type: TokenType = "Bearer"  # noqa: S105 (a type)
+    issued_token_type: str | None = None
 
     @classmethod
     def parse(cls, document: object) -> Self:
@@ -59,6 +60,7 @@ class TokenResponse:
             scope=_scope(document),
             session_state=_text(document, "session_state", may_be_empty=True) or None,
             token_type=token_type,
+            issued_token_type=_text(document, "issued_token_type"),
         )
 
     def require_binding(self, *, is_bound: bool) -> None:

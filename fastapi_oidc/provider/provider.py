@@ -120,6 +120,15 @@ class Provider:
         With a `key` they are bound to it (RFC 9449 5).
         """
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
+        return await self.obtain(grant, key=key)
+
+    async def obtain(
+        self, grant: Mapping[str, str], *, key: DPoPKey | None = None
+    ) -> TokenResponse:
+        """The tokens for a `grant` that is not used up when the proof lacks a nonce.
+
+        With a `key` they are bound to it (RFC 9449 5).
+        """
         async with self._limit():
             metadata = await self._metadata.get()
             try:
@@ -129,18 +138,24 @@ class Provider:
                     raise
                 return await self._endpoints.tokens(metadata, grant, key=key)
 
-    async def refresh(self, refresh_token: str, *, key: DPoPKey | None = None) -> TokenResponse:
+    async def refresh(
+        self,
+        refresh_token: str,
+        *,
+        key: DPoPKey | None = None,
+        target: Mapping[str, str] | None = None,
+    ) -> TokenResponse:
         """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
 
         With a `key` they are bound to it (RFC 9449 5); NonceRequired when the proof needs a nonce,
-        which the next call has.
+        which the next call has. `target` asks for a token for another API (RFC 8707 2.2).
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
         time waits in a task of its own and lets this one run.
         """
         metadata = await self.metadata()
-        grant = refresh_token_grant(refresh_token)
+        grant = refresh_token_grant(refresh_token) | dict(target or {})
         return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
 
     async def userinfo(
@@ -163,15 +178,25 @@ class Provider:
                     raise
                 raise ProviderError(error.code, error.explanation, **error.details) from error
 
-    async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
-        """The claims of a JWT that the OP signed with a pinned algorithm.
+    async def verify(
+        self,
+        token: str,
+        *,
+        sender: Sender = "provider",
+        algorithms: frozenset[str] | None = None,
+        setting: str = "id_token_signing_algorithms",
+    ) -> VerifiedToken:
+        """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
-        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the
-        keys at hand do not verify makes them be read again, at once the first time and then once a
+        Without any it is those of ID tokens; `setting` is where they are pinned. Raises
+        ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the keys
+        at hand do not verify makes them be read again, at once the first time and then once a
         minute at the most for each kind of sender.
         """
         async with self._limit():
-            return await self._verifier.verify(token, sender=sender)
+            return await self._verifier.verify(
+                token, sender=sender, algorithms=algorithms, setting=setting
+            )
 
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
@@ -182,6 +207,11 @@ class Provider:
         """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint."""
         async with self._limit():
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
+
+    async def introspect(self, token: str) -> Claims:
+        """What the OP says of an access token (RFC 7662); nothing of it is checked yet."""
+        async with self._limit():
+            return await self._endpoints.introspect(await self._metadata.get(), token)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
+from weakref import ref
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.exceptions import HTTPException
@@ -17,14 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.web.cors import report_cors_inside, with_cors
+from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.request_contexts import SCOPE_KEY, Caching, RequestContexts, Served, Table
+from fastapi_oidc.web.request_contexts import (
+    SCOPE_KEY,
+    Caching,
+    RequestContexts,
+    Served,
+    Table,
+    of_this_task,
+)
 from fastapi_oidc.web.route_checks import require_sound_routes
 from fastapi_oidc.web.runtime import Instance
-from fastapi_oidc.web.startup import report_missing_routes, watched
+from fastapi_oidc.web.startup import report_memory_of_one, report_missing_routes, watched
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -66,6 +74,7 @@ class OIDCMiddleware:
         contexts = scope[SCOPE_KEY] = self._contexts(scope, outer)
         response = _Response(contexts, send)
         _require_asyncio()
+        before = of_this_task.set(ref(contexts))
         try:
             await contexts.load()
             await self._app(scope, receive, response.send)
@@ -92,6 +101,8 @@ class OIDCMiddleware:
                 await plain(scope, receive, response.send)
             raise
         finally:
+            contexts.is_open = False
+            of_this_task.reset(before)
             contexts.end_cleared()
 
     async def _refuse(
@@ -101,6 +112,7 @@ class OIDCMiddleware:
         if scope["type"] == "websocket":
             await _close(error.status, send)
             return
+        advise_on_cors(context)
         response = await refusal_response(context, error)
         await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
 
@@ -150,8 +162,9 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._table.by_name)
-            for name in self._table.by_name:
+            for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
+                report_memory_of_one(served.runtime)
 
     def _check(self, scope: Scope) -> None:
         """Once, at the start or, where no lifespan runs, at the first request; or for ever."""
@@ -190,7 +203,7 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
-            self.started = True
+            self.started, self._contexts.is_open = True, False
             has_changes = self._contexts.has_changes()
             changes = await self._contexts.taken_changes() if has_changes else ()
             self._add_headers(message, changes)

@@ -17,7 +17,13 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.web.dependencies import RequireAuth
 from fastapi_oidc.web.routes import Role
 
-_OPEN: Final = (Role.LOGIN, Role.CALLBACK, Role.LOGGED_OUT, Role.BACK_CHANNEL_LOGOUT)
+_OPEN: Final = (
+    Role.LOGIN,
+    Role.CALLBACK,
+    Role.LOGGED_OUT,
+    Role.BACK_CHANNEL_LOGOUT,
+    Role.FRONT_CHANNEL_LOGOUT,
+)
 """Routes that a browser without a session, or the provider, asks for."""
 
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from redis.asyncio import Redis
 
@@ -13,25 +15,31 @@ from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.stores import SessionStore, require_option
-from tests.oidc.session.conftest import MovableClock
+from tests.oidc.session.conftest import MovableClock, empty_sql_store, url_of
 from tests.oidc.session.dictionary_stores import DictionaryStore
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session
 
 ID = "a" * 43
 
 
-@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis"])
-def store(
+@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis", "postgresql", "sqlite"])
+async def store(
     request: pytest.FixtureRequest, moving: MovableClock, redis: Redis, prefix: str
-) -> SessionStore[User]:
-    if request.param == "dictionary":
-        return DictionaryStore()
-    if request.param == "memory":
-        return MemorySessionStore(clock=moving.clock)
-    made = RedisSessionStore(redis, User, prefix=prefix)
-    if request.param == "sealed on redis":
-        made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-    return made
+) -> AsyncIterator[SessionStore[User]]:
+    match request.param:
+        case "dictionary":
+            yield DictionaryStore()
+        case "memory":
+            yield MemorySessionStore(clock=moving.clock)
+        case "redis":
+            yield RedisSessionStore(redis, User, prefix=prefix)
+        case "sealed on redis":
+            made = RedisSessionStore(redis, User, prefix=prefix)
+            made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+            yield made
+        case database:
+            async with empty_sql_store(url_of(request, database)) as on_sql:
+                yield on_sql
 
 
 async def test_an_unknown_id_is_no_session(store: SessionStore[User]) -> None:
@@ -85,6 +93,35 @@ async def test_sessions_and_revocations_are_found_in_one_step(store: SessionStor
     digests = digests_of(a_session())
     for known in (digests, (), digests_of(a_session(sid="another"))):
         assert await store.find(ID, known) == (a_session(), "ended_by_provider")
+
+
+async def test_a_session_is_found_by_its_own_id_until_it_is_deleted(
+    store: SessionStore[User],
+) -> None:
+    if isinstance(store, DictionaryStore):
+        with pytest.raises(ConfigurationError, match="find_by_session_id") as caught:
+            await store.find_by_session_id(a_session().id)
+        assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+        return
+    assert await store.find_by_session_id(a_session().id) is None
+    await store.set(ID, a_session())
+    assert await store.find_by_session_id(a_session().id) == (ID, a_session())
+    later = a_session().model_copy(update={"generation": 1})
+    await store.replace(ID, later)
+    assert await store.find_by_session_id(a_session().id) == (ID, later)
+    assert await store.find_by_session_id("another") is None
+    await store.delete(ID)
+    assert await store.find_by_session_id(a_session().id) is None
+
+
+async def test_the_name_of_a_row_by_session_id_goes_with_it(redis: Redis, prefix: str) -> None:
+    store, index = RedisSessionStore(redis, User, prefix=prefix), f"{prefix}session_id:"
+    await store.set(ID, a_session())
+    assert await redis.expiretime(index + a_session().id) == a_session().expires_at
+    await redis.set(f"{index}another", ID)
+    assert await store.find_by_session_id("another") is None, "the row says whose it is"
+    await store.delete(ID)
+    assert not await redis.exists(index + a_session().id)
 
 
 async def test_a_row_expires_with_its_session(redis: Redis, prefix: str) -> None:

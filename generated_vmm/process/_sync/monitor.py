@@ -1,142 +1,45 @@
-"""The monitor as a context manager."""
+# Derived from `generated_vmm/process/_async/monitor.py` by `make codegen`. Do not edit.
+"""Monitors as context managers, unjailed and in a jail."""
 
 from __future__ import annotations
 
-import os
-from abc import abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Self, Unpack
 
+from generated_vmm.concurrency._sync import from_thread
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process.broadcast import RingBuffer, Work
-from generated_vmm.process.channels import MonitorClient
-from generated_vmm.process.child import Child, Usage
+from generated_vmm.process._sync.client import MonitorClient
+from generated_vmm.process._sync.streams import RingBuffer, Serial
+from generated_vmm.process._sync.waiting import finished, until, wait_for
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.jail import Jail
+from generated_vmm.process.jail_files import Progress
 from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import LOG_LINES, METRICS_LINES, Outlets
 from generated_vmm.process.run import Run
-from generated_vmm.process.serial import Serial
-from generated_vmm.process.settings import HostPath, MonitorOptions, Settings
+from generated_vmm.process.settings import HostPath, JailedOptions, MonitorOptions, Settings
 from generated_vmm.process.supervisor import Goal
 from generated_vmm.process.unjailed import Unjailed
-from generated_vmm.process.workspace import Workspace, find_detached
-
-Client = TypeVar("Client")
-Result = TypeVar("Result")
+from generated_vmm.process.view import JailView, MonitorView, jail_of
+from generated_vmm.process.workspace import Workspace
 
 
-class MonitorBase(Generic[Client]):
-    """What a monitor shows, whether one waits for it with threads or with tasks."""
-
-    _run: Run
-    _client: Client | None = None
-    _workspace_kind: type[Unjailed | Jail] = Unjailed
-
-    @abstractmethod
-    def _set_up(self, workspace: Workspace) -> None:
-        """Makes the outlets and the run that is not yet started."""
-
-    @abstractmethod
-    def _connect(self) -> None:
-        """Makes the client."""
-
-    @classmethod
-    def _finding(cls, directory: HostPath) -> Work[tuple[Workspace, Child]]:
-        kind, path = cls._workspace_kind, os.path.abspath(directory)
-        return Work(lambda _: find_detached(kind, path), "monitor-attach")
-
-    @classmethod
-    def _attached(cls, workspace: Workspace, child: Child) -> Self:
-        monitor = cls.__new__(cls)
-        monitor._set_up(workspace)
-        monitor._run.take_up(child)
-        monitor._connect()
-        return monitor
-
-    @property
-    def client(self) -> Client:
-        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
-
-        `MonitorError` before the start.
-        """
-        if self._client is None:
-            raise MonitorError("the monitor has not been started")
-        return self._client
-
-    @property
-    def directory(self) -> Path:
-        """The monitor's folder. `MonitorError` for a temporary one before the start."""
-        return self._run.workspace.directory
-
-    @property
-    def socket_path(self) -> Path:
-        """The API's socket. `MonitorError` for one in a temporary folder before the start."""
-        return Path(self._run.workspace.socket_path)
-
-    @property
-    def id(self) -> str | None:
-        """The instance id that the monitor was given."""
-        return self._run.workspace.id
-
-    @property
-    def pid(self) -> int:
-        """The number of the process. `MonitorError` before the start."""
-        return self._run.child.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether the process has been started and has not ended."""
-        return self._run.is_running
-
-    @property
-    def returncode(self) -> int | None:
-        """The exit status as in `subprocess`: negative for a signal.
-
-        None while the process runs, and when only its parent was told, as for a monitor that was
-        taken up with `attach` or that is in a PID namespace of its own.
-        """
-        return self._run.returncode
-
-    def usage(self) -> Usage:
-        """What the process has used of the host. `MonitorExited` when it has ended."""
-        found = self._run.child.usage()
-        if found is None:
-            raise self._run.exited()
-        return found
-
-    @property
-    def _settings(self) -> Settings:
-        return self._run.workspace.settings
-
-    def _grace(self, grace: float | None) -> float:
-        return self._settings.grace if grace is None else grace
-
-    def _require_detached(self) -> None:
-        if not self._settings.detached:
-            raise MonitorError("only a detached monitor can be let go")
-        _ = self.pid
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._run!r}>"
-
-
-class Monitor(MonitorBase[VmmClient]):
+class Monitor(MonitorView[VmmClient]):
     """Starts a monitor, gives a client for it, and ends it.
 
         with Monitor("firecracker", id="web") as monitor:
             monitor.client.boot("/vm/vmlinux", "/vm/rootfs.ext4")
 
     `binary` is the program's name or path, or a sequence with its first arguments. Nothing is
-    started before `start` or `with`. At the end a guest that runs gets Ctrl+Alt+Del and `grace`
+    started before `start` or the block. At the end a guest that runs gets Ctrl+Alt+Del and `grace`
     seconds, then the process is signalled; the socket, the fifos and the sockets of vsock devices
     are removed. The process also ends when the caller dies, unless it is `detached`. The options
     are those of `MonitorOptions`; ValueError for one that no monitor could be started with.
 
-    `stop` and `kill` may be called by several threads and by signal handlers at once.
+    A `start` that is interrupted (its task is cancelled, a signal handler raises) leaves nothing;
+    a `stop` that is interrupted kills the monitor. `stop` and `kill` may be called at once by
+    several tasks or threads, and in signal handlers of the main thread.
     """
 
     def __init__(
@@ -186,7 +89,7 @@ class Monitor(MonitorBase[VmmClient]):
         """
         _ = self.pid
         try:
-            self._run.wait_for(self._run.is_over, timeout)
+            wait_for(self._run, self._run.is_over, timeout)
         except TimeoutError:
             raise VmmTimeoutError(f"the monitor has not ended within {timeout} s") from None
         return self.returncode
@@ -195,8 +98,8 @@ class Monitor(MonitorBase[VmmClient]):
         """Ends the monitor, removes its files and returns its `returncode`.
 
         A guest that runs gets Ctrl+Alt+Del and `grace` seconds (those of the options if None),
-        then come SIGTERM and SIGKILL. Does nothing more the second time. What a signal handler
-        raises meanwhile, as at a second Ctrl+C, ends it at once.
+        then come SIGTERM and SIGKILL. Does nothing more the second time. An interruption, as by a
+        second Ctrl+C, ends it at once.
         """
         try:
             self._carry_out(Goal.STOP, self._grace(grace))
@@ -209,7 +112,9 @@ class Monitor(MonitorBase[VmmClient]):
 
     def kill(self) -> int | None:
         """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
-        self._carry_out(Goal.KILL)
+        wish = self._run.want(Goal.KILL)
+        until(self._run, wish.is_done)
+        wish.require_success()
         return self._closed()
 
     def detach(self) -> None:
@@ -223,12 +128,12 @@ class Monitor(MonitorBase[VmmClient]):
 
     def _carry_out(self, goal: Goal, grace: float = 0.0) -> None:
         wish = self._run.want(goal, grace)
-        self._run.wait_for(wish.is_done)
+        wait_for(self._run, wish.is_done)
         wish.require_success()
 
     def _give_up(self) -> None:
         """Kills, without a word about how that went: there is another error to be raised."""
-        self._run.wait_for(self._run.want(Goal.KILL).is_done)
+        until(self._run, self._run.want(Goal.KILL).is_done)
 
     def _closed(self) -> int | None:
         if self._client is not None:
@@ -240,7 +145,7 @@ class Monitor(MonitorBase[VmmClient]):
         try:
             self.start()
             return self
-        except BaseException:
+        except BaseException:  # it may have come after the start
             self._give_up()
             raise
 
@@ -258,13 +163,50 @@ class Monitor(MonitorBase[VmmClient]):
             self._run.tell_exit(error)
 
 
-def finished(work: Work[Result]) -> Result:
-    """What work gives that a thread does; what a signal handler raises meanwhile cancels it."""
-    try:
-        work.start()
-        work.wait_for(work.is_done)
-    except BaseException:
-        work.cancel()
-        work.wait_for(work.is_done)
-        raise
-    return work.result()
+class JailedMonitor(JailView[VmmClient], Monitor):
+    """An `Monitor` that the jailer starts: in a chroot, as another user, in control groups.
+
+        with JailedMonitor(id="web", uid=1234, gid=1234) as monitor:
+            kernel = monitor.copy_in("/vm/vmlinux")
+            monitor.client.boot(kernel, monitor.copy_in("/vm/rootfs.ext4"))
+
+    Needs root. `jailer` and `binary` are names or paths of programs; the other options are those of
+    `JailedOptions`. `config_file`, `metadata` and `seccomp_filter` are the host's files and are
+    copied in; `socket_path`, `log_path` and `metrics_path` are paths inside. At the end the jail
+    is removed with all that is in it, and its control groups.
+    """
+
+    def __init__(
+        self,
+        jailer: HostPath = "jailer",
+        binary: HostPath = "firecracker",
+        **options: Unpack[JailedOptions],
+    ) -> None:
+        self._set_up(jail_of(jailer, binary, options))
+
+    def copy_in(
+        self, source: HostPath, path: HostPath | None = None, *, progress: Progress | None = None
+    ) -> str:
+        """Copies a file into the jail, before or after the start; the path for the monitor.
+
+        The copy is the jailed user's, and shares its blocks with the file where the file system
+        can; else a thread copies it, and nothing is left of a copy that is interrupted. `path` is
+        where, by default `/` and the file's own name; missing folders are made. `progress` is
+        called with the bytes that were copied and the bytes that there are: by the event loop, or
+        by that thread where there is none. Raises `FileExistsError` when there is something
+        already, `MonitorStartError` when the jail is another monitor's.
+        """
+        self._carry_out(Goal.CLAIM)
+        told = None if progress is None else from_thread(progress)
+        return finished(self._copying(source, path, told))
+
+    def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool = False) -> str:
+        """Makes a hard link to a file in the jail; the path for the monitor.
+
+        It stays one file with one owner and mode: those it had, or with `give` the jailed user
+        becomes its owner, outside too. The user must be able to read it, and to write to it where
+        the guest may. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) and for a
+        file on another file system (EXDEV).
+        """
+        self._carry_out(Goal.CLAIM)
+        return finished(self._linking(source, path, give=give))

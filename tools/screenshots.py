@@ -1,4 +1,4 @@
-"""`python -m examples.console.screenshots FOLDER`: pictures of the running console."""
+"""`python -m tools.screenshots FOLDER`: pictures of the running console."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 
 from examples.console.app import create_app
 from examples.console.demo import parts
-from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
+from tests.console.serving import serving
 
 FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 CHART_MILLISECONDS: Final = 90_000
