@@ -15,7 +15,7 @@ import pytest
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, OIDCSession, PersistContext, require_auth
 from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
 from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.session import record_hold
@@ -152,6 +152,20 @@ async def test_a_bound_token_is_refused_without_dpop() -> None:
     browser = world.browser()
     answer = await browser.get(await callback_url(browser))
     assert (answer.status_code, answer.json()["code"]) == (502, "token.type")
+
+
+async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """The next refresh would send no proof, and could be given a bearer token."""
+
+    def without_key(context: PersistContext[Any]) -> OIDCSession[Any]:
+        tokens = context.session.tokens.model_copy(update={"dpop_key": None})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = make_world(before_session_persist=without_key, **BOUND)
+    browser = world.browser()
+    answer = await browser.get(await callback_url(browser))
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "before_session_persist changed tokens.dpop_key" in caplog.text
 
 
 async def test_a_silent_login_keeps_the_key(world: World) -> None:
