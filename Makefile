@@ -81,8 +81,8 @@ codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's d
 codegen-check: setup ## compare the generated code with a fresh generation
 	@$(BIN)/python -m codegen --check
 
-releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"
-	@$(BIN)/python -m tests.releases $(SPECS)
+releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"; QUICK=1
+	@$(BIN)/python -m tests.releases $(SPECS) $(if $(QUICK),--quick)
 
 renames: setup ## try the client with every field of the description renamed (15 minutes); WORDS="Drive ..." for some
 	@$(BIN)/python -m tests.releases --renames $(WORDS)
@@ -148,6 +148,6 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console
-	@$(BIN)/python -m examples.console.screenshots docs/images
+	@$(BIN)/python -m tools.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

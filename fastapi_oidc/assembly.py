@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypedDict, cast, get_type_hints
 
@@ -22,6 +23,8 @@ from fastapi_oidc.flows.relying_party import (
     RelyingParty,
     ResolveIdentity,
 )
+from fastapi_oidc.grants import Grants
+from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions, Provider, Registration
 from fastapi_oidc.session.backend import SessionBackend
 from fastapi_oidc.session.codec import SessionCodec
@@ -56,6 +59,7 @@ class Parts(Generic[Identity]):
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
     refresh_lock: RefreshLock | RefreshRecords | None
+    downstream_apis: Sequence[DownstreamAPI]
     render_page: RenderPage | None
     on_event: EventListener | None
     http: HTTPOptions | None
@@ -72,6 +76,7 @@ class Options(TypedDict, Generic[Identity, RequestData], total=False):
     session_store: SessionStore[Identity] | Literal["memory"] | None
     back_channel_logout_store: RevocationStore | Literal["memory"] | None
     refresh_lock: RefreshLock | RefreshRecords | None
+    downstream_apis: Sequence[DownstreamAPI]
     render_page: RenderPage | None
     on_event: EventListener | None
     http: HTTPOptions | None
@@ -89,13 +94,16 @@ def assembled(
     revocations = parts.back_channel_logout_store
     require_option("back_channel_logout_store", revocations, RevocationStore, memory=True)
     require_option("refresh_lock", parts.refresh_lock, RefreshLock, RefreshRecords)
+    _require_transport(parts.transport)
     settings, keys = parts.settings, parts.settings.key_ring()
     party = _party(parts, keys)
+    coordinator = RefreshCoordinator(party)
     patience = 2 * settings.provider_timeout + party.policy.callback_timeout
     return Runtime(
         name=settings.name,
         party=party,
-        coordinator=RefreshCoordinator(party),
+        coordinator=coordinator,
+        grants=Grants(party, coordinator),
         code_exchanges=CodeExchanges(parts.clock, patience),
         sign_outs=SingleFlight(),
         csrf=CSRFTokens(keys.keys("csrf")),
@@ -106,6 +114,16 @@ def assembled(
         load_request_data=load_request_data,
         create_public_session=create_public_session,
     )
+
+
+def _require_transport(transport: object) -> None:
+    """Refuse one of another library, such as httpx2, whose errors are not those of httpx."""
+    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
+        )
 
 
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
@@ -131,9 +149,17 @@ def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
         announcer=announcer,
         sessions=LocalSessions(parts.clock),
         outbox=Outbox(parts.clock, announcer),
+        downstream_apis=_apis(parts),
         has_shared_records=records is not None,
         refresh_lock=lock,
     )
+
+
+def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
+    if not all(isinstance(api, DownstreamAPI) for api in parts.downstream_apis):
+        explanation = "downstream_apis is a list of DownstreamAPI(...)"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    return tuple(parts.downstream_apis)
 
 
 def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> TransactionCookies:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
@@ -23,6 +23,8 @@ from fastapi_oidc.flows.relying_party import (
     IdentityContext,
     ResolveIdentity,
 )
+from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.records import RefreshRecords
@@ -31,21 +33,38 @@ from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import (
+    Guard,
+    Locals,
+    Predicate,
+    Require,
+    RequireAuth,
+    RequireCSRF,
+)
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.handlers import Handlers
+from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import RenderPage
 from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
+from fastapi_oidc.web.step_up import RequireStepUp
+
+if TYPE_CHECKING:
+    from fastapi_oidc.web.api import API, RequireUser
+    from fastapi_oidc.web.api_options import APIOptions
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
 
 
-class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
+class OIDC(
+    Sessions[Identity, RequestData],
+    Outgoing[Identity, RequestData],
+    Handlers[Identity, RequestData],
+):
     """Sign-in with one OpenID Provider, for one FastAPI app.
 
         app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -55,6 +74,8 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     the application's identity out of validated provider data; its return annotation (or
     `identity_type`) says how a stored identity is read back. Without it the identity is a
     `StandardIdentity`. Callbacks may be sync or async, but for `on_event`, which is sync.
+
+    `downstream_apis` are other APIs that sessions get tokens for.
 
     Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
     process. `http` says how the provider is reached, in place of the settings' files. `transport`
@@ -114,6 +135,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         session_store: SessionStore[Identity] | Literal["memory"] | None = None,
         back_channel_logout_store: RevocationStore | Literal["memory"] | None = None,
         refresh_lock: RefreshLock | RefreshRecords | None = None,
+        downstream_apis: Sequence[DownstreamAPI] = (),
         render_page: RenderPage | None = None,
         on_event: EventListener | None = None,
         http: HTTPOptions | None = None,
@@ -129,6 +151,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
             session_store=session_store,
             back_channel_logout_store=back_channel_logout_store,
             refresh_lock=refresh_lock,
+            downstream_apis=downstream_apis,
             render_page=render_page,
             on_event=on_event,
             http=http,
@@ -138,7 +161,11 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
         self.runtime = assembled(parts, load_request_data, create_public_session)
         self._actions = Actions(self.runtime)
         self._endpoints = Endpoints(self._actions)
-        self.router = conventional_router(self._endpoints, settings.response_mode)
+        self.router = conventional_router(
+            self._endpoints,
+            settings.response_mode,
+            front_channel_logout=settings.front_channel_logout,
+        )
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
@@ -147,8 +174,33 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
-        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        return RequireCSRF(self.settings.name, self.runtime.party.names.session)
+        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        return RequireCSRF(self.require_auth)
+
+    def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
+        """An API that accepts access tokens for `audience`; the options are those of `API`.
+
+        Raises ConfigurationError.
+        """
+        from fastapi_oidc.web.api import API
+
+        guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
+        return API(self.runtime, *guards, algorithms, audience, **options)
+
+    @property
+    def require_user(self) -> RequireUser[Identity]:
+        """The `require_user` of the only API.
+
+        Raises ConfigurationError when there is none yet, or several.
+        """
+        apis: list[API[Identity]] = self.runtime.apis
+        if len(apis) != 1:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"oidc.require_user is that of one API, and there are {len(apis)}: "
+                "api = oidc.api(audience=...), and then api.require_user",
+            )
+        return apis[0].require_user
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
@@ -158,7 +210,7 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403.
 
-        Raises ConfigurationError when `predicate` cannot be called.
+        It is built on `require_auth`. Raises ConfigurationError when `predicate` cannot be called.
         """
         if not callable(predicate):
             raise ConfigurationError(
@@ -166,7 +218,23 @@ class OIDC(Sessions[Identity, RequestData], Handlers[Identity, RequestData]):
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)",
             )
-        return Require(predicate, self.settings.name, self.runtime.party.names.session)
+        return Require(predicate, self.require_auth)
+
+    def require_recent(self, seconds: int) -> Guard[Identity]:
+        """A dependency: the session, if its user authenticated in the last `seconds`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
+        anything but a whole number of seconds.
+        """
+        return RequireStepUp(recent(seconds), self.require_auth)
+
+    def require_acr(self, *values: str) -> Guard[Identity]:
+        """A dependency: the session, if the `acr` of its ID token is one of `values`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
+        values, or for one with a space or a quote.
+        """
+        return RequireStepUp(of_class(values), self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

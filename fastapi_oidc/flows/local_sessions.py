@@ -27,26 +27,29 @@ that, the session store or the refresh record knows it."""
 @dataclass(frozen=True, slots=True)
 class TokenAnswer:
     """What the token endpoint returned to the refresh of `generation`, at `received_at` (seconds
-    since the epoch); `verified` is its ID token once the signature was found good."""
+    since the epoch); `verified` is its ID token once the signature was found good. With `api` it is
+    a token for another API, and only its refresh token is the session's."""
 
     generation: int
     response: TokenResponse
     received_at: int
     verified: VerifiedToken | None = None
+    api: str = ""
 
     def encode(self) -> bytes:
         """The response with its tokens, for the session's record."""
         response = self.response
         members = {
             "access_token": response.access_token,
-            "token_type": "Bearer",
+            "token_type": response.token_type,
             "id_token": response.id_token,
             "refresh_token": response.refresh_token,
             "expires_in": response.expires_in,
             "scope": None if response.scope is None else " ".join(response.scope),
             "session_state": response.session_state,
         }
-        return json.dumps({"received_at": self.received_at, "response": members}).encode()
+        document = {"received_at": self.received_at, "response": members, "api": self.api}
+        return json.dumps(document).encode()
 
     @classmethod
     def decode(cls, generation: int, encoded: bytes) -> Self:
@@ -56,7 +59,8 @@ class TokenAnswer:
         if not isinstance(document, dict) or not isinstance(received_at, int):
             explanation = "another release wrote the refresh record"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-        return cls(generation, TokenResponse.parse(document.get("response")), received_at)
+        response = TokenResponse.parse(document.get("response"))
+        return cls(generation, response, received_at, api=str(document.get("api", "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +155,13 @@ class LocalSessions(Generic[Identity]):
 def newer_of(
     stored: StoredSession[Identity], other: StoredSession[Identity]
 ) -> StoredSession[Identity]:
-    """The later state of one session, last seen at the later moment; `stored` where they agree."""
-    newer = other if other.session.generation > stored.session.generation else stored
+    """The later state of one session, last seen at the later moment; `stored` where they agree.
+
+    The reference stays that of `stored`: only the cookie of a request has its secret.
+    """
+    newer = stored
+    if other.session.generation > stored.session.generation:
+        newer = StoredSession(other.session, stored.reference)
     return seen_at(newer, max(stored.session.last_seen_at or 0, other.session.last_seen_at or 0))
 
 

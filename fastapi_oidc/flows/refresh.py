@@ -21,8 +21,10 @@ from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
-from fastapi_oidc.flows.token_sessions import apply_refresh
-from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
+from fastapi_oidc.flows.token_sessions import apply_refresh, with_new_refresh_token
+from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Undecided
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -84,7 +86,7 @@ class _Run(Generic[Identity]):
     """One refresh of `stored`; with `make`, the session that `make` returns takes its place."""
 
     stored: StoredSession[Identity]
-    make: Make[Identity] | None
+    make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None
     hold: RecordHold
     require_running: Callable[[], None]
     started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -121,12 +123,38 @@ class RefreshCoordinator(Generic[Identity]):
         A refresh under way, or one whose response waits, comes first; `make` is given the newest
         state. What `make` raises is raised here, and the session goes on as it was.
         """
+        return await self._instead(stored, lambda run: make(run.stored))
+
+    async def refresh_for(
+        self, stored: StoredSession[Identity], api: DownstreamAPI
+    ) -> tuple[RefreshOutcome[Identity], TokenAnswer | None]:
+        """What becomes of `stored` when its refresh token gets a token for `api`, and the response
+        with that token (RFC 8707 2.2).
+
+        The session keeps its access token and has the new refresh token. What the provider refuses
+        is raised here, and decides nothing of the session: the next refresh does.
+        """
+        answers: list[TokenAnswer] = []
+
+        async def make(run: _Run[Identity]) -> StoredSession[Identity]:
+            run.answer = await self._presented(run, api)
+            answers.append(run.answer)
+            return with_new_refresh_token(self._party, run.stored, run.answer)
+
+        outcome = await self._instead(stored, make)
+        return outcome, answers[-1] if answers else None
+
+    async def _instead(
+        self,
+        stored: StoredSession[Identity],
+        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]],
+    ) -> RefreshOutcome[Identity]:
         made: list[StoredSession[Identity]] = []
         errors: list[Exception] = []
 
-        async def noted(current: StoredSession[Identity]) -> StoredSession[Identity]:
+        async def noted(run: _Run[Identity]) -> StoredSession[Identity]:
             try:
-                made.append(await make(current))
+                made.append(await make(run))
             except Exception as error:
                 errors.append(error)
                 raise _NotMade from error
@@ -162,7 +190,7 @@ class RefreshCoordinator(Generic[Identity]):
             return Ended(Code.SESSION_SIGNED_OUT, reason=local.ended)
         newest, generation = local.newest, stored.session.generation
         if newest is not None and newest.session.generation > generation:
-            return Refreshed(newest)
+            return _of_caller(Refreshed(newest), stored)
         postponed = local.postponed
         if postponed is None or postponed.generation != generation:
             return None
@@ -171,7 +199,9 @@ class RefreshCoordinator(Generic[Identity]):
         return None if is_due else postponed
 
     async def _outcome(
-        self, stored: StoredSession[Identity], make: Make[Identity] | None
+        self,
+        stored: StoredSession[Identity],
+        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
     ) -> RefreshOutcome[Identity]:
         """The outcome of the run under way, or of one started here; waited for within bounds."""
         session, party = stored.session, self._party
@@ -189,7 +219,7 @@ class RefreshCoordinator(Generic[Identity]):
                 limit = party.policy.provider_timeout + party.policy.callback_timeout
                 await asyncio.wait([task], timeout=limit)
         if task.done():
-            return task.result()
+            return _of_caller(task.result(), stored)
         return Postponed(session.generation, 1, self._clock.now() + 1, "it is still under way")
 
     async def _outcome_of(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
@@ -255,6 +285,8 @@ class RefreshCoordinator(Generic[Identity]):
             if outcome is not None:
                 return outcome
             if monotonic() - began > patience:
+                if self._is_lost(run.stored, record):
+                    return await self._lost(run.stored)
                 explanation = "another process refreshes the session and may still get a response"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
             await asyncio.sleep(pause)
@@ -274,6 +306,19 @@ class RefreshCoordinator(Generic[Identity]):
         if record.generation <= stored.session.generation:
             return None
         return await self._newer_row(stored)
+
+    def _is_lost(self, stored: StoredSession[Identity], record: RefreshRecord) -> bool:
+        """Whether the store has lost the row that a refresh wrote, as after a failover.
+
+        A row is written before its record becomes idle, and its refresh token is used up.
+        """
+        is_later = record.generation > stored.session.generation
+        return is_later and record.phase is Phase.IDLE and _has_expired(stored.session, self._clock)
+
+    async def _lost(self, stored: StoredSession[Identity]) -> Ended:
+        await end(self._party, stored, "expired")
+        explanation = "its store has lost the session that a refresh wrote"
+        return Ended(Code.SESSION_EXPIRED, explanation, "expired")
 
     async def _newer_row(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
         """What the store has in place of `stored`; None when that is no later generation."""
@@ -317,22 +362,43 @@ class RefreshCoordinator(Generic[Identity]):
             run.answer = TokenAnswer.decode(record.generation, record.data)
         if run.answer is None:
             if run.make is not None:
-                return await run.make(run.stored)
+                return await run.make(run)
             run.answer = await self._presented(run)
+        if run.answer.api:
+            return with_new_refresh_token(self._party, run.stored, run.answer)
         return await apply_refresh(self._party, run.stored, await self._verified(run, run.answer))
 
-    async def _presented(self, run: _Run[Identity]) -> TokenAnswer:
+    async def _presented(
+        self, run: _Run[Identity], api: DownstreamAPI | None = None
+    ) -> TokenAnswer:
         """Present the refresh token, and keep what the token endpoint returns."""
         party, session = self._party, run.stored.session
-        if run.hold.age > party.policy.provider_timeout:
-            # This process was paused: by now another one may own the record.
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
-        response = await party.provider.refresh(session.tokens.refresh_token or "")
-        answer = TokenAnswer(session.generation, response, self._clock.now())
+        try:
+            response = await self._response(run, api)
+        except NonceRequired:
+            if session.tokens.dpop_key is None:
+                raise
+            # The provider has looked at the proof alone, and this process may end by now.
+            run.require_running()
+            response = await self._response(run, api)
+        name = "" if api is None else api.key(api.grant)
+        answer = TokenAnswer(session.generation, response, self._clock.now(), api=name)
         party.sessions.keep_answer(session, answer)
         if party.has_shared_records:
             await run.hold.answered(answer.encode())
         return answer
+
+    async def _response(self, run: _Run[Identity], api: DownstreamAPI | None) -> TokenResponse:
+        party, tokens = self._party, run.stored.session.tokens
+        await party.provider.metadata()  # which may wait: after this the token is sent at once
+        if run.hold.age > party.policy.provider_timeout:
+            # This process was paused: by now another one may own the record.
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+        return await party.provider.refresh(
+            tokens.refresh_token or "",
+            key=tokens.proof_key(),
+            target=None if api is None else api.parameters(),
+        )
 
     async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:
         """The answer with its ID token verified, once: the provider may withdraw the key."""
@@ -389,13 +455,16 @@ class RefreshCoordinator(Generic[Identity]):
         self, stored: StoredSession[Identity], error: OIDCError
     ) -> RefreshOutcome[Identity]:
         """The end of the session, unless another process has refreshed it with the same token."""
-        with suppress(SessionError):  # what cannot be asked now does not know of a later refresh
+        newer: RefreshOutcome[Identity] | None = None
+        # What cannot be asked now does not know of a later refresh.
+        with suppress(SessionError):
             record = await self._party.records.look(stored.session.id)
             newer = await self._of_others(stored, record)
-            if newer is None and stored.reference is not None:
+        if newer is None and stored.reference is not None:
+            with suppress(SessionError):
                 newer = await self._newer_row(stored)
-            if newer is not None:
-                return newer
+        if newer is not None:
+            return newer
         reason = end_reason(error.code)
         await end(self._party, stored, reason)
         return Ended(error.code, error.message, reason)
@@ -422,6 +491,15 @@ class RefreshCoordinator(Generic[Identity]):
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)
+
+
+def _of_caller(
+    outcome: RefreshOutcome[Identity], stored: StoredSession[Identity]
+) -> RefreshOutcome[Identity]:
+    """`outcome` with the reference of `stored`: another caller may have come without a cookie."""
+    if not isinstance(outcome, Refreshed):
+        return outcome
+    return Refreshed(StoredSession(outcome.stored.session, stored.reference))
 
 
 def end_reason(code: Code) -> EndReason:

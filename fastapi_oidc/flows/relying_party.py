@@ -13,6 +13,7 @@ from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.events import Announcer, Event, EventName
 from fastapi_oidc.flows.local_sessions import LocalSessions
+from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.provider import LONGEST_EXCHANGE, Provider
@@ -46,6 +47,7 @@ _FIXED = (
     "audiences",
     "azp",
     "auth_time",
+    "acr",
     "authenticated_at",
     "prior_revocations",
     "created_at",
@@ -148,6 +150,7 @@ class Policy:
     tenants: Tenants | None = None
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
+    dpop: bool = False
     max_age: int | None = None
     fetch_userinfo: bool = True
     logout_token_without_exp: bool = False
@@ -166,8 +169,8 @@ class Policy:
 class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `has_shared_records`: other processes see the refresh records too. `refresh_lock` is a lock of
-    the application that only excludes.
+    `downstream_apis` are those that sessions get tokens for. `has_shared_records`: other processes
+    see the refresh records too. `refresh_lock` is a lock of the application that only excludes.
     """
 
     policy: Policy
@@ -183,6 +186,7 @@ class RelyingParty(Generic[Identity]):
     announcer: Announcer
     sessions: LocalSessions[Identity]
     outbox: Outbox
+    downstream_apis: tuple[DownstreamAPI, ...] = ()
     has_shared_records: bool = False
     refresh_lock: RefreshLock | None = None
 
@@ -210,11 +214,18 @@ class RelyingParty(Generic[Identity]):
         return StoredSession(self.codec.decode(record.session))
 
     def hold(
-        self, id: str, generation: int, expires_at: int, *, margin: int = CLOCK_MARGIN
+        self,
+        id: str,
+        generation: int,
+        expires_at: int,
+        *,
+        margin: int = CLOCK_MARGIN,
+        seconds: float | None = None,
     ) -> RecordHold:
         """An attempt to own the record `id`, for as long as a token response can take.
 
-        A token is sent within `provider_timeout` of taking the record, or not at all.
+        A token is sent within `provider_timeout` of taking the record, or not at all. What may be
+        presented again needs the record for `seconds` only.
         """
         return RecordHold(
             self.records,
@@ -222,7 +233,7 @@ class RelyingParty(Generic[Identity]):
             self.clock,
             id=id,
             generation=generation,
-            seconds=LONGEST_EXCHANGE + self.policy.provider_timeout,
+            seconds=seconds or LONGEST_EXCHANGE + self.policy.provider_timeout,
             answered_seconds=APPLY_SECONDS,
             expires_at=expires_at,
             margin=margin,

@@ -9,6 +9,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.advice import advise_on_lost_session
 from fastapi_oidc.flows.local_sessions import Postponed, newer_of, seen_at
 from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
 from fastapi_oidc.flows.relying_party import Changes, Policy, RelyingParty
@@ -21,7 +22,7 @@ from fastapi_oidc.session.revocations import CLOCK_MARGIN
 WRITES_PER_IDLE_TIMEOUT: Final = 10
 """How often the time of the last request is written at most, within one `idle_timeout`."""
 
-_CODES: Final[Mapping[EndReason, Code]] = {
+ENDED_CODES: Final[Mapping[EndReason, Code]] = {
     "expired": Code.SESSION_EXPIRED,
     "revoked": Code.SESSION_REVOKED,
     "ended_by_provider": Code.SESSION_REVOKED,
@@ -113,14 +114,17 @@ async def resume(
     lookup = await party.backend.lookup(cookies)
     if party.outbox:
         party.outbox.wake()
-    if lookup is None or not party.is_ours(lookup.stored.session):
+    if lookup is None:
+        advise_on_lost_session(party, cookies)
+        return Resumed(None)
+    if not party.is_ours(lookup.stored.session):
         return Resumed(None)
     stored, ended = lookup
     if (local := party.sessions.get(stored.session.id)) is not None:
         ended = ended or local.ended
         stored = party.sessions.newest(stored)
     if ended is not None:
-        return _over(party, stored, _CODES[ended], ended)
+        return _over(party, stored, ENDED_CODES[ended], ended)
     decision = decide(stored.session, party.policy, now=party.clock.now())
     if decision is Decision.END and _may_be_used_elsewhere(party, stored.session):
         stored = await _newest_anywhere(party, stored)
@@ -133,7 +137,7 @@ async def resume(
         stored = await _used(party, stored, active=active)
     if stored is lookup.stored:
         return Resumed(stored.session)
-    return Resumed(party.codec.copied(stored.session), _news(party, stored, lookup.stored))
+    return Resumed(party.codec.copied(stored.session), news(party, stored, lookup.stored))
 
 
 async def refresh_now(
@@ -151,20 +155,45 @@ async def refresh_now(
     if known is None:
         raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
     stored = party.sessions.newest(known)
-    if stored.session.tokens.refresh_token is None:
-        explanation = 'without a refresh token; providers give one for the scope "offline_access"'
-        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+    require_refresh_token(stored.session)
     outcome, stored = await _usable(party, coordinator, stored)
     if isinstance(outcome, Postponed):
-        raise _unavailable(party, outcome)
+        raise unavailable_until(party, outcome)
     return await _after(party, outcome, stored, known)
+
+
+def require_refresh_token(session: OIDCSession[Identity]) -> None:
+    """Raise ConfigurationError when the provider gave none."""
+    if session.tokens.refresh_token is None:
+        explanation = 'without a refresh token; providers give one for the scope "offline_access"'
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 async def current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> StoredSession[Identity] | None:
     """The session of this request as it came, which is not over; nothing is refreshed."""
-    lookup = await party.backend.lookup(cookies)
+    return await _going_on(party, await party.backend.lookup(cookies))
+
+
+async def current_by_id(
+    party: RelyingParty[Identity], session_id: str
+) -> StoredSession[Identity] | None:
+    """The session with this id, which is not over; raises ConfigurationError without a store."""
+    return await _going_on(party, await party.backend.lookup_by_id(session_id))
+
+
+async def still_current(
+    party: RelyingParty[Identity], stored: StoredSession[Identity]
+) -> StoredSession[Identity] | None:
+    """What is stored now in place of `stored`, unless it is over."""
+    return await _going_on(party, await party.backend.reread(stored))
+
+
+async def _going_on(
+    party: RelyingParty[Identity], lookup: Lookup[Identity] | None
+) -> StoredSession[Identity] | None:
+    """The session as it was found, unless it is over."""
     if lookup is None or not party.is_ours(lookup.stored.session):
         return None
     if lookup.ended or party.sessions.ended(lookup.stored.session):
@@ -297,7 +326,7 @@ async def _used(
     return seen
 
 
-def _news(
+def news(
     party: RelyingParty[Identity], stored: StoredSession[Identity], known: StoredSession[Identity]
 ) -> SetCookie[Identity] | None:
     """The cookie that the browser needs, which has `known`."""
@@ -356,20 +385,21 @@ async def _after(
     match outcome:
         case Refreshed(successor):
             seen = await _used(party, successor, active=active)
-            return Resumed(party.codec.copied(seen.session), _news(party, seen, known))
+            return Resumed(party.codec.copied(seen.session), news(party, seen, known))
         case Ended(code, because, reason):
             reason = reason or party.sessions.ended(stored.session) or "signed_out"
             return _over(party, stored, code, reason, because)
         case Postponed():
             # A person who comes while the provider does not respond is no less active.
             seen = await _used(party, stored, active=active)
-            pending = _news(party, seen, known)
+            pending = news(party, seen, known)
             if party.clock.now() < (stored.session.tokens.expires_at or 0):
                 return Resumed(party.codec.copied(seen.session), pending)
-            return Resumed(None, pending, unavailable=_unavailable(party, outcome))
+            return Resumed(None, pending, unavailable=unavailable_until(party, outcome))
 
 
-def _unavailable(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
+def unavailable_until(party: RelyingParty[Identity], outcome: Postponed) -> SessionError:
+    """The error of a request whose session cannot be refreshed right now."""
     retry_after = max(1, outcome.retry_at - party.clock.now())
     error = SessionError(
         Code.SESSION_REFRESH_POSTPONED,
@@ -380,6 +410,15 @@ def _unavailable(party: RelyingParty[Identity], outcome: Postponed) -> SessionEr
     return error
 
 
+def announce_end(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], code: Code, because: str
+) -> None:
+    """One event tells of the end of a session, however many requests find it."""
+    if party.sessions.announce_end(session.id):
+        event = Event(EventName.SESSION_ENDED, party.clock.now(), code=code, explanation=because)
+        party.announcer(replace(event, sub=session.sub, session_id=session.id))
+
+
 def _over(
     party: RelyingParty[Identity],
     stored: StoredSession[Identity],
@@ -388,10 +427,7 @@ def _over(
     because: str = "",
 ) -> Resumed[Identity]:
     """No session any more."""
-    session, now = stored.session, party.clock.now()
-    if party.sessions.announce_end(session.id):
-        event = Event(EventName.SESSION_ENDED, now, code=code, explanation=because)
-        party.announcer(replace(event, sub=session.sub, session_id=session.id))
+    announce_end(party, stored.session, code, because)
     # A person who signed out has no cookie left of it, but maybe already that of the next session.
     pending = None if reason == "signed_out" else ClearCookie(stored, reason)
     return Resumed(None, pending, ended=reason)

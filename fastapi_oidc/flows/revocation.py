@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fastapi_oidc.errors import OIDCError, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.api_records import record_id, token_in
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.records import Advance, Phase
@@ -132,6 +135,45 @@ async def revoke_refresh_token(
         announce_failure(party, session, error)
         return False
     return True
+
+
+async def revoke_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
+    """As `revoke_refresh_token`; the session's tokens for other APIs are revoked too."""
+    revoking = revoke_refresh_token(party, session)
+    if not party.downstream_apis:
+        return await revoking
+    revoked, _ = await asyncio.gather(revoking, _revoke_api_tokens(party, session))
+    return revoked
+
+
+async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
+    ids = [record_id(session.id, api) for api in party.downstream_apis]
+    ended = [_end_api_token(party, id, session.expires_at) for id in ids]
+    tokens = [token for token in await asyncio.gather(*ended) if token is not None]
+    await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
+
+
+async def _end_api_token(
+    party: RelyingParty[Identity], id: str, expires_at: int
+) -> IssuedToken | None:
+    """What the record had; a token that is obtained right now finds the end, and is revoked."""
+    lifetime = max(0, expires_at - party.clock.now()) + CLOCK_MARGIN
+    try:
+        await party.records.advance(id, Advance(phase=Phase.ENDED), lifetime=lifetime)
+        return token_in(await party.records.look(id))
+    except SessionError:
+        return None
+
+
+async def revoke_access_token(
+    party: RelyingParty[Identity], session: OIDCSession[Identity], token: IssuedToken
+) -> None:
+    """Best effort: revoke a token for another API (RFC 7009 2); a refusal is announced."""
+    try:
+        await party.provider.revoke(token.value, "access_token")
+    except OIDCError as error:
+        if error.code is not Code.PROVIDER_ENDPOINT_MISSING:
+            announce_failure(party, session, error)
 
 
 def announce_failure(

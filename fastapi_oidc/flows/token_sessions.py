@@ -16,6 +16,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionErro
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.local_sessions import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
     EarlierIdToken,
@@ -36,7 +37,8 @@ _log = logging.getLogger("fastapi_oidc.session")
 class TokenBundle:
     """What the provider says of the end user, rules applied; a refresh may lack an ID token.
 
-    `received_at` is when the tokens came, in seconds since the epoch.
+    `received_at` is when the tokens came, in seconds since the epoch; `key` is the one they are
+    bound to, None for that of the session.
     """
 
     response: TokenResponse = field(repr=False)
@@ -44,6 +46,7 @@ class TokenBundle:
     user_info: Mapping[str, JSON] | None
     session_state: str | None
     received_at: int
+    key: DPoPKey | None = None
 
 
 def new_session(
@@ -62,6 +65,7 @@ def new_session(
         sid=id_token.sid,
         session_state=bundle.session_state,
         auth_time=id_token.auth_time,
+        acr=id_token.acr,
         nonce=id_token.nonce,
         audiences=id_token.aud,
         azp=id_token.azp,
@@ -97,11 +101,26 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
     return session.model_copy(
         update={
             "auth_time": id_token.auth_time,
+            "acr": id_token.acr,
             "nonce": id_token.nonce,
             "audiences": id_token.aud,
             "azp": id_token.azp,
         }
     )
+
+
+def stepped_up(
+    party: RelyingParty[Identity],
+    session: OIDCSession[Identity],
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> OIDCSession[Identity]:
+    """`session` after another login of its user: its tokens are those of the new login alone.
+
+    An older refresh token would bring ID tokens of the older authentication (Core 12.2).
+    """
+    renewed = with_new_login(with_new_tokens(party, session, bundle), id_token)
+    return renewed.model_copy(update={"tokens": _tokens(party, bundle, None)})
 
 
 async def _with_identity(
@@ -156,10 +175,13 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
     if lifetime is None and refresh_token is not None:
         # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
         lifetime = party.policy.default_access_token_lifetime
+    dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
     return Tokens(
         id_token=response.id_token or (previous.id_token if previous else ""),
         access_token=response.access_token,
         refresh_token=refresh_token,
+        token_type=response.token_type,
+        dpop_key=dpop_key,
         expires_at=None if lifetime is None else bundle.received_at + lifetime,
         scope=_scope(party, response, previous),
     )
@@ -186,6 +208,23 @@ async def apply_refresh(
     session_state = answer.response.session_state
     bundle = TokenBundle(answer.response, id_token, user_info, session_state, answer.received_at)
     return await fitted(party, stored, with_new_tokens(party, stored.session, bundle), bundle)
+
+
+def with_new_refresh_token(
+    party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
+) -> StoredSession[Identity]:
+    """The session after its refresh token got a token for another API; its own one stays.
+
+    Raises CookieTooLarge when no cookie can hold it.
+    """
+    tokens, refresh_token = stored.session.tokens, answer.response.refresh_token
+    if refresh_token is not None:
+        tokens = tokens.model_copy(update={"refresh_token": refresh_token})
+    changes = {"tokens": tokens, "generation": stored.session.generation + 1}
+    made = StoredSession(stored.session.model_copy(update=changes), stored.reference)
+    if error := _fault(party, made):
+        raise error
+    return made
 
 
 async def fitted(
@@ -272,7 +311,8 @@ async def _user_info(
     if not party.policy.fetch_userinfo:
         return None
     try:
-        return await party.provider.userinfo(answer.access_token, sub=session.sub)
+        key = session.tokens.proof_key()
+        return await party.provider.userinfo(answer.access_token, sub=session.sub, key=key)
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise

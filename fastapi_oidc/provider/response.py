@@ -8,7 +8,7 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
-from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
+from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json
 
 _JSON: Final = "application/json"
 
@@ -17,8 +17,8 @@ _JSON: Final = "application/json"
 class OPResponse:
     """One complete response; `url` is without its query, the body may hold tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date` and
-    `location` are the headers of these names (RFC 9110 6.6.1, 10.2.2).
+    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date`,
+    `location` and `dpop_nonce` are the headers of these names (RFC 9110 6.6.1, 10.2.2; RFC 9449 8).
     """
 
     url: str
@@ -28,6 +28,7 @@ class OPResponse:
     sent: tuple[str, ...] = field(default=(), repr=False)
     date: str = ""
     location: str = field(default="", repr=False)
+    dpop_nonce: str = ""
 
     @property
     def is_json(self) -> bool:
@@ -44,6 +45,13 @@ class OPResponse:
         if not self.is_json:
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
         return self._parsed()
+
+    def members(self) -> Claims:
+        """The members of the JSON object in the body; raises ProviderError."""
+        document = self.document()
+        if not isinstance(document, dict):
+            raise self._malformed("not a JSON object")
+        return document
 
     def published_document(self) -> JSON:
         """As `document`, for a file that web servers may give out as plain text."""

@@ -44,6 +44,10 @@ class SessionBackend(ABC, Generic[Identity]):
     """
 
     records_last_use: bool
+    in_memory: tuple[str, ...] = ()
+    """The stores that are this process's memory, which no other process sees, by their options."""
+    finds_by_id: bool
+    """Whether `lookup_by_id` works, as far as is known before it is tried."""
 
     def __init__(
         self, names: CookieNames, clock: Clock, revocations: RevocationStore | None
@@ -64,6 +68,17 @@ class SessionBackend(ABC, Generic[Identity]):
         self, cookies: Mapping[str, str], issuer: str, client_id: str
     ) -> CookieHint[Identity] | None:
         """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
+
+    @abstractmethod
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """Why the session cookie cannot be read; None for one that can, and without one."""
+
+    @abstractmethod
+    async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
+        """The session with this id; None for an unknown one, also one that has ended.
+
+        Raises ConfigurationError (configuration.store_missing) when no store can find it.
+        """
 
     @abstractmethod
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
@@ -126,7 +141,7 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @abstractmethod
     def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
-        """The cookies that lead to `stored`; raises CookieTooLarge."""
+        """The cookies that lead to `stored`, as far as is known here; raises CookieTooLarge."""
 
     @abstractmethod
     def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:

@@ -81,6 +81,7 @@ class _Row(Generic[Identity]):
     content: Any
     readers: Readers[Identity] | None
     user: tuple[str, str, str]
+    session_id: str
     generation: int
     last_seen_at: int | None = None
 
@@ -105,6 +106,7 @@ class MemorySessionStore(SessionStore[Identity]):
         self._clock = clock or Clock()
         self._rows: TTLCache[str, _Row[Identity]] = TTLCache(self._clock)
         self._users: TTLCache[tuple[str, str, str], dict[str, None]] = TTLCache(self._clock)
+        self._ids: TTLCache[str, str] = TTLCache(self._clock)
         self._revocations = MemoryRevocationStore(clock=self._clock, max_records=max_sessions)
         self._records = MemoryRefreshLock(clock=self._clock, max_records=max_sessions)
         self._max_sessions = max_sessions
@@ -140,6 +142,7 @@ class MemorySessionStore(SessionStore[Identity]):
         _require_room(self._rows, id, self._max_sessions, Code.SESSION_STORE_UNAVAILABLE)
         user = (session.issuer, session.client_id, session.sub)
         self._rows.set(id, self._row(session, user), expires_at=session.expires_at)
+        self._ids.set(session.id, id, expires_at=session.expires_at)
         ids = self._users.get(user) or {}
         for oldest in list(islice(ids, CHECKED_PER_LOGIN)):
             if oldest not in self._rows:
@@ -152,6 +155,7 @@ class MemorySessionStore(SessionStore[Identity]):
         """See `SessionStore.delete`."""
         row = self._rows.pop(id)
         if row is not None:
+            self._ids.pop(row.session_id)
             (self._users.get(row.user) or {}).pop(id, None)
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
@@ -179,6 +183,14 @@ class MemorySessionStore(SessionStore[Identity]):
         sessions = [session for id in ids if (session := await self.get(id)) is not None]
         return sorted(sessions, key=lambda session: session.created_at)
 
+    async def find_by_session_id(
+        self, session_id: str, /
+    ) -> tuple[str, OIDCSession[Identity]] | None:
+        """See `SessionStore.find_by_session_id`."""
+        id = self._ids.get(session_id)
+        session = None if id is None else await self.get(id)
+        return None if id is None or session is None else (id, session)
+
     async def find(
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
@@ -196,7 +208,7 @@ class MemorySessionStore(SessionStore[Identity]):
     def _row(self, session: OIDCSession[Identity], user: tuple[str, str, str]) -> _Row[Identity]:
         codec = self._codec
         content = session.model_copy(deep=True) if codec is None else codec.encode(session)
-        return _Row(content, self._readers, user, session.generation)
+        return _Row(content, self._readers, user, session.id, session.generation)
 
 
 def _session_in(row: _Row[Identity]) -> OIDCSession[Identity]:

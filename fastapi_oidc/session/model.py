@@ -17,6 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Frozen(BaseModel):
 
 
 class Tokens(NeverFromARequest, Frozen):
-    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch."""
+    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch.
+
+    `dpop_key` is the private key that they are bound to, if they are (RFC 9449).
+    """
 
     id_token: str = Field(repr=False)
     access_token: str = Field(repr=False)
@@ -49,6 +53,11 @@ class Tokens(NeverFromARequest, Frozen):
     token_type: str = "Bearer"  # noqa: S105 - a scheme of RFC 6750, not a secret
     expires_at: int | None = None
     scope: tuple[str, ...] = ()
+    dpop_key: str | None = Field(default=None, repr=False)
+
+    def proof_key(self) -> DPoPKey | None:
+        """The key that signs the proofs for these tokens; None for bearer tokens."""
+        return None if self.dpop_key is None else DPoPKey.from_text(self.dpop_key)
 
     @model_serializer(mode="wrap")
     def _only_when_sealing(
@@ -82,6 +91,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     sid: str | None = None
     session_state: str | None = None
     auth_time: int | None = None
+    acr: str | None = None
     nonce: str | None = Field(default=None, repr=False)
     audiences: tuple[str, ...] = ()
     azp: str | None = None
@@ -153,8 +163,9 @@ class PreviousSession(Frozen):
 class LoginTransaction(Frozen):
     """A login that was begun and is not finished; `created_at` in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `previous` is the
-    session that the login replaces.
+    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `steps_up`: the
+    session of the same user continues with the new authentication. `scope` was asked for, None for
+    that of the settings. `previous` is the session that the login replaces.
     """
 
     state: str = Field(repr=False)
@@ -165,6 +176,9 @@ class LoginTransaction(Frozen):
     issuer: str
     created_at: int
     max_age: int | None = None
+    acr_values: tuple[str, ...] = ()
+    scope: tuple[str, ...] | None = None
+    steps_up: bool = False
     silent: bool = False
     previous: PreviousSession | None = None
 

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from fastapi_oidc.clock import Clock
@@ -21,27 +20,39 @@ _END_BYTES: Final = 8
 
 @dataclass(frozen=True)
 class SessionReference:
-    """256 random bits that name a row of the session store; a new one at every login.
+    """Names a row of the session store.
+
+    `store_id` is what the store sees: a SHA-256 of `secret`, from which nobody who reads the store
+    can go back. Only a cookie needs the 256 random bits of `secret`; a session that was found by
+    its id has none.
 
     `digests` name the revocation records that could end the session, so that row and records are
     asked for together. `session_id` and `expires_at` (seconds since the epoch) are enough to end
     the session while its store is down.
     """
 
-    secret: bytes = field(repr=False)
+    store_id: str
+    secret: bytes | None = field(default=None, repr=False, compare=False)
     digests: tuple[str, ...] = field(default=(), repr=False, compare=False)
     session_id: str = field(default="", compare=False)
     expires_at: int = field(default=0, compare=False)
 
     @classmethod
     def new(cls) -> SessionReference:
-        """A reference nobody can guess."""
-        return cls(os.urandom(_SECRET_BYTES))
+        """A reference nobody can guess; a new one at every login."""
+        return cls.of(os.urandom(_SECRET_BYTES))
 
-    @cached_property
-    def store_id(self) -> str:
-        """What the store sees: a SHA-256, from which nobody who reads the store can go back."""
-        return base64.urlsafe_b64encode(hashlib.sha256(self.secret).digest()).decode().rstrip("=")
+    @classmethod
+    def of(
+        cls,
+        secret: bytes,
+        digests: tuple[str, ...] = (),
+        session_id: str = "",
+        expires_at: int = 0,
+    ) -> SessionReference:
+        """The reference of a cookie with this `secret`."""
+        digest = base64.urlsafe_b64encode(hashlib.sha256(secret).digest())
+        return cls(digest.decode().rstrip("="), secret, digests, session_id, expires_at)
 
 
 class ReferenceCookie:
@@ -55,7 +66,7 @@ class ReferenceCookie:
         """The cookie's value."""
         digests = b"".join(map(bytes.fromhex, reference.digests))
         head = bytes([len(reference.digests)]) + reference.expires_at.to_bytes(_END_BYTES)
-        plaintext = head + reference.secret + digests + reference.session_id.encode()
+        plaintext = head + (reference.secret or b"") + digests + reference.session_id.encode()
         return self._sealer.seal(plaintext, name=self._names.session)
 
     def open(self, value: str) -> SessionReference:
@@ -71,7 +82,7 @@ class ReferenceCookie:
         if len(plaintext) <= end:
             raise SessionError(Code.SESSION_MALFORMED, "the reference is too short")
         digests, width = plaintext[secret_end:end].hex(), 2 * _DIGEST_BYTES
-        reference = SessionReference(
+        reference = SessionReference.of(
             plaintext[1 + _END_BYTES : secret_end],
             tuple([digests[at : at + width] for at in range(0, len(digests), width)]),
             session_id=plaintext[end:].decode(errors="replace"),

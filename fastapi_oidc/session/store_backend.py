@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -18,6 +17,7 @@ from fastapi_oidc.session.backend import (
 )
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.memory import MemorySessionStore
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.outage import unavailable, unavailable_as
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
@@ -34,6 +34,8 @@ class StoreBackend(SessionBackend[Identity]):
     `revocations` is a store beside it; without one the session store's own revocations count.
     """
 
+    finds_by_id = True
+
     def __init__(
         self,
         store: SessionStore[Identity],
@@ -48,6 +50,8 @@ class StoreBackend(SessionBackend[Identity]):
         self._store, self._cookie, self._codec = store, cookie, codec
         self._has_own_revocations = revocations is None
         self.records_last_use = store.records_last_use
+        if isinstance(store, MemorySessionStore):
+            self.in_memory = ("session_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
         """The session that the store has under the cookie's reference."""
@@ -66,9 +70,32 @@ class StoreBackend(SessionBackend[Identity]):
             issuer=issuer,
             client_id=client_id,
             expires_at=reference.expires_at,
-            reference=_text_of(reference),
+            reference=reference.store_id,
         )
         return CookieHint(previous)
+
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """What opening the reference raises."""
+        value = cookies.get(self._names.session)
+        try:
+            if value:
+                self._cookie.open(value)
+        except SessionError as error:
+            return error.code
+        return None
+
+    async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
+        """The session with this id, which the store finds without a cookie."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            found = await self._store.find_by_session_id(session_id)
+        if found is None:
+            return None
+        store_id, session = found
+        ended = await self.ended_by(session)
+        if not self._store.returns_copies:
+            session = self._codec.copied(session)
+        reference = SessionReference(store_id, digests=digests_of(session), session_id=session_id)
+        return Lookup(StoredSession(session, reference), ended)
 
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
         """What the store has now."""
@@ -95,7 +122,7 @@ class StoreBackend(SessionBackend[Identity]):
 
     def previous(self, stored: StoredSession[Identity]) -> PreviousSession:
         """The session's name and end, and the reference to its row."""
-        return PreviousSession.of(stored.session, _text_of(_reference(stored)))
+        return PreviousSession.of(stored.session, _reference(stored).store_id)
 
     async def end(self, previous: PreviousSession, reason: EndReason) -> None:
         """Record the end and delete the row; each of them, also when the other one fails."""
@@ -103,9 +130,8 @@ class StoreBackend(SessionBackend[Identity]):
             await super().end(previous, reason)
         finally:
             if previous.reference is not None:
-                secret = base64.urlsafe_b64decode(previous.reference)
                 with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-                    await self._store.delete(SessionReference(secret).store_id)
+                    await self._store.delete(previous.reference)
 
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str
@@ -121,9 +147,11 @@ class StoreBackend(SessionBackend[Identity]):
         return active
 
     def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
-        """The sealed reference, until the session's absolute end."""
+        """The sealed reference, until the session's absolute end; none without its secret."""
         session, secret = stored.session, _reference(stored).secret
-        reference = SessionReference(secret, digests_of(session), session.id, session.expires_at)
+        if secret is None:
+            return ()
+        reference = SessionReference.of(secret, digests_of(session), session.id, session.expires_at)
         max_age = max(0, session.expires_at - now)
         return (session_cookie(self._names, self._cookie.seal(reference), max_age=max_age),)
 
@@ -173,7 +201,3 @@ def _reference(stored: StoredSession[Identity]) -> SessionReference:
     if stored.reference is None:
         raise ValueError("this session is not in a store")
     return stored.reference
-
-
-def _text_of(reference: SessionReference) -> str:
-    return base64.urlsafe_b64encode(reference.secret).decode()

@@ -65,6 +65,12 @@ class SessionStore(ABC, Generic[Identity]):
         """Every session of this user that has not expired."""
         raise _unsupported("sessions_of")
 
+    async def find_by_session_id(
+        self, session_id: str, /
+    ) -> tuple[str, OIDCSession[Identity]] | None:
+        """The session whose own `id` is `session_id`, behind the `id` under which it was set."""
+        raise _unsupported("find_by_session_id")
+
     @property
     def revocations(self) -> RevocationStore | None:
         """The revocation records kept beside the sessions, where the store keeps them."""

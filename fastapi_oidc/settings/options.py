@@ -28,6 +28,7 @@ from fastapi_oidc.settings.environment import (
     FileOfVariables,
     misspelt,
     prefix_of,
+    unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
 from fastapi_oidc.settings.rules import require_own_credentials
@@ -106,12 +107,16 @@ class OIDCSettings(BaseSettings):
     extra_params: Members = Field(default_factory=dict)
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
+    dpop: bool = False
+    """Bind each session's tokens to a key of its own (RFC 9449)."""
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
     id_token_signing_algorithms: Algorithms = ("RS256",)
     userinfo_signing_algorithms: Algorithms | None = None
     """None: those of ID tokens."""
     trusted_id_token_audiences: Words = ()
+    front_channel_logout: bool = False
+    """Mount a route at which a page of the provider ends sessions; it needs revocations."""
     logout_token_without_exp: bool = False
     """For a provider whose logout tokens have no `exp`: accept them for two minutes from `iat`."""
 
@@ -149,6 +154,7 @@ class OIDCSettings(BaseSettings):
                     options,
                     variable=lambda name: name if name in values else prefix + name.upper(),
                     misspelt=wrong,
+                    unread=unread_file(values, config.get("env_file")),
                 ) from None
 
     @classmethod
@@ -241,6 +247,7 @@ class OIDCSettings(BaseSettings):
             tenants=self.tenants(),
             response_mode=self.response_mode,
             use_par=self.use_par,
+            dpop=self.dpop,
             max_age=self.max_age,
             fetch_userinfo=self.fetch_userinfo,
             logout_token_without_exp=self.logout_token_without_exp,

@@ -2,6 +2,7 @@
 
 from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
 from fastapi_oidc.testing.headless import sign_in, sign_in_sync
+from fastapi_oidc.testing.overrides import session_for
 from fastapi_oidc.testing.provider import DevProvider
 from fastapi_oidc.testing.record import (
     AuthorizationRequested,
@@ -9,11 +10,12 @@ from fastapi_oidc.testing.record import (
     Refused,
     SignedIn,
     SignedOut,
+    TokenIntrospected,
     TokenRevoked,
     TokensIssued,
     UserInfoServed,
 )
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.state import Lifetimes
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Delay",
     "DevClient",
     "DevProvider",
+    "DevResource",
     "DevUser",
     "Drip",
     "Lifetimes",
@@ -31,9 +34,11 @@ __all__ = [
     "ServerError",
     "SignedIn",
     "SignedOut",
+    "TokenIntrospected",
     "TokenRevoked",
     "TokensIssued",
     "UserInfoServed",
+    "session_for",
     "sign_in",
     "sign_in_sync",
 ]

@@ -12,21 +12,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.authorize import authorize, decline, log_in
 from fastapi_oidc.testing.client_endpoints import (
+    introspect,
     push_authorization_request,
     revoke,
-    token,
     userinfo,
 )
 from fastapi_oidc.testing.faults import Endpoint
 from fastapi_oidc.testing.messages import Refusal
 from fastapi_oidc.testing.record import Refused
-from fastapi_oidc.testing.registration import AUTHENTICATION_METHODS
+from fastapi_oidc.testing.registration import AUTHENTICATION_METHODS, SECRET_METHODS
 from fastapi_oidc.testing.sessions import check_session, confirm_logout, request_logout
 from fastapi_oidc.testing.state import ProviderState
+from fastapi_oidc.testing.token_endpoint import GRANTS, token
 
 PATHS = {
     "authorization_endpoint": "/authorize",
@@ -34,6 +36,7 @@ PATHS = {
     "userinfo_endpoint": "/userinfo",
     "jwks_uri": "/jwks",
     "end_session_endpoint": "/end-session",
+    "introspection_endpoint": "/introspect",
     "revocation_endpoint": "/revoke",
     "pushed_authorization_request_endpoint": "/par",
     "check_session_iframe": "/check-session",
@@ -45,6 +48,8 @@ async def metadata(op: ProviderState, request: Request) -> Response:
     members: dict[str, JsonValue] = {"issuer": op.published_issuer}
     members |= {name: op.url(path) for name, path in PATHS.items()}
     members |= _abilities()
+    if op.acr_values:
+        members["acr_values_supported"] = list(op.acr_values)
     # A shared endpoint has no single issuer that an authorization response could name (RFC 9207).
     members["authorization_response_iss_parameter_supported"] = op.published_issuer == op.issuer
     return JSONResponse(op.edits.edited("metadata", members))
@@ -60,20 +65,25 @@ def _abilities() -> dict[str, JsonValue]:
     return {
         "response_types_supported": ["code"],
         "response_modes_supported": ["query", "form_post"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "grant_types_supported": list(GRANTS),
         "subject_types_supported": ["public"],
         "scopes_supported": ["openid", "profile", "email", "offline_access"],
         "id_token_signing_alg_values_supported": signing,
         "userinfo_signing_alg_values_supported": signing,
         "token_endpoint_auth_methods_supported": list(AUTHENTICATION_METHODS),
         "token_endpoint_auth_signing_alg_values_supported": signing,
+        "introspection_endpoint_auth_methods_supported": list(SECRET_METHODS),
         "revocation_endpoint_auth_methods_supported": list(AUTHENTICATION_METHODS),
+        "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),
         "code_challenge_methods_supported": ["S256"],
         "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        "claims_parameter_supported": True,
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,
+        "frontchannel_logout_supported": True,
+        "frontchannel_logout_session_supported": True,
     }
 
 
@@ -98,6 +108,7 @@ SERVED: Final = (
     Served("authorization", "/decline", decline, _POST, _PAGE),
     Served("token", PATHS["token_endpoint"], token, _POST, _API),
     Served("userinfo", PATHS["userinfo_endpoint"], userinfo, _BOTH, _API),
+    Served("introspection", PATHS["introspection_endpoint"], introspect, _POST, _API),
     Served("revocation", PATHS["revocation_endpoint"], revoke, _POST, _API),
     Served(
         "pushed_authorization_request",

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fastapi_oidc.testing import pages
+from fastapi_oidc.testing.contexts import requested_contexts
 from fastapi_oidc.testing.grants import AuthorizationCode, Grant, OPSession, session_state
 from fastapi_oidc.testing.messages import (
     NO_STORE,
@@ -26,6 +27,7 @@ from fastapi_oidc.testing.state import (
     ResponseMode,
     ReturnAddress,
 )
+from fastapi_oidc.testing.targets import requested_resource
 
 _PROMPTS = frozenset({"none", "login", "consent", "select_account"})
 _CHALLENGE_LENGTH = 43
@@ -57,7 +59,9 @@ def return_address(op: ProviderState, parameters: Parameters) -> ReturnAddress:
     return ReturnAddress(client, redirect_uri, parameters.get("state"), _response_mode(parameters))
 
 
-def authorization_request(parameters: Parameters, address: ReturnAddress) -> AuthorizationRequest:
+def authorization_request(
+    op: ProviderState, parameters: Parameters, address: ReturnAddress
+) -> AuthorizationRequest:
     """Refuses everything that a client may be told about."""
     if "request" in parameters:
         raise Refusal("request_not_supported", "request objects are not supported")
@@ -72,6 +76,8 @@ def authorization_request(parameters: Parameters, address: ReturnAddress) -> Aut
         max_age=_max_age(parameters),
         login_hint=parameters.get("login_hint"),
         id_token_hint=parameters.get("id_token_hint"),
+        resource=requested_resource(op, parameters),
+        acr_values=requested_contexts(op, parameters),
     )
 
 
@@ -85,9 +91,10 @@ def _response_mode(parameters: Parameters) -> ResponseMode:
 
 
 def _scope(parameters: Parameters) -> tuple[str, ...]:
+    """The scope; whoever wants a token for an API alone needs no `openid` (RFC 6749 3.3)."""
     scope = tuple(parameters.get("scope", "").split(" "))
-    if "openid" not in scope:
-        raise Refusal("invalid_scope", "scope must contain openid")
+    if "openid" not in scope and "resource" not in parameters:
+        raise Refusal("invalid_scope", "scope must contain openid, unless there is a resource")
     return scope
 
 
@@ -123,7 +130,7 @@ async def authorize(op: ProviderState, request: Request) -> Response:
     parameters = resolved(op, given)
     address = return_address(op, parameters)
     try:
-        asked = authorization_request(parameters, address)
+        asked = authorization_request(op, parameters, address)
         client_id, pushed = address.client.client_id, "request_uri" in given
         op.record.add(AuthorizationRequested(client_id, parameters, pushed=pushed))
         session = _session_without_page(op, asked, op.sessions.of(request))
@@ -146,7 +153,7 @@ async def log_in(op: ProviderState, request: Request) -> Response:
     asked = op.logins.take(required(form, "login"))
     if asked is None:
         raise Refusal("invalid_request", "this login page is too old: start again from the app")
-    return _grant(op, asked, _signed_in(op, user, op.sessions.of(request)))
+    return _grant(op, asked, _signed_in(op, asked, user, op.sessions.of(request)))
 
 
 async def decline(op: ProviderState, request: Request) -> Response:
@@ -170,12 +177,14 @@ def _session_without_page(
         return session
     hinted = op.users.get(asked.login_hint or "")
     if hinted is not None and not (is_fresh and session is not None and session.user == hinted):
-        return _signed_in(op, hinted, session)
+        return _signed_in(op, asked, hinted, session)
     return session if is_fresh else None
 
 
 def _must_sign_in_again(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> bool:
     if asked.prompt & {"login", "select_account"}:
+        return True
+    if asked.acr_values and session.acr not in asked.acr_values:
         return True
     return asked.max_age is not None and op.clock.now() - session.auth_time > asked.max_age
 
@@ -188,20 +197,32 @@ def _is_expected(op: ProviderState, asked: AuthorizationRequest, user: DevUser) 
     return hinted is not None and hinted.user == user
 
 
-def _signed_in(op: ProviderState, user: DevUser, session: OPSession | None) -> OPSession:
+def _signed_in(
+    op: ProviderState, asked: AuthorizationRequest, user: DevUser, session: OPSession | None
+) -> OPSession:
     """The browser's session after `user` signed in; another user's session is replaced."""
+    acr = next(iter(asked.acr_values or op.acr_values), None)
     if session is not None and session.user == user:
-        session.auth_time = op.clock.now()
+        session.auth_time, session.acr = op.clock.now(), acr
         return session
     if session is not None:
         op.sessions.end(session)
-    return op.sessions.begin(OPSession(user, op.clock.now()))
+    return op.sessions.begin(OPSession(user, op.clock.now(), acr))
 
 
 def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> Response:
     """Answers with a new code (Core 3.1.2.5)."""
     address, sid = asked.address, session.sid_for(asked.client)
-    grant = Grant(asked.client, session.user, asked.scope, asked.nonce, session.auth_time, sid)
+    grant = Grant(
+        asked.client,
+        session.user,
+        asked.scope,
+        asked.nonce,
+        session.auth_time,
+        sid,
+        acr=session.acr,
+        resources=frozenset({asked.resource} if asked.resource else ()),
+    )
     code = op.credentials.issue_code(
         AuthorizationCode(
             grant,

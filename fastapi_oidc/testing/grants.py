@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,17 +41,28 @@ class Grant:
     nonce: str | None
     auth_time: int
     sid: str
+    acr: str | None = None
+    resources: frozenset[str] = frozenset()
     is_revoked: bool = False
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+
+    @property
+    def is_of_a_user(self) -> bool:
+        """Whether a user signed in; else the client acts for itself (RFC 6749 4.4)."""
+        return self.sid != ""
 
 
 @dataclass(slots=True, eq=False)
 class Credential:
-    """An authorization code, access token or refresh token."""
+    """An authorization code, access token or refresh token.
+
+    `thumbprint` is that of the key it is bound to (RFC 9449 6).
+    """
 
     grant: Grant
     expires_at: int
     is_used: bool = False
+    thumbprint: str | None = None
 
     def is_valid(self, now: int) -> bool:
         """Whether the credential can still be used."""
@@ -64,6 +77,29 @@ class AuthorizationCode(Credential):
     code_challenge: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one access token permits: `client` at `audience`, within `scope`, with that key."""
+
+    client: DevClient
+    scope: tuple[str, ...]
+    audience: str
+    thumbprint: str | None = None
+
+    @property
+    def token_type(self) -> str:
+        """How the token is sent (RFC 6750, RFC 9449 5)."""
+        return "Bearer" if self.thumbprint is None else "DPoP"
+
+
+@dataclass(slots=True, eq=False)
+class AccessToken(Credential):
+    """An access token; `claims` are those of its JWT, and of its introspection."""
+
+    access: Access = field(kw_only=True)
+    claims: Mapping[str, JsonValue] = field(kw_only=True)
+
+
 class Credentials:
     """What was issued and may come again, by its value; ID tokens too, as they return as hints.
 
@@ -74,7 +110,7 @@ class Credentials:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._codes: TTLCache[str, AuthorizationCode] = TTLCache(clock)
-        self._access_tokens: TTLCache[str, Credential] = TTLCache(clock)
+        self._access_tokens: TTLCache[str, AccessToken] = TTLCache(clock)
         # A grant's newest refresh token; who presents another one of it has one that was used.
         self._refresh_tokens: TTLCache[str, tuple[str, Credential]] = TTLCache(clock)
         self._id_tokens: TTLCache[bytes, Grant] = TTLCache(clock, max_entries=LIMIT)
@@ -91,21 +127,20 @@ class Credentials:
         """The code of this value, which may have been used or have expired."""
         return self._codes.get(value)
 
-    def issue_access_token(self, grant: Grant, lifetime: int) -> str:
-        """An access token for so many seconds."""
-        value, expires_at = secrets.token_urlsafe(32), self._clock.now() + lifetime
-        self._access_tokens.set(value, Credential(grant, expires_at), expires_at=expires_at)
-        return value
+    def remember_access_token(self, value: str, token: AccessToken) -> None:
+        """Knows `token` by its value until it expires."""
+        self._access_tokens.set(value, token, expires_at=token.expires_at)
 
-    def access_token(self, value: str) -> Credential | None:
+    def access_token(self, value: str) -> AccessToken | None:
         """The access token of this value, unless it has expired."""
         return self._access_tokens.get(value)
 
-    def issue_refresh_token(self, grant: Grant, lifetime: int) -> str:
-        """A refresh token for so many seconds, in the place of the grant's last one."""
-        value, expires_at = f"{grant.id}.{secrets.token_urlsafe(32)}", self._clock.now() + lifetime
+    def issue_refresh_token(self, refresh_token: Credential) -> str:
+        """The value of a refresh token, in the place of the grant's last one."""
+        grant = refresh_token.grant
+        value = f"{grant.id}.{secrets.token_urlsafe(32)}"
         self._refresh_tokens.set(
-            grant.id, (value, Credential(grant, expires_at)), expires_at=expires_at
+            grant.id, (value, refresh_token), expires_at=refresh_token.expires_at
         )
         return value
 
@@ -166,6 +201,7 @@ class OPSession:
 
     user: DevUser
     auth_time: int
+    acr: str | None = None
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     browser_state: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     sids: dict[str, str] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from urllib.parse import urlsplit
 
@@ -50,6 +50,9 @@ footer { color: var(--warn); font-size: .85rem; text-align: center; }
 
 _SUBMIT = "document.forms[0].submit()"
 _HUES = 6
+
+FRAMES_LOAD = 2
+"""Seconds that the frames of a logout have to load."""
 
 PAGE_HEADER = "DevProvider-Page"
 """The header that marks a page whose first form has to be submitted to go on."""
@@ -97,9 +100,21 @@ def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
     )
 
 
-def signed_out() -> HTMLResponse:
-    """The end of a logout that leads nowhere else."""
-    return _page("Signed out", "<h1>Signed out</h1><p class='to'>You can close this page.</p>")
+def signed_out(frames: Sequence[str] = (), return_url: str | None = None) -> HTMLResponse:
+    """The end of a logout, which loads `frames` before the browser goes on to `return_url`."""
+    onward = "You can close this page."
+    if return_url is not None:
+        link = escape(return_url)
+        refresh = f'<meta http-equiv="refresh" content="{FRAMES_LOAD};url={link}">'
+        onward = f'{refresh}<a href="{link}">Continue</a>'
+    loaded = "".join(f'<iframe src="{escape(url)}" hidden></iframe>' for url in frames)
+    content = f"<h1>Signed out</h1><p class='to'>{onward}</p>{loaded}"
+    return _page("Signed out", content, framed=[origin(url) for url in frames])
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of `url`."""
+    return "{0.scheme}://{0.netloc}".format(urlsplit(url))
 
 
 def refusal(refused: Refusal) -> HTMLResponse:
@@ -143,10 +158,11 @@ def _hidden(name: str, value: str) -> str:
     return f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
 
 
-def _page(title: str, content: str, *, asks: str = "") -> HTMLResponse:
+def _page(title: str, content: str, *, asks: str = "", framed: Sequence[str] = ()) -> HTMLResponse:
+    frames = f"frame-src {' '.join(framed)}; " if framed else ""
     policy = (
         f"default-src 'none'; style-src {source_hash(STYLE)}; script-src {source_hash(_SUBMIT)}; "
-        "img-src data:; base-uri 'none'; frame-ancestors 'none'"
+        f"{frames}img-src data:; base-uri 'none'; frame-ancestors 'none'"
     )
     body = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

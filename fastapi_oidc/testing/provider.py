@@ -5,32 +5,28 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp
-
-from fastapi_oidc.testing.state import ProviderState
-
-if TYPE_CHECKING:
-    import uvicorn
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
-
 import httpx
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing.app import provider_app
 from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
-from fastapi_oidc.testing.state import Lifetimes
+from fastapi_oidc.testing.state import Lifetimes, ProviderState
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.testclient import TestClient
 
 START_TIMEOUT = 10.0
 _logger = logging.getLogger(__name__)
@@ -89,7 +85,8 @@ class DevProvider:
 
     `app` is its ASGI application under `issuer`; `serve()` puts it on a socket of this machine
     instead. `record` tells what happened, `faults` lets endpoints fail and `edits` changes what
-    the provider says.
+    the provider says. Tokens can be requested for `resources` alone. Whoever signs in has the first
+    of `acr_values`, unless the client asks for others of them.
     """
 
     def __init__(
@@ -100,6 +97,8 @@ class DevProvider:
         issuer: str = "https://op.test",
         clock: Clock | None = None,
         lifetimes: Lifetimes | None = None,
+        resources: Iterable[DevResource] = (),
+        acr_values: Sequence[str] = (),
     ) -> None:
         by_id = {client.client_id: client for client in clients}
         self._state = ProviderState(
@@ -109,6 +108,8 @@ class DevProvider:
             keys=SigningKeys(_algorithms(by_id.values())),
             clock=clock or Clock(),
             lifetimes=lifetimes or Lifetimes(),
+            resources={resource.identifier: resource for resource in resources},
+            acr_values=tuple(acr_values),
         )
         self.app: Starlette = provider_app(self._state)
 
@@ -131,6 +132,15 @@ class DevProvider:
     def edits(self) -> Edits:
         """Changes to what the provider says."""
         return self._state.edits
+
+    @property
+    def dpop_nonce(self) -> str | None:
+        """The nonce that proofs must have (RFC 9449 8 and 9); None demands none."""
+        return self._state.dpop_nonce
+
+    @dpop_nonce.setter
+    def dpop_nonce(self, nonce: str | None) -> None:
+        self._state.dpop_nonce = nonce
 
     @property
     def back_channel_transport(self) -> httpx.AsyncBaseTransport | None:
@@ -156,6 +166,21 @@ class DevProvider:
             mounts={self.issuer: httpx.ASGITransport(self.app)},
             follow_redirects=True,
         )
+
+    def test_client(self, app: ASGIApp, *, base_url: str) -> TestClient:
+        """Starlette's `TestClient`, which reaches `app` at `base_url` and this provider.
+
+        Use it in a `with` block: the application's lifespan runs, and every request has one event
+        loop.
+        """
+        from starlette.testclient import TestClient
+
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
+            host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+            is_own = host == urlsplit(self.issuer).netloc
+            await (self.app if is_own else app)(scope, receive, send)
+
+        return TestClient(both, base_url=base_url)
 
     def rotate_keys(self) -> None:
         """Replaces every signing key and its `kid` at once."""

@@ -45,6 +45,14 @@ class UserInfoServed:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenIntrospected:
+    """A client asked about a token (RFC 7662); `active` is the answer."""
+
+    client_id: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRevoked:
     """A client revoked one of its tokens (RFC 7009)."""
 
@@ -83,6 +91,7 @@ Event: TypeAlias = (
     | SignedIn
     | TokensIssued
     | UserInfoServed
+    | TokenIntrospected
     | TokenRevoked
     | SignedOut
     | LogoutDelivered

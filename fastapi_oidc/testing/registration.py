@@ -27,6 +27,10 @@ AUTHENTICATION_METHODS: tuple[AuthenticationMethod, ...] = (
     "none",
 )
 
+SECRET_METHODS = tuple(method for method in AUTHENTICATION_METHODS if method != "none")
+
+AccessTokenFormat: TypeAlias = Literal["opaque", "jwt", "plain_jwt"]
+
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -59,12 +63,27 @@ class DevUser:
         return claims
 
 
+@dataclass(frozen=True, slots=True)
+class DevResource:
+    """An API that access tokens can be for (RFC 8707); `identifier` becomes their `aud`.
+
+    A token for another API has none of the values of `scope`. The client `client_id` is the API
+    itself: it may exchange the tokens that it receives.
+    """
+
+    identifier: str
+    scope: Sequence[str] = ()
+    client_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevClient:
     """An application registered at the provider; field names as in Dynamic Client Registration 1.0.
 
     `token_endpoint_auth_method` defaults to `client_secret_basic` with a secret, else to `none`.
     `public_key` is the PEM text that verifies the assertions of `private_key_jwt`.
+    `access_token_format` is `jwt` by RFC 9068 or `plain_jwt` as Keycloak writes it; `audience` is
+    the `aud` of tokens that were requested without `resource`, else the issuer.
     `any_local_uri` accepts every http redirect target on this machine: for a demo, not for tests
     of redirect URIs.
     """
@@ -77,7 +96,12 @@ class DevClient:
     public_key: str | None = None
     id_token_signed_response_alg: str = "RS256"  # noqa: S105 (an algorithm)
     userinfo_signed_response_alg: str | None = None
+    access_token_format: AccessTokenFormat = "opaque"  # noqa: S105 (a format)
+    audience: str | None = None
+    dpop_bound_access_tokens: bool = False
     backchannel_logout_uri: str | None = None
+    frontchannel_logout_uri: str | None = None
+    frontchannel_logout_session_required: bool = False
     require_pushed_authorization_requests: bool = False
     issue_refresh_tokens: bool = True
     any_local_uri: bool = False
@@ -113,6 +137,17 @@ class DevClient:
         if not isinstance(key, PublicKey):
             raise _unusable(self, "public_key is no PEM of an RSA, EC or Ed25519 key")
         return key
+
+    @property
+    def access_token_typ(self) -> str | None:
+        """The `typ` of its access tokens (RFC 9068 2.1); None when they are no JWTs."""
+        return {"jwt": "at+jwt", "plain_jwt": "JWT"}.get(self.access_token_format)
+
+    @property
+    def access_token_signing_alg(self) -> str:
+        """That of ID tokens, or RS256 when that is a secret's: APIs have public keys alone."""
+        chosen = self.id_token_signed_response_alg
+        return "RS256" if chosen in HMAC_ALGORITHMS else chosen
 
     @property
     def signing_algorithms(self) -> frozenset[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlencode
 
 import httpx
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.grants import Grant, OPSession
 from fastapi_oidc.testing.messages import (
@@ -96,6 +96,22 @@ async def _posted(
         return None
 
 
+def front_channel_urls(op: ProviderState, session: OPSession) -> list[str]:
+    """What the browser must load so that clients end the session (Front-Channel Logout 1.0, 3)."""
+    urls = []
+    for name, sid in session.sids.items():
+        client = op.clients[name]
+        if client.frontchannel_logout_uri is not None:
+            about = {"iss": str(op.issuer_claims(session.user)["iss"]), "sid": sid}
+            is_told = client.frontchannel_logout_session_required
+            urls.append(
+                with_query(client.frontchannel_logout_uri, about)
+                if is_told
+                else client.frontchannel_logout_uri
+            )
+    return urls
+
+
 async def request_logout(op: ProviderState, request: Request) -> Response:
     """Signs out the user named by the hint; without a fitting hint the user is asked first."""
     asked = _logout_request(op, await request_parameters(request))
@@ -144,15 +160,16 @@ def _client(op: ProviderState, parameters: Parameters, grant: Grant | None) -> D
 def _return_url(target: str | None, parameters: Parameters) -> str | None:
     if target is None or "state" not in parameters:
         return target
-    joint = "&" if "?" in target else "?"
-    return target + joint + urlencode({"state": parameters["state"]})
+    return with_query(target, {"state": parameters["state"]})
 
 
 async def _sign_out(op: ProviderState, asked: LogoutRequest, session: OPSession | None) -> Response:
+    frames: list[str] = []
     if session is not None:
+        frames = front_channel_urls(op, session)
         await end_session(op, session, client_id=asked.client_id)
-    if asked.return_url is None:
-        response: Response = pages.signed_out()
+    if frames or asked.return_url is None:
+        response: Response = pages.signed_out(frames, asked.return_url)
     else:
         response = RedirectResponse(asked.return_url, 303, headers=NO_STORE)
     op.sessions.write_cookies(response, None)

@@ -15,7 +15,7 @@ from fastapi_oidc.testing.faults import Edits, Faults
 from fastapi_oidc.testing.grants import Credentials, OPSessions, SingleUse
 from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
-from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.ttl_cache import TTLCache
 
 ResponseMode: TypeAlias = Literal["query", "form_post"]
@@ -43,6 +43,8 @@ class AuthorizationRequest:
     max_age: int | None
     login_hint: str | None
     id_token_hint: str | None
+    resource: str | None = None
+    acr_values: tuple[str, ...] = ()
 
     @property
     def client(self) -> DevClient:
@@ -87,6 +89,9 @@ class ProviderState:
     keys: SigningKeys
     clock: Clock
     lifetimes: Lifetimes
+    resources: Mapping[str, DevResource] = field(default_factory=dict)
+    acr_values: tuple[str, ...] = ()
+    dpop_nonce: str | None = None
     back_channel_transport: httpx.AsyncBaseTransport | None = None
     sessions: OPSessions = field(default_factory=OPSessions)
     record: Record = field(default_factory=Record)
@@ -94,6 +99,7 @@ class ProviderState:
     faults: Faults = field(default_factory=Faults)
     credentials: Credentials = field(init=False)
     seen_assertions: TTLCache[str, None] = field(init=False)
+    seen_proofs: TTLCache[str, None] = field(init=False)
     pushed: SingleUse[dict[str, str]] = field(init=False)
     logins: SingleUse[AuthorizationRequest] = field(init=False)
     logouts: SingleUse[LogoutRequest] = field(init=False)
@@ -101,6 +107,7 @@ class ProviderState:
     def __post_init__(self) -> None:
         """Gives what ends its clock."""
         self.credentials, self.seen_assertions = Credentials(self.clock), TTLCache(self.clock)
+        self.seen_proofs = TTLCache(self.clock)
         page = self.lifetimes.page
         prefix = "urn:ietf:params:oauth:request_uri:"
         self.pushed = SingleUse(self.clock, lifetime=self.lifetimes.pushed_request, prefix=prefix)

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Generic
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
 from fastapi_oidc.web.runtime import RequestData
 
-EndpointFunction = Callable[..., Awaitable[Response]]
+EndpointFunction = Callable[[Request], Awaitable[Response]]
 
 
 class Handlers(Generic[Identity, RequestData]):
@@ -57,6 +58,13 @@ class Handlers(Generic[Identity, RequestData]):
         Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
         """
         return self._endpoints.back_channel_logout()
+
+    def front_channel_logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /frontchannel-logout`, which a page of the provider frames.
+
+        Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
+        """
+        return self._endpoints.front_channel_logout()
 
     def session_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /session`, which the browser component asks."""

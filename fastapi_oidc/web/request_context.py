@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Generic
 
@@ -22,13 +23,16 @@ from fastapi_oidc.flows.resume import (
     cookie_changes,
     current,
     has_ended,
+    news,
     refresh_now,
     resume,
+    still_current,
 )
 from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
@@ -79,6 +83,7 @@ class RequestContext(Generic[Identity, RequestData]):
         self._pending: PendingCookie[Identity] | None = None
         self._is_cleared = self._has_ended = False
         self._begun: StoredSession[Identity] | None = None
+        self._changing: set[asyncio.Task[StoredSession[Identity]]] = set()
         self.known: OIDCLocals[Identity, RequestData] | None = None
         """Who the request is from, once somebody has asked."""
 
@@ -99,8 +104,18 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies of this instance that the browser sent."""
+        """The cookies of this instance that the browser sent; none beside an access token.
+
+        A request with a token is judged by the token alone.
+        """
+        if self.brings_token:
+            return {}
         return own_cookies(self.scope["headers"], self.runtime.party.names)
+
+    @cached_property
+    def brings_token(self) -> bool:
+        """Whether the request brings an access token to an instance that accepts them."""
+        return bool(self.runtime.apis) and token_scheme_in(self.scope["headers"]) is not None
 
     @property
     def origin(self) -> str:
@@ -174,6 +189,43 @@ class RequestContext(Generic[Identity, RequestData]):
             party, coordinator = self.runtime.party, self.runtime.coordinator
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 
+    async def current(self) -> StoredSession[Identity] | None:
+        """The session that this request has now, which is not over; nothing is refreshed."""
+        party, pending = self.runtime.party, self._pending
+        if self._is_cleared:
+            return None
+        if isinstance(pending, NewSession | SetCookie):
+            return await still_current(party, pending.stored)
+        return await current(party, self.cookies)
+
+    async def change(
+        self,
+        stored: StoredSession[Identity],
+        change: Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]],
+    ) -> StoredSession[Identity]:
+        """What `change` makes of `stored`; its cookie goes out with the response, which waits."""
+        task = asyncio.create_task(self._changed(stored, change))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        return await asyncio.shield(task)
+
+    async def _changed(
+        self,
+        stored: StoredSession[Identity],
+        change: Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]],
+    ) -> StoredSession[Identity]:
+        made = await change(stored)
+        if self._is_cleared:
+            raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
+        if isinstance(self._pending, NewSession):
+            self._pending = NewSession(made)
+        elif not isinstance(self._pending, SignedOut):
+            self._pending = news(self.runtime.party, made, stored) or self._pending
+        if self.known is not None and self.known.session is not None:
+            session = self.runtime.party.codec.copied(made.session)
+            self._are(replace(self.known, session=session))
+        return made
+
     async def is_still_signed_in(self) -> bool:
         """Whether the session that the request came with goes on, as far as is known now."""
         with self.owning():
@@ -190,12 +242,12 @@ class RequestContext(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.stored is not None:
-            is_new = not (outcome.silent or outcome.replayed)
+            is_new = not (outcome.silent or outcome.replayed or outcome.continued)
             self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            if not (outcome.silent or outcome.replayed):
+            if not (outcome.silent or outcome.replayed or outcome.continued):
                 await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))
@@ -215,8 +267,11 @@ class RequestContext(Generic[Identity, RequestData]):
         """No session after this response, not even by a refresh that is under way.
 
         It ends everywhere from now on, also when the browser goes away: by a task of its own or,
-        for a thread, which cannot begin one, with the response or the end of the request.
+        for a thread, which cannot begin one, with the response or the end of the request. Raises
+        SessionError (session.cross_site) for a websocket of an origin that is not trusted.
         """
+        with self.owning():
+            self._require_trusted_origin()
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
             party.sessions.end(session.id, "signed_out", expires_at=session.expires_at)
@@ -239,10 +294,13 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def has_changes(self) -> bool:
         """Whether there may be cookie changes that no response has taken yet."""
-        return bool(self._changes) or self._pending is not None
+        is_any = self._changes or self._pending is not None or self._changing
+        return bool(is_any) and not self.brings_token
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""
+        if self._changing:
+            await asyncio.wait(self._changing)
         if self._is_cleared:
             await self.runtime.sign_outs.run(self, self._ended)
         pending, self._pending = self._pending, None

@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, Literal, NamedTuple
 
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.endpoints import Endpoints, OnSuccess
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
 
+_NO_LINK: Final = (
+    "Signing out is a POST, so that no link and no image can do it: "
+    '<form method="post"><button>Sign out</button></form>'
+)
+
 
 def conventional_router(
-    endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
+    endpoints: Endpoints[Identity, RequestData],
+    response_mode: Literal["query", "form_post"],
+    *,
+    front_channel_logout: bool = False,
 ) -> APIRouter:
-    """A router to include with a prefix; its routes are not part of the app's API document."""
+    """A router to include with a prefix; its routes are not part of the app's API document.
+
+    They are plain routes of Starlette: dependencies of the application or of an outer router do not
+    apply to them. A login that needs a session would never end.
+    """
     lifespan = reporting_missing_middleware(endpoints.instance)
     router = APIRouter(include_in_schema=False, lifespan=lifespan)
+    for row in routes_of(endpoints, response_mode, front_channel_logout=front_channel_logout):
+        add_route(router, f"/{row.role}", row, endpoints.instance)
+    return router
+
+
+class Row(NamedTuple):
+    """One route of an instance."""
+
+    role: Role
+    endpoint: Callable[[Request], Awaitable[Response]]
+    methods: Collection[str]
+
+
+def routes_of(
+    endpoints: Endpoints[Identity, RequestData],
+    response_mode: Literal["query", "form_post"],
+    *,
+    front_channel_logout: bool = False,
+    on_success: OnSuccess[Identity] | None = None,
+) -> list[Row]:
+    """Every route of one instance."""
     callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
     routes = [
         (Role.LOGIN, endpoints.login(), ["GET"]),
-        (Role.CALLBACK, endpoints.callback(), callback_methods),
+        (Role.CALLBACK, endpoints.callback(on_success), callback_methods),
         (Role.LOGOUT, endpoints.logout(), ["POST"]),
         (Role.LOGGED_OUT, endpoints.logged_out(), ["GET"]),
         (Role.SESSION, endpoints.session(), ["GET"]),
@@ -31,6 +68,28 @@ def conventional_router(
     ]
     if endpoints.has_back_channel_logout:
         routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
-    for role, endpoint, methods in routes:
-        router.add_api_route(f"/{role}", endpoint, methods=methods, response_model=None)
-    return router
+    if front_channel_logout:
+        routes.append((Role.FRONT_CHANNEL_LOGOUT, endpoints.front_channel_logout(), ["GET"]))
+    return [Row(*route) for route in routes]
+
+
+def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
+    """Mount `row` at `path` under the name by which the instance finds it."""
+    matched = ["GET", *row.methods] if row.role is Role.LOGOUT else list(row.methods)
+    endpoint = only(row.endpoint, row.methods)
+    router.add_route(path, endpoint, methods=matched, name=row.role.route_name(instance))
+
+
+def only(
+    endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
+) -> Callable[[Request], Awaitable[Response]]:
+    """`endpoint` for `methods` alone: Starlette adds HEAD, by which a scanner of links would use up
+    the code of a callback; and `GET /logout` says what to do."""
+
+    async def respond(request: Request) -> Response:
+        if request.method not in methods:
+            detail = None if "GET" in methods else _NO_LINK
+            raise HTTPException(405, detail, {"Allow": ", ".join(methods)})
+        return await endpoint(request)
+
+    return respond

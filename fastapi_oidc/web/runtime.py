@@ -13,6 +13,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows.callback import CodeExchanges
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.grants import Grants
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.pages import RenderPage
@@ -50,12 +51,14 @@ class Runtime(Generic[Identity, RequestData]):
 
     `origin` is the scheme and host browsers use; None derives it from each request, which the
     settings allow for local development alone. Websockets are accepted from `trusted_origins` too.
-    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL.
+    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are those
+    that accept access tokens.
     """
 
     name: str
     party: RelyingParty[Identity]
     coordinator: RefreshCoordinator[Identity]
+    grants: Grants[Identity]
     code_exchanges: CodeExchanges[Identity]
     sign_outs: SingleFlight[object, Any]
     csrf: CSRFTokens
@@ -65,6 +68,7 @@ class Runtime(Generic[Identity, RequestData]):
     render_page: RenderPage | None = None
     load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
+    apis: list[Any] = field(default_factory=list)
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes that were sent; write what stores did not take.
@@ -80,6 +84,7 @@ class Runtime(Generic[Identity, RequestData]):
             closing.push_async_callback(self.party.provider.aclose)
             closing.push_async_callback(self.party.outbox.aclose)
             closing.push_async_callback(self.coordinator.aclose)
+            closing.push_async_callback(self.grants.aclose)
             closing.push_async_callback(self.code_exchanges.aclose)
             patience = self.party.policy.provider_timeout + self.party.policy.callback_timeout
             closing.push_async_callback(self.sign_outs.wait, patience)

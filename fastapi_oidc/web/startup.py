@@ -7,13 +7,18 @@ application's, and a middleware may be inside of another one.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 from starlette.types import Message, Scope, Send
 
+from fastapi_oidc.web.cors import serves
 from fastapi_oidc.web.routes import Role, mounted_paths
+from fastapi_oidc.web.runtime import Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -23,8 +28,6 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
     """Three lines about an instance at which nobody can sign in."""
-    if "app" not in scope:
-        return
     paths = mounted_paths(scope["app"], instance)
     missing = [str(role) for role in _NEEDED if role not in paths]
     if missing:
@@ -35,6 +38,25 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
             instance,
             ", ".join(missing),
         )
+
+
+def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
+    """One warning about each store in the memory of one of several processes."""
+    workers = configured_workers(sys.argv, os.environ)
+    for option in runtime.party.backend.in_memory if workers > 1 else ():
+        runtime.party.announcer.advise(
+            option,
+            f'"memory" is that of one process, and this server has {workers}: what one of them '
+            "stores the others do not know. Use a store in Redis, or one process",
+        )
+
+
+def configured_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """How many processes the server was asked for, as uvicorn, gunicorn and hypercorn read it."""
+    words = " ".join(arguments).replace("=", " ").split()
+    asked = [value for flag, value in pairwise(words) if flag in ("--workers", "-w")]
+    number = (asked or [environment.get("WEB_CONCURRENCY", "")])[-1]
+    return int(number) if number.isdecimal() else 1
 
 
 def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[None]]) -> Send:
@@ -60,7 +82,7 @@ def reporting_missing_middleware(
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        if not _has_middleware(app, instance):
+        if not any(serves(each, [instance]) for each in getattr(app, "user_middleware", ())):
             _log.error(
                 "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
                 "Every request that asks for a session will fail.\n"
@@ -70,9 +92,3 @@ def reporting_missing_middleware(
         yield
 
     return lifespan
-
-
-def _has_middleware(app: Any, instance: str) -> bool:
-    added = getattr(app, "user_middleware", ())
-    given = [value for each in added for value in (*each.args, *each.kwargs.values())]
-    return any(instance == getattr(getattr(one, "runtime", None), "name", None) for one in given)

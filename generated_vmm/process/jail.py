@@ -14,7 +14,6 @@ from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.holding import make_fifo, require_private, retried
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
-from generated_vmm.process.jailer import JailSettings, cgroup_folders, jailer_arguments
 from generated_vmm.process.reaper import (
     ControlGroup,
     Session,
@@ -26,7 +25,10 @@ from generated_vmm.process.reaper import (
 )
 from generated_vmm.process.settings import (
     HostPath,
+    JailSettings,
     Settings,
+    cgroup_folders,
+    jailer_arguments,
     monitor_arguments,
     require_short,
     without_environment,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import signal
@@ -315,15 +314,6 @@ class Run(Supervisor):
 
     def _last_words(self) -> list[str]:
         return self.outlets.last_words(self.workspace.log_file())
-
-
-def vsock_path_in(body: bytes) -> str | None:
-    """The vsock device's path in a request that sets it."""
-    with contextlib.suppress(ValueError, TypeError, AttributeError):
-        value = json.loads(body)
-        path = (value.get("vsock_override") or value).get("uds_path")
-        return path if isinstance(path, str) else None
-    return None
 
 
 LET_GO: list[Child] = []

@@ -63,9 +63,17 @@ class Signer:
         _require_fit(key, row)
         return cls(row, key_id or _name(jwk, "kid"), row.key(key))
 
-    def sign(self, claims: Mapping[str, object], *, typ: str = "JWT") -> str:
-        """The claims as a signed JWT (RFC 7515 3.1)."""
-        header = {"alg": self.algorithm.name, "typ": typ}
+    def sign(
+        self,
+        claims: Mapping[str, object],
+        *,
+        typ: str = "JWT",
+        jwk: Mapping[str, object] | None = None,
+    ) -> str:
+        """The claims as a signed JWT (RFC 7515 3.1), whose header has the public key `jwk`."""
+        header: dict[str, object] = {"alg": self.algorithm.name, "typ": typ}
+        if jwk is not None:
+            header["jwk"] = jwk
         if self.key_id is not None:
             header["kid"] = self.key_id
         signing_input = f"{_encoded(header)}.{_encoded(claims)}"

@@ -1,4 +1,4 @@
-"""Sessions on Redis: a row for each, a list of rows for each user, and their revocations."""
+"""Sessions on Redis: a row for each, its name by session id and by user, and revocations."""
 
 from __future__ import annotations
 
@@ -134,11 +134,16 @@ class RedisSessionStore(SessionStore[Identity]):
             # The row first: what is listed without a row is taken from the list.
             await self._connections.run(lambda client: client.set(name, row, exat=ends))
             await self._connections.run_script(_LIST, [self._list(user)], [ends, id])
+            index = self._index(session.id)
+            await self._connections.run(lambda client: client.set(index, id, exat=ends))
 
     async def delete(self, id: str, /) -> None:
         """See `SessionStore.delete`."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
-            await self._connections.run(lambda client: client.delete(self._row(id)))
+            row = await self._connections.run(lambda client: client.getdel(self._row(id)))
+            if (session := self._session(id, row)) is not None:
+                index = self._index(session.id)
+                await self._connections.run(lambda client: client.delete(index))
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """See `SessionStore.replace`; one command."""
@@ -167,6 +172,18 @@ class RedisSessionStore(SessionStore[Identity]):
                 await self._connections.run(lambda client: client.zrem(key, *gone))
         found = (self._session(id, row) for id, row in zip(ids, rows, strict=True))
         return [session for session in found if session is not None]
+
+    async def find_by_session_id(
+        self, session_id: str, /
+    ) -> tuple[str, OIDCSession[Identity]] | None:
+        """See `SessionStore.find_by_session_id`; two commands."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            found = await self._connections.run(lambda client: client.get(self._index(session_id)))
+        if found is None:
+            return None
+        id = found.decode()
+        session = await self.get(id)
+        return None if session is None or session.id != session_id else (id, session)
 
     async def find(
         self, id: str, digests: Sequence[str], /
@@ -216,6 +233,9 @@ class RedisSessionStore(SessionStore[Identity]):
 
     def _row(self, id: str) -> str:
         return f"{self._prefix}session:{id}"
+
+    def _index(self, session_id: str) -> str:
+        return f"{self._prefix}session_id:{session_id}"
 
     def _list(self, user: str) -> str:
         return f"{self._prefix}sessions_of:{user}"

@@ -39,7 +39,9 @@ async def test_a_session_is_kept_used_refreshed_listed_and_deleted(
     assert (session.generation, session.last_seen_at, ended) == (1, NOW + 60, None)
     listed = await store.sessions_of("https://op.example.com", "app", "alice")
     assert [each.id for each in listed] == ["session-1"]
+    assert await store.find_by_session_id("session-1") == (ID, session)
     await store.delete(ID)
+    assert await store.find_by_session_id("session-1") is None
     assert await store.sessions_of("https://op.example.com", "app", "alice") == []
 
 

@@ -180,6 +180,7 @@ async def test_the_store_sees_neither_cookie_nor_reference() -> None:
     await backend.save(stored)
     (row_id,) = store.rows
     assert stored.reference is not None
+    assert stored.reference.secret is not None
     assert row_id == stored.reference.store_id
     assert stored.reference.secret.hex() not in row_id
     assert cookies_of(backend, stored)[NAMES.session] != row_id

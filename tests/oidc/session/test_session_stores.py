@@ -95,6 +95,35 @@ async def test_sessions_and_revocations_are_found_in_one_step(store: SessionStor
         assert await store.find(ID, known) == (a_session(), "ended_by_provider")
 
 
+async def test_a_session_is_found_by_its_own_id_until_it_is_deleted(
+    store: SessionStore[User],
+) -> None:
+    if isinstance(store, DictionaryStore):
+        with pytest.raises(ConfigurationError, match="find_by_session_id") as caught:
+            await store.find_by_session_id(a_session().id)
+        assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
+        return
+    assert await store.find_by_session_id(a_session().id) is None
+    await store.set(ID, a_session())
+    assert await store.find_by_session_id(a_session().id) == (ID, a_session())
+    later = a_session().model_copy(update={"generation": 1})
+    await store.replace(ID, later)
+    assert await store.find_by_session_id(a_session().id) == (ID, later)
+    assert await store.find_by_session_id("another") is None
+    await store.delete(ID)
+    assert await store.find_by_session_id(a_session().id) is None
+
+
+async def test_the_name_of_a_row_by_session_id_goes_with_it(redis: Redis, prefix: str) -> None:
+    store, index = RedisSessionStore(redis, User, prefix=prefix), f"{prefix}session_id:"
+    await store.set(ID, a_session())
+    assert await redis.expiretime(index + a_session().id) == a_session().expires_at
+    await redis.set(f"{index}another", ID)
+    assert await store.find_by_session_id("another") is None, "the row says whose it is"
+    await store.delete(ID)
+    assert not await redis.exists(index + a_session().id)
+
+
 async def test_a_row_expires_with_its_session(redis: Redis, prefix: str) -> None:
     await RedisSessionStore(redis, User, prefix=prefix).set(ID, a_session())
     assert await redis.expiretime(f"{prefix}session:{ID}") == a_session().expires_at

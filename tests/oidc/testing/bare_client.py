@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,7 +13,7 @@ import httpx
 from pydantic import JsonValue
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 CALLBACK = "https://app.test/callback"
 AFTER_LOGOUT = "https://app.test/bye"
@@ -105,11 +106,21 @@ class BareClient:
         return await self.http.get("/userinfo", headers={"Authorization": f"Bearer {access_token}"})
 
 
-def bare_client(*clients: DevClient) -> BareClient:
+def bare_client(
+    *clients: DevClient,
+    resources: Sequence[DevResource] = (),
+    acr_values: Sequence[str] = (),
+) -> BareClient:
     """A client of a new provider; the first of `clients` is the one that acts."""
     registered = clients or (APP,)
     time = FakeTime()
-    provider = DevProvider(users=[ALICE, BOB], clients=registered, clock=Clock(read=time.read))
+    provider = DevProvider(
+        users=[ALICE, BOB],
+        clients=registered,
+        clock=Clock(read=time.read),
+        resources=resources,
+        acr_values=acr_values,
+    )
     transport = httpx.ASGITransport(provider.app)
     http = httpx.AsyncClient(base_url=provider.issuer, transport=transport)
     acting = registered[0]

@@ -11,7 +11,10 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing import DevClient, DevUser, grants
 from fastapi_oidc.testing.grants import (
     REUSE_IS_TOLD,
+    Access,
+    AccessToken,
     AuthorizationCode,
+    Credential,
     Credentials,
     Grant,
     OPSession,
@@ -42,11 +45,13 @@ def grown(step: Callable[[int], object]) -> int:
 def test_refreshing_a_session_again_and_again_takes_no_room() -> None:
     time, grant = FakeTime(), a_grant()
     credentials = Credentials(Clock(read=time.read))
+    access = Access(grant.client, grant.scope, "https://op.test")
 
     def refresh(number: int) -> None:
         time.now += number % 10 == 0
-        credentials.issue_access_token(grant, 300)
-        credentials.issue_refresh_token(grant, 14 * 24 * 3600)
+        token = AccessToken(grant, int(time.now) + 300, access=access, claims={})
+        credentials.remember_access_token(f"access-token-{number}", token)
+        credentials.issue_refresh_token(Credential(grant, int(time.now) + 14 * 24 * 3600))
 
     assert grown(refresh) < 50 * MANY
 

@@ -38,6 +38,11 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/forbidden", dependencies=[Depends(oidc.require(lambda _identity: False))])
     async def forbidden() -> None: ...
 
+    @app.api_route(
+        "/strong", methods=["GET", "POST"], dependencies=[Depends(oidc.require_acr("mfa"))]
+    )
+    async def strong() -> None: ...
+
     @app.post("/change", dependencies=[Depends(oidc.require_csrf)])
     async def change() -> None: ...
 
@@ -61,9 +66,11 @@ class Broken(MemoryRevocationStore):
         raise ConnectionError
 
 
-def asking(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
+def asking(
+    method: str, path: str, headers: Headers = NONE, *, content: bytes = b"", settings: Any = None
+) -> Asking:
     async def ask() -> httpx.Response:
-        async with make_world(mount=mount).browser() as browser:
+        async with make_world(mount=mount, settings=settings).browser() as browser:
             return await browser.request(
                 method, path, content=content, headers=headers, follow_redirects=False
             )
@@ -71,10 +78,12 @@ def asking(method: str, path: str, headers: Headers = NONE, *, content: bytes = 
     return ask
 
 
-def signed_in(method: str, path: str, headers: Headers = NONE) -> Asking:
+def signed_in(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
     async def ask() -> httpx.Response:
         browser = await make_world(mount=mount).signed_in()
-        return await browser.request(method, path, headers=headers, follow_redirects=False)
+        return await browser.request(
+            method, path, content=content, headers=headers, follow_redirects=False
+        )
 
     return ask
 

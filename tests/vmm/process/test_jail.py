@@ -20,7 +20,7 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.jailer import JailSettings, cgroup_folders, jailer_arguments
+from generated_vmm.process.settings import JailSettings, cgroup_folders, jailer_arguments
 from tests.vmm.process.conftest import PATIENCE
 
 VERSION_2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"

@@ -1,0 +1,83 @@
+"""A session whose access token is good enough for what a caller needs."""
+
+from __future__ import annotations
+
+from fastapi_oidc.errors import SessionError
+from fastapi_oidc.flows.local_sessions import Postponed
+from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.resume import (
+    ENDED_CODES,
+    announce_end,
+    require_refresh_token,
+    unavailable_until,
+)
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import Identity, OIDCSession
+
+
+def own_token(session: OIDCSession[Identity]) -> IssuedToken:
+    """The session's own access token."""
+    tokens = session.tokens
+    return IssuedToken(
+        value=tokens.access_token,
+        expires_at=tokens.expires_at,
+        scope=tokens.scope,
+        token_type=tokens.token_type,
+        issued_at=session.refreshed_at or session.created_at,
+        dpop_key=tokens.dpop_key,
+    )
+
+
+async def renewed(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    stored: StoredSession[Identity],
+    needed: Needed,
+) -> StoredSession[Identity]:
+    """The session with an access token that is as `needed`, refreshed if it must be.
+
+    While no refresh is possible, a token that can still be sent serves. Raises SessionError:
+    that of the session's end, session.refresh_postponed while the provider cannot be asked;
+    ConfigurationError when the provider gave no refresh token.
+    """
+    stored = party.sessions.newest(stored)
+    if needed.is_met_by(own_token(stored.session), party.clock.now()):
+        return stored
+    if not stored.session.tokens.refresh_token and _serves(party, stored, needed):
+        return stored
+    require_refresh_token(stored.session)
+    outcome = await coordinator.refresh(stored)
+    if isinstance(outcome, Refreshed) and not _is_met(party, outcome.stored, needed):
+        # The token of an earlier refresh, of which `stored` did not know.
+        stored = outcome.stored
+        outcome = await coordinator.refresh(stored)
+    if isinstance(outcome, Postponed) and _serves(party, stored, needed):
+        return stored
+    return going_on_as(party, stored, outcome)
+
+
+def going_on_as(
+    party: RelyingParty[Identity],
+    stored: StoredSession[Identity],
+    outcome: RefreshOutcome[Identity],
+) -> StoredSession[Identity]:
+    """What a refresh of `stored` made of it; raises SessionError when that is no session."""
+    match outcome:
+        case Refreshed(successor):
+            return successor
+        case Ended(code, because, reason):
+            announce_end(party, stored.session, code, because)
+            reason = reason or party.sessions.ended(stored.session) or "signed_out"
+            raise SessionError(ENDED_CODES[reason], "the session has ended")
+        case Postponed():
+            raise unavailable_until(party, outcome)
+
+
+def _is_met(party: RelyingParty[Identity], stored: StoredSession[Identity], needed: Needed) -> bool:
+    return needed.is_met_by(own_token(stored.session), party.clock.now())
+
+
+def _serves(party: RelyingParty[Identity], stored: StoredSession[Identity], needed: Needed) -> bool:
+    return needed.is_served_by(own_token(stored.session), party.clock.now())

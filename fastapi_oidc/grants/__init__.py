@@ -1,0 +1,7 @@
+"""Access tokens for APIs: of a session, of a session for another API, of the application itself."""
+
+from fastapi_oidc.grants.auth import TokenAuth, auth_of
+from fastapi_oidc.grants.grants import Grant, Grants
+from fastapi_oidc.grants.holders import Detached, Holder, InStore, going_on
+
+__all__ = ["Detached", "Grant", "Grants", "Holder", "InStore", "TokenAuth", "auth_of", "going_on"]

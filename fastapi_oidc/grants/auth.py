@@ -1,0 +1,152 @@
+"""Authentication of httpx and httpx2 that sends an access token (RFC 6750 2.1)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import cache
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+
+import anyio.from_thread
+import httpx
+
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.grants.grants import Tokens
+from fastapi_oidc.grants.proofs import Proofs
+from fastapi_oidc.protocol.bearer_challenge import refuses
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+_INVALID, _NONCE, _STARTED = "invalid_token", "use_dpop_nonce", Code.SESSION_RESPONSE_STARTED
+
+Step: TypeAlias = Needed | httpx.Request
+"""What an authentication waits for: a token, or the response to a request."""
+
+
+class TokenAuth(httpx.Auth):
+    """Sends a token with each request, to the origin of that request alone.
+
+    A request that is refused with `invalid_token` (RFC 6750 3.1) is sent once more with another
+    token, and one whose proof lacks a nonce (RFC 9449 9) with the nonce; unless its body is a
+    stream, which can be read once.
+    """
+
+    def __init__(self, tokens: Tokens, min_validity: int, proofs: Proofs) -> None:
+        self._tokens, self._min_validity, self._proofs = tokens, min_validity, proofs
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """For `httpx.AsyncClient`."""
+        steps = self._steps(request)
+        result: IssuedToken | httpx.Response | None = None
+        with suppress(StopIteration):
+            while True:
+                step = steps.send(result)
+                result = await self._token(step) if isinstance(step, Needed) else (yield step)
+
+    def sync_auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, None]:
+        """For `httpx.Client` in an endpoint that is not async, which runs in a thread."""
+        steps = self._steps(request)
+        result: IssuedToken | httpx.Response | None = None
+        with suppress(StopIteration):
+            while True:
+                step = steps.send(result)
+                if isinstance(step, Needed):
+                    result = _in_event_loop(self._token, step)
+                else:
+                    result = yield step
+
+    def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
+        """Asks for tokens and sends the request: three times at most."""
+        is_repeatable = _has_body(request)
+        token: IssuedToken | None = yield Needed(self._min_validity)
+        if token is None:
+            return
+        response = yield self._with(request, token)
+        asks_for_nonce = self._learns(request, response) and _is_refused(request, response, _NONCE)
+        if is_repeatable and asks_for_nonce:
+            response = yield self._with(request, token)
+            self._learns(request, response)
+        if is_repeatable and _is_refused(request, response, _INVALID):
+            other: IssuedToken | None = yield Needed(self._min_validity, refused=token.value)
+            if other is not None:
+                yield self._with(request, other)
+
+    async def _token(self, needed: Needed) -> IssuedToken | None:
+        """A token as needed; None when there can be none now in place of one that was refused."""
+        try:
+            token = await self._tokens(needed)
+        except (ConfigurationError, SessionError) as error:
+            is_final = isinstance(error, SessionError) and error.code is not _STARTED
+            if is_final or not needed.refused:
+                raise
+            return None
+        return None if token.value == needed.refused else token
+
+    def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
+        url, server = str(request.url), _origin(request.url)
+        request.headers.update(self._proofs.headers(token, request.method, url, server))
+        return request
+
+    def _learns(self, request: httpx.Request, response: httpx.Response) -> bool:
+        """Whether the response has a nonce that the request lacked."""
+        is_from_there = _origin(response.request.url) == _origin(request.url)
+        nonce = response.headers.get("DPoP-Nonce", "")
+        return is_from_there and self._proofs.learn(_origin(request.url), nonce)
+
+
+def auth_of(tokens: Tokens, min_validity: int, proofs: Proofs) -> TokenAuth:
+    """The authentication for clients of httpx, and of httpx2 where that is imported."""
+    other = getattr(sys.modules.get("httpx2"), "Auth", None)
+    return _kind(other)(tokens, min_validity, proofs)
+
+
+@cache
+def _kind(other: type | None) -> type[TokenAuth]:
+    """A client asks whether its authentication is an `Auth` of its own library."""
+    if other is None or issubclass(TokenAuth, other):
+        return TokenAuth
+    return type("TokenAuth", (TokenAuth, other), {})
+
+
+def _has_body(request: httpx.Request) -> bool:
+    """Whether the body is here, if there is any, and no stream, which can be read once."""
+    try:
+        return request.content is not None
+    except RuntimeError:  # RequestNotRead
+        return False
+
+
+def _is_refused(request: httpx.Request, response: httpx.Response, error: str) -> bool:
+    """Whether the API that was sent the token refused it with `error`."""
+    if response.status_code != HTTPStatus.UNAUTHORIZED:
+        return False
+    is_from_there = _origin(response.request.url) == _origin(request.url)
+    return is_from_there and refuses(response.headers.get_list("WWW-Authenticate"), error)
+
+
+def _origin(url: httpx.URL) -> str:
+    """Scheme, host and port; a port that is the scheme's own is left out."""
+    return f"{url.scheme}://{url.netloc.decode()}"
+
+
+def _in_event_loop(
+    function: Callable[[Argument], Coroutine[Any, Any, Result]], argument: Argument
+) -> Result:
+    """The result of `function` in the event loop of the application."""
+    try:
+        return anyio.from_thread.run(function, argument)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            "oidc.auth works with httpx.Client in the thread of an endpoint that is not async; "
+            "elsewhere use httpx.AsyncClient",
+        ) from error

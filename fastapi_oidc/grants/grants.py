@@ -1,0 +1,197 @@
+"""Access tokens of one OIDC instance, each valid for as long as its caller needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Generic, TypeAlias
+
+from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.flows.api_records import record_id
+from fastapi_oidc.flows.refresh import RefreshCoordinator
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.renewal import going_on_as, own_token, renewed
+from fastapi_oidc.flows.resume import require_refresh_token
+from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, revoke_access_token
+from fastapi_oidc.grants.app_tokens import AppTokens
+from fastapi_oidc.grants.holders import Holder
+from fastapi_oidc.grants.proofs import Proofs
+from fastapi_oidc.grants.records import TokenRecords
+from fastapi_oidc.protocol.downstream import (
+    DownstreamAPI,
+    Target,
+    on_behalf_of_grant,
+    require_access_token,
+    selected,
+    token_exchange_grant,
+)
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.refusal import TokenRefused
+from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import Identity
+
+Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
+"""Returns a token that is as needed."""
+
+SUBJECT_SECONDS: Final = 30
+"""Seconds for which the session's access token is valid at least when it is exchanged."""
+
+_ATTEMPTS: Final = 3
+"""Another caller's request may bring a token that is not good enough for this one."""
+
+
+class Grant:
+    """What a session was granted at one API: `await grant.access_token()` returns a token for it.
+
+    It needs no request, and lasts until the session ends.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+
+    async def access_token(self, min_validity: int = 60) -> IssuedToken:
+        """A token that is valid for `min_validity` seconds, refreshed if it must be.
+
+        A token that never lives so long is used for half of its life. While no other one can be
+        had, a token that has not expired serves. Raises SessionError when the session has ended or
+        cannot be asked for, ProviderError when the provider gives no token.
+        """
+        return await self.tokens(Needed(min_validity))
+
+
+class Grants(Generic[Identity]):
+    """Gets tokens of sessions: their own, and those for other APIs."""
+
+    def __init__(
+        self, party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity]
+    ) -> None:
+        self._party, self._coordinator = party, coordinator
+        self._records = TokenRecords(party)
+        self.proofs = Proofs(party.clock)
+        self.of_application = AppTokens(party, self._records)
+
+    def api(self, target: Target) -> DownstreamAPI | None:
+        """The configured API that `target` means; None for the session's own token.
+
+        Raises ConfigurationError unless there is one.
+        """
+        return None if target.is_empty else selected(self._party.downstream_apis, target)
+
+    async def token(
+        self, holder: Holder[Identity], api: DownstreamAPI | None, needed: Needed
+    ) -> IssuedToken:
+        """A token of the session for `api`, or the session's own."""
+        if api is None:
+            return own_token((await self._fresh(holder, needed)).session)
+        return await self._of_api(holder, api, needed, _ATTEMPTS)
+
+    async def _of_api(
+        self, holder: Holder[Identity], api: DownstreamAPI, needed: Needed, attempts: int
+    ) -> IssuedToken:
+        id = record_id((await holder.current()).session.id, api)
+        known, generation = await self._records.look(id)
+        if known is not None and needed.is_met_by(known, self._party.clock.now()):
+            return known
+        try:
+            token = await self._next(holder, api, id, generation)
+        except OIDCError as error:
+            if known is not None and self._serves(known, needed, error):
+                return known
+            # The request that asked first may be over; this one may not be.
+            if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
+                raise
+            return await self._of_api(holder, api, needed, attempts - 1)
+        if attempts == 1 or needed.is_met_by(token, self._party.clock.now()):
+            return token
+        return await self._of_api(holder, api, needed, attempts - 1)
+
+    async def aclose(self) -> None:
+        """Wait for the token requests that were sent."""
+        await self._records.aclose()
+
+    async def _fresh(self, holder: Holder[Identity], needed: Needed) -> StoredSession[Identity]:
+        """The session with an access token that is as needed."""
+        stored = await holder.current()
+        if needed.is_met_by(own_token(stored.session), self._party.clock.now()):
+            return stored
+        change = partial(renewed, self._party, self._coordinator, needed=needed)
+        return await holder.changed(change)
+
+    def _serves(self, token: IssuedToken, needed: Needed, error: OIDCError) -> bool:
+        """Whether `token` can be sent although another one failed with `error`: nothing was
+        decided of it."""
+        is_decided = isinstance(error, TokenRefused) or (
+            isinstance(error, SessionError) and not error.is_outage
+        )
+        return not is_decided and needed.is_served_by(token, self._party.clock.now())
+
+    async def _next(
+        self, holder: Holder[Identity], api: DownstreamAPI, id: str, generation: int
+    ) -> IssuedToken:
+        if api.grant == "refresh_token":
+            stored = await holder.current()
+            obtain = partial(self._by_refresh_token, holder, api)
+        else:
+            stored = await self._fresh(holder, Needed(SUBJECT_SECONDS))
+            obtain = partial(self._exchanged, holder, api, stored)
+        discard, expires_at = partial(self._discard, stored), stored.session.expires_at
+        return await self._records.next(id, generation, obtain, discard, expires_at=expires_at)
+
+    async def _by_refresh_token(self, holder: Holder[Identity], api: DownstreamAPI) -> IssuedToken:
+        """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
+        tokens: list[IssuedToken] = []
+
+        async def change(stored: StoredSession[Identity]) -> StoredSession[Identity]:
+            require_refresh_token(stored.session)
+            outcome, answer = await self._coordinator.refresh_for(stored, api)
+            if answer is not None:
+                tokens.append(self._issued(api, stored, answer.response, answer.received_at))
+            try:
+                return going_on_as(self._party, stored, outcome)
+            except SessionError:
+                for token in tokens:
+                    await self._discard(stored, token)
+                raise
+
+        await holder.changed(change)
+        return tokens[0]
+
+    async def _exchanged(
+        self, holder: Holder[Identity], api: DownstreamAPI, stored: StoredSession[Identity]
+    ) -> IssuedToken:
+        """A token in exchange for the session's, unless the session has ended meanwhile."""
+        own, is_exchange = stored.session.tokens, api.grant == "token_exchange"
+        form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
+        response = await self._party.provider.obtain(form, key=own.proof_key())
+        require_access_token(response)
+        token = self._issued(api, stored, response, self._party.clock.now())
+        try:
+            await holder.current()
+        except SessionError:
+            await self._discard(stored, token)
+            raise
+        return token
+
+    def _issued(
+        self,
+        api: DownstreamAPI,
+        stored: StoredSession[Identity],
+        response: TokenResponse,
+        received_at: int,
+    ) -> IssuedToken:
+        return IssuedToken.of(
+            response,
+            received_at=received_at,
+            lifetime=self._party.policy.default_access_token_lifetime,
+            scope=api.words,
+            dpop_key=stored.session.tokens.dpop_key,
+        )
+
+    async def _discard(self, stored: StoredSession[Identity], token: IssuedToken) -> None:
+        """Best effort: revoke a token that nobody is going to use."""
+        with suppress(OIDCError, TimeoutError):
+            async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
+                await revoke_access_token(self._party, stored.session, token)

@@ -1,0 +1,48 @@
+"""The headers of a request with an access token (RFC 6750 2.1, RFC 9449 7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.ttl_cache import TTLCache
+
+MAX_NONCE_LENGTH: Final = 1000
+"""Characters of the longest nonce that is sent back."""
+
+NONCE_SECONDS: Final = 3600
+"""Seconds for which the last nonce of a server is remembered."""
+
+MOST_SERVERS: Final = 1000
+"""Servers whose nonces are remembered at most."""
+
+
+class Proofs:
+    """Proves the possession of the key that a token is bound to, with its server's last nonce."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
+
+    def headers(self, token: IssuedToken, method: str, url: str, server: str) -> Mapping[str, str]:
+        """The headers of one request to `server`, the origin of `url`."""
+        headers = {"Authorization": f"{token.token_type} {token.value}"}
+        if token.dpop_key is not None:
+            headers["DPoP"] = DPoPKey.from_text(token.dpop_key).proof(
+                method,
+                url,
+                self._clock.now(),
+                access_token=token.value,
+                nonce=self._nonces.get(server),
+            )
+        return headers
+
+    def learn(self, server: str, nonce: str) -> bool:
+        """Use `nonce`, a header of a response, from now on (RFC 9449 8.2); whether it is new."""
+        if not 0 < len(nonce) <= MAX_NONCE_LENGTH or nonce == self._nonces.get(server):
+            return False
+        self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
+        return True

@@ -1,0 +1,99 @@
+"""Tokens that have a record of their own: obtained once, however many tasks and processes ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.flows.api_records import token_in
+from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.session.record_hold import RecordHold
+from fastapi_oidc.session.records import Phase, RefreshRecord
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
+"""Seconds between two looks at a record that another process owns."""
+
+HOLDS: Final = 2
+"""A record is owned for so many times `provider_timeout`: a token request takes one at most."""
+
+Obtain: TypeAlias = Callable[[], Awaitable[IssuedToken]]
+Discard: TypeAlias = Callable[[IssuedToken], Awaitable[None]]
+
+
+class TokenRecords:
+    """Looks up and obtains tokens; a request for one of them may be repeated.
+
+    Raises SessionError (session.lock_unavailable) while the records cannot be had.
+    """
+
+    def __init__(self, party: RelyingParty[Any]) -> None:
+        self._party = party
+        self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
+
+    async def look(self, id: str) -> tuple[IssuedToken | None, int]:
+        """The newest token of the record, whatever its time, and its generation."""
+        record = await self._party.records.look(id)
+        _require_not_ended(record)
+        return token_in(record), max(0, record.generation)
+
+    async def next(
+        self, id: str, generation: int, obtain: Obtain, discard: Discard, *, expires_at: int
+    ) -> IssuedToken:
+        """The token after `generation`, which `obtain` or another process gets.
+
+        The record lives until `expires_at`. A token that comes after its end is discarded.
+        """
+        work = partial(self._next, id, generation, obtain, discard, expires_at)
+        return await self._obtaining.run(id, work)
+
+    async def aclose(self) -> None:
+        """Wait for the requests that were sent."""
+        await self._obtaining.wait(self._party.policy.provider_timeout)
+
+    async def _next(
+        self, id: str, generation: int, obtain: Obtain, discard: Discard, expires_at: int
+    ) -> IssuedToken:
+        seconds = HOLDS * self._party.policy.provider_timeout
+        hold = self._party.hold(id, generation, expires_at, seconds=seconds)
+        began, pause = monotonic(), FIRST_POLL_SECONDS
+        while True:
+            record = await hold.take()
+            if hold.owns(record):
+                return await self._kept(id, hold, obtain, discard)
+            _require_not_ended(record)
+            token = token_in(record)
+            if token is not None and record.generation > generation:
+                return token
+            if monotonic() - began > seconds:
+                explanation = "another process gets the token and has not finished"
+                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_POLL_SECONDS)
+
+    async def _kept(
+        self, id: str, hold: RecordHold, obtain: Obtain, discard: Discard
+    ) -> IssuedToken:
+        try:
+            token = await obtain()
+        except BaseException:
+            await hold.release()
+            raise
+        if not await hold.done(token.encode()):
+            try:
+                _require_not_ended(await self._party.records.look(id))
+            except SessionError:
+                await discard(token)
+                raise
+        return token
+
+
+def _require_not_ended(record: RefreshRecord) -> None:
+    """Raise SessionError when a sign-out has ended the record."""
+    if record.phase is Phase.ENDED:
+        raise SessionError(Code.SESSION_SIGNED_OUT, "the session has ended")

@@ -1,0 +1,27 @@
+"""What an API says when it refuses an access token (RFC 6750 3, RFC 9110 11.6.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+# One element of the list: a scheme, a parameter, or a scheme with its first parameter.
+_ELEMENT: Final = re.compile(r'((?:"(?:[^"\\]|\\.)*"|[^,"])+)')
+_SCHEME: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s+(?![\s=])|$)")
+_ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNORECASE)
+_SCHEMES: Final = ("bearer", "dpop")
+
+
+def refuses(challenges: Iterable[str], error: str) -> bool:
+    """Whether a WWW-Authenticate header has this `error` in a challenge of the scheme Bearer
+    (RFC 6750 3.1: "invalid_token") or DPoP (RFC 9449 7.1 and 9: "use_dpop_nonce" too)."""
+    scheme = ""
+    for element in _ELEMENT.findall(",".join(challenges)):
+        text = element.strip()
+        if (begins := _SCHEME.match(text)) is not None:
+            scheme, text = begins[1].lower(), text[begins.end() :]
+        found = _ERROR.fullmatch(text)
+        if scheme in _SCHEMES and found and error in found.groups():
+            return True
+    return False

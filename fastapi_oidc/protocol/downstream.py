@@ -1,0 +1,145 @@
+"""APIs behind this application, and the token requests that get an access token for one of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.protocol.token import TokenResponse
+
+GrantKind: TypeAlias = Literal["refresh_token", "token_exchange", "on_behalf_of"]
+"""How a session gets a token for another API: by its refresh token with the API's `resource`
+(RFC 8707 2.2), by token exchange (RFC 8693), or on behalf of its user as in Microsoft Entra."""
+
+ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
+"""RFC 8693 3."""
+
+_KEY_LENGTH: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a token is for. A text as `scope` is words with spaces between them.
+
+    Raises ConfigurationError unless `resource` is an absolute URI without fragment (RFC 8707 2).
+    """
+
+    audience: str | None = None
+    resource: str | None = None
+    scope: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Read `scope`, and refuse what no provider accepts."""
+        words = self.scope.split() if isinstance(self.scope, str) else tuple(self.scope)
+        object.__setattr__(self, "scope", tuple(words))
+        if self.resource is not None:
+            _require_resource(self.resource)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The values of `scope`."""
+        return tuple(self.scope)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing."""
+        return self.audience is None and self.resource is None and not self.scope
+
+    def parameters(self) -> dict[str, str]:
+        """What it says, as parameters of a token request."""
+        scope = " ".join(self.scope) or None
+        members = {"audience": self.audience, "resource": self.resource, "scope": scope}
+        return {name: value for name, value in members.items() if value is not None}
+
+    def matches(self, other: Target) -> bool:
+        """Whether `other` has each value that this one has."""
+        return (
+            self.audience in (None, other.audience)
+            and self.resource in (None, other.resource)
+            and (not self.scope or set(self.scope) == set(other.scope))
+        )
+
+    def key(self, *context: str) -> str:
+        """Names the target, in this `context`, in records that several processes share."""
+        members = [*context, self.audience, self.resource, sorted(self.scope)]
+        digest = hashlib.sha256(json.dumps(members).encode()).digest()
+        return base64.urlsafe_b64encode(digest)[:_KEY_LENGTH].decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownstreamAPI(Target):
+    """An API for which sessions get access tokens of its own by `grant`.
+
+    At least one of `audience`, `resource` and `scope` says which API; the provider's documentation
+    says which of them it reads. Raises ConfigurationError.
+    """
+
+    grant: GrantKind
+
+    def __post_init__(self) -> None:
+        """Refuse an API that cannot be told from the session's own."""
+        # A class with slots is not the class that `super()` without arguments means.
+        Target.__post_init__(self)
+        if self.grant not in get_args(GrantKind):
+            known = ", ".join(get_args(GrantKind))
+            raise _invalid(f"the grant of a DownstreamAPI is one of {known}")
+        if self.is_empty:
+            raise _invalid("a DownstreamAPI has an audience, a resource or a scope")
+
+
+def selected(apis: Iterable[DownstreamAPI], target: Target) -> DownstreamAPI:
+    """The only one of `apis` that has all values of `target`; else raises ConfigurationError."""
+    found = [api for api in apis if target.matches(api)]
+    if len(found) != 1:
+        wanted = ", ".join(f"{name}={value}" for name, value in target.parameters().items())
+        many = f"{len(found)} of downstream_apis have" if found else "no one of downstream_apis has"
+        raise _invalid(f"{many} {wanted}")
+    return found[0]
+
+
+def token_exchange_grant(api: DownstreamAPI, access_token: str) -> dict[str, str]:
+    """The form that exchanges the session's access token (RFC 8693 2.1)."""
+    return {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": access_token,
+        "subject_token_type": ACCESS_TOKEN_TYPE,
+        "requested_token_type": ACCESS_TOKEN_TYPE,
+        **api.parameters(),
+    }
+
+
+def on_behalf_of_grant(api: DownstreamAPI, access_token: str) -> dict[str, str]:
+    """Microsoft Entra's form of RFC 7523 2.1: the session's access token is the assertion."""
+    return {
+        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "assertion": access_token,
+        "requested_token_use": "on_behalf_of",
+        **api.parameters(),
+    }
+
+
+def client_credentials_grant(target: Target) -> dict[str, str]:
+    """The form that gets a token for the application itself (RFC 6749 4.4.2)."""
+    return {"grant_type": "client_credentials", **target.parameters()}
+
+
+def require_access_token(response: TokenResponse) -> None:
+    """RFC 8693 2.2.1: the issued token is what was asked for; raises ProviderError (token.type)."""
+    if response.issued_token_type not in (None, ACCESS_TOKEN_TYPE):
+        raise ProviderError(Code.TOKEN_TYPE, "the provider issued another type of token")
+
+
+def _require_resource(resource: str) -> None:
+    is_printable = resource.isascii() and resource.isprintable() and " " not in resource
+    if not is_printable or "#" in resource or not urlsplit(resource).scheme:
+        raise _invalid("resource is an absolute URI without fragment (RFC 8707 2)")
+
+
+def _invalid(explanation: str) -> ConfigurationError:
+    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)

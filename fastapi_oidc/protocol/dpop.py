@@ -1,0 +1,237 @@
+"""Access tokens bound to a key: proofs of its possession, made and accepted (RFC 9449)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    derive_private_key,
+    generate_private_key,
+)
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.claims import require_numeric_date, require_string
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKey, UnusableKey
+from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.protocol.json import Claims, parse_json_object
+
+PROOF_TYPE: Final = "dpop+jwt"
+
+PROOF_WINDOW: Final = 60
+"""Seconds by which the `iat` of a proof may differ from this clock, either way (RFC 9449 11.1)."""
+
+PROOF_ALGORITHM: Final = "ES256"
+"""That of the proofs which are made here."""
+
+PROOF_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type != "oct")
+"""Algorithms of accepted proofs: every asymmetric one (RFC 9449 4.2)."""
+
+MAX_JTI_LENGTH: Final = 256
+
+_CURVE: Final = SECP256R1()
+_FIELD_BYTES: Final = 32
+
+_THUMBPRINT_MEMBERS: Final = {
+    "EC": ("crv", "kty", "x", "y"),
+    "OKP": ("crv", "kty", "x"),
+    "RSA": ("e", "kty", "n"),
+}
+
+
+@dataclass(frozen=True)
+class DPoPKey:
+    """A private key on P-256, which signs proofs with ES256."""
+
+    key: EllipticCurvePrivateKey = field(repr=False)
+
+    @classmethod
+    def new(cls) -> Self:
+        """A random key."""
+        return cls(generate_private_key(_CURVE))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The key of `to_text`; raises ValueError for any other text, without quoting it."""
+        octets = base64url.decode(text)
+        if len(octets) != _FIELD_BYTES:
+            raise ValueError("no DPoP key")
+        return cls(derive_private_key(int.from_bytes(octets), _CURVE))
+
+    def to_text(self) -> str:
+        """The private key in 43 characters: the member `d` of its JWK (RFC 7518 6.2.2.1)."""
+        return _coordinate(self.key.private_numbers().private_value)
+
+    @cached_property
+    def jwk(self) -> Mapping[str, str]:
+        """The public key, as the header of a proof has it (RFC 9449 4.2)."""
+        point = self.key.public_key().public_numbers()
+        return {"kty": "EC", "crv": "P-256", "x": _coordinate(point.x), "y": _coordinate(point.y)}
+
+    @cached_property
+    def thumbprint(self) -> str:
+        """The name by which a token is bound to the key, `jkt` (RFC 9449 6.1, RFC 7638)."""
+        return jwk_thumbprint(self.jwk)
+
+    def proof(
+        self,
+        method: str,
+        url: str,
+        now: int,
+        *,
+        access_token: str | None = None,
+        nonce: str | None = None,
+    ) -> str:
+        """The `DPoP` header of one request in the second `now` (RFC 9449 4.2).
+
+        `access_token` is the token that the request carries, `nonce` the server's last one.
+        """
+        claims: dict[str, object] = {
+            "jti": secrets.token_urlsafe(18),
+            "htm": method,
+            "htu": proof_target(url),
+            "iat": now,
+        }
+        if access_token is not None:
+            claims["ath"] = access_token_digest(access_token)
+        if nonce is not None:
+            claims["nonce"] = nonce
+        return Signer.of_private_key(self.key).sign(claims, typ=PROOF_TYPE, jwk=self.jwk)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A proof that was accepted, which only `accept_proof` makes.
+
+    Whoever accepts it must refuse a second one of this `jti` until `iat` + 60 (RFC 9449 11.1).
+    """
+
+    jti: str
+    thumbprint: str
+    iat: int
+
+
+def accept_proof(
+    proof: str,
+    *,
+    method: str,
+    url: str,
+    now: int,
+    access_token: str | None = None,
+    thumbprint: str | None = None,
+    nonce: str | None = None,
+) -> Proof:
+    """The checks of RFC 9449 4.3 on the value of the one `DPoP` header of a request.
+
+    `access_token` is that of the request and `thumbprint` the key it is bound to (7.1); `nonce` is
+    the one that the server requires (8, 9). Raises ProtocolViolation: dpop.malformed,
+    dpop.signature, dpop.target, dpop.issued_at, dpop.access_token, dpop.key or dpop.nonce.
+    """
+    claims, bound = _verified(proof)
+    _require_target(claims, method, url)
+    issued_at = _require_fresh(claims, now)
+    if nonce is not None and claims.get("nonce") != nonce:
+        raise ProtocolViolation(Code.DPOP_NONCE, "nonce is not the one this server requires")
+    if access_token is not None and claims.get("ath") != access_token_digest(access_token):
+        raise ProtocolViolation(Code.DPOP_ACCESS_TOKEN, "ath is not that of the access token")
+    if thumbprint is not None and bound != thumbprint:
+        raise ProtocolViolation(Code.DPOP_KEY, "the access token is bound to another key")
+    return Proof(_jti(claims), bound, issued_at)
+
+
+def proof_target(url: str) -> str:
+    """`url` as `htu` has it: normalized, without query and fragment (4.2, 4.3; RFC 3986 6.2.3)."""
+    address = urlsplit(url)
+    scheme, host = address.scheme.lower(), (address.hostname or "").lower()
+    if ":" in host:
+        host = f"[{host}]"
+    is_default = address.port in (None, {"https": 443, "http": 80}.get(scheme))
+    port = "" if is_default else f":{address.port}"
+    return f"{scheme}://{host}{port}{address.path or '/'}"
+
+
+def access_token_digest(access_token: str) -> str:
+    """`ath`: the SHA-256 digest of an access token (RFC 9449 4.2)."""
+    return base64url.encode(hashlib.sha256(access_token.encode()).digest())
+
+
+def jwk_thumbprint(jwk: Mapping[str, object]) -> str:
+    """The SHA-256 thumbprint of a public JWK of the types EC, OKP and RSA (RFC 7638 3)."""
+    members = {name: jwk[name] for name in _THUMBPRINT_MEMBERS[str(jwk["kty"])]}
+    text = json.dumps(members, separators=(",", ":"), sort_keys=True)
+    return base64url.encode(hashlib.sha256(text.encode()).digest())
+
+
+def _verified(proof: str) -> tuple[Claims, str]:
+    """The claims and the thumbprint of the key that signed them (4.3 rules 2 to 7)."""
+    try:
+        jws = CompactJWS.parse(proof)
+        claims = jws.claims()
+    except ProtocolViolation as violation:
+        raise _malformed(violation.explanation) from None
+    if jws.typ != PROOF_TYPE:
+        raise _malformed(f"typ is {shown(jws.typ)}")
+    if jws.algorithm not in PROOF_ALGORITHMS:
+        raise _malformed(f"alg is {shown(jws.algorithm)}")
+    jwk = parse_json_object(base64url.decode(proof.partition(".")[0])).get("jwk")
+    try:
+        verifier = JsonWebKey.parse(jwk).verifiers.get(jws.algorithm)
+    except UnusableKey as unusable:
+        raise _malformed(f"jwk: {unusable}") from None
+    if verifier is None or not verifier.verify(jws.signing_input, jws.signature):
+        raise ProtocolViolation(Code.DPOP_SIGNATURE)
+    assert isinstance(jwk, dict)
+    return claims, jwk_thumbprint(jwk)
+
+
+def _require_target(claims: Claims, method: str, url: str) -> None:
+    """`htm` and `htu` are those of the request (4.3 rules 8 and 9)."""
+    htm = require_string(claims, "htm", Code.DPOP_MALFORMED)
+    htu = require_string(claims, "htu", Code.DPOP_MALFORMED)
+    if htm != method:
+        raise ProtocolViolation(Code.DPOP_TARGET, f"htm is {shown(htm)}, the method {method}")
+    try:
+        found = proof_target(htu)
+    except ValueError:
+        raise _malformed("htu is no URL") from None
+    if found != proof_target(url):
+        raise ProtocolViolation(
+            Code.DPOP_TARGET, f"htu is {shown(found)}, the URL {shown(proof_target(url))}"
+        )
+
+
+def _require_fresh(claims: Claims, now: int) -> int:
+    """`iat` is at most a minute away (4.3 rule 11)."""
+    issued_at = require_numeric_date(claims, "iat", Code.DPOP_MALFORMED)
+    if abs(now - issued_at) > PROOF_WINDOW:
+        raise ProtocolViolation(
+            Code.DPOP_ISSUED_AT, f"iat is {now - issued_at} seconds before this clock"
+        )
+    return issued_at
+
+
+def _jti(claims: Claims) -> str:
+    jti = require_string(claims, "jti", Code.DPOP_MALFORMED)
+    if len(jti) > MAX_JTI_LENGTH:
+        raise _malformed(f"jti is over {MAX_JTI_LENGTH} characters")
+    return jti
+
+
+def _malformed(explanation: str) -> ProtocolViolation:
+    return ProtocolViolation(Code.DPOP_MALFORMED, explanation)
+
+
+def _coordinate(number: int) -> str:
+    return base64url.encode(number.to_bytes(_FIELD_BYTES))

@@ -1,0 +1,89 @@
+"""An access token that the provider issued to this client, and when it is to be renewed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.protocol.token import TokenResponse
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """An access token for an API (RFC 6749 5.1).
+
+    `issued_at` and `expires_at` are in seconds since the epoch; a token that expires at None is
+    good until an API refuses it. A token of the type "DPoP" is sent with a proof by `dpop_key`
+    (RFC 9449), which `oidc.auth` does.
+    """
+
+    value: str = field(repr=False)
+    expires_at: int | None
+    scope: tuple[str, ...]
+    token_type: str
+    issued_at: int
+    dpop_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        response: TokenResponse,
+        *,
+        received_at: int,
+        lifetime: int,
+        scope: tuple[str, ...],
+        dpop_key: str | None = None,
+    ) -> Self:
+        """The token of `response`; `lifetime` and `scope` are for a response that has none."""
+        return cls(
+            value=response.access_token,
+            expires_at=received_at + (response.expires_in or lifetime),
+            scope=scope if response.scope is None else response.scope,
+            token_type=response.token_type,
+            issued_at=received_at,
+            dpop_key=dpop_key,
+        )
+
+    def encode(self) -> bytes:
+        """The token with its value, to be sealed."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """What `encode` wrote; raises SessionError (session.lock_unavailable) for anything else."""
+        try:
+            members = json.loads(encoded)
+            return cls(**members | {"scope": tuple(members["scope"])})
+        except (ValueError, TypeError, KeyError):
+            explanation = "another release wrote the record of this token"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a caller needs: a token that is valid for `seconds` more and is not `refused`."""
+
+    seconds: int = 60
+    refused: str = field(default="", repr=False)
+
+    def is_met_by(self, token: IssuedToken, now: int) -> bool:
+        """Whether `token` need not be renewed.
+
+        A token that cannot be valid for so long is used for half of its life: it is not renewed
+        again and again.
+        """
+        if not token.value or token.value == self.refused:
+            return False
+        if token.expires_at is None:
+            return True
+        life = token.expires_at - token.issued_at
+        seconds = self.seconds if self.seconds < life else max(0, life // 2)
+        return now + seconds < token.expires_at
+
+    def is_served_by(self, token: IssuedToken, now: int) -> bool:
+        """Whether `token` can be sent when no better one can be had."""
+        if not token.value or token.value == self.refused:
+            return False
+        return token.expires_at is None or now < token.expires_at

@@ -1,0 +1,137 @@
+"""Access tokens for requests that the application sends: as its users, and as itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Generic
+
+from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of, going_on
+from fastapi_oidc.grants.holders import Change, response_started
+from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.session.backend import StoredSession
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
+from fastapi_oidc.web.runtime import RequestData, Runtime
+
+
+class Outgoing(Generic[Identity, RequestData]):
+    """Authenticates requests to APIs. `audience`, `resource` and `scope` select one of the
+    `downstream_apis`; without them a token is the session's own."""
+
+    runtime: Runtime[Identity, RequestData]
+
+    def auth(
+        self,
+        session: OIDCSession[Identity] | Grant,
+        *,
+        audience: str | None = None,
+        resource: str | None = None,
+        scope: str | Sequence[str] = (),
+        min_validity: int = 60,
+    ) -> TokenAuth:
+        """Authentication for a client of httpx or httpx2, which calls an API as the session's user.
+
+        Each request has a token that is valid for `min_validity` seconds, as
+        `Grant.access_token` returns it. It goes to the origin of the request alone. A session in a
+        cookie is refreshed within its request, before the response starts; with a session store, at
+        any time. Raises ConfigurationError unless there is one such API.
+        """
+        grants = self.runtime.grants
+        if isinstance(session, Grant):
+            return auth_of(session.tokens, min_validity, grants.proofs)
+        api = grants.api(Target(audience=audience, resource=resource, scope=scope))
+        return auth_of(_OfSession(self.runtime, session, api), min_validity, grants.proofs)
+
+    async def grant(
+        self,
+        session_id: str,
+        *,
+        audience: str | None = None,
+        resource: str | None = None,
+        scope: str | Sequence[str] = (),
+    ) -> Grant:
+        """What the session with this id was granted, for work without a request.
+
+        Raises SessionError when the session has ended or its store cannot be asked,
+        ConfigurationError when no session store finds sessions by their id, and unless there is one
+        such API.
+        """
+        api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
+        holder = InStore(self.runtime.party, session_id)
+        await holder.current()
+        return Grant(partial(self.runtime.grants.token, holder, api))
+
+    def app_auth(
+        self,
+        *,
+        audience: str | None = None,
+        resource: str | None = None,
+        scope: str | Sequence[str] = (),
+        min_validity: int = 60,
+    ) -> TokenAuth:
+        """Authentication for a client that calls an API as the application itself (RFC 6749 4.4).
+
+        A token is used until `min_validity` seconds before it expires, by all processes that share
+        refresh records.
+        """
+        target, grants = (
+            Target(audience=audience, resource=resource, scope=scope),
+            self.runtime.grants,
+        )
+        return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
+
+
+class _OfSession(Generic[Identity]):
+    """Tokens of a session that an endpoint was given."""
+
+    def __init__(
+        self,
+        runtime: Runtime[Identity, Any],
+        session: OIDCSession[Identity],
+        api: DownstreamAPI | None,
+    ) -> None:
+        self._runtime, self._session_id, self._api = runtime, session.id, api
+        self._elsewhere: Holder[Identity] = (
+            InStore(runtime.party, session.id)
+            if runtime.party.backend.finds_by_id
+            else Detached(runtime.party, session)
+        )
+
+    async def __call__(self, needed: Needed) -> IssuedToken:
+        """A token of the session; within its request by what the request knows."""
+        holder = _in_request(self._runtime, self._session_id) or self._elsewhere
+        return await self._runtime.grants.token(holder, self._api, needed)
+
+
+class _InRequest(Generic[Identity]):
+    """The session of a request whose response has not started."""
+
+    def __init__(self, contexts: RequestContexts, context: RequestContext[Identity, Any]) -> None:
+        self._contexts, self._context = contexts, context
+
+    async def current(self) -> StoredSession[Identity]:
+        """See `Holder`."""
+        stored = going_on(await self._context.current())
+        return self._context.runtime.party.sessions.newest(stored)
+
+    async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
+        """See `Holder`."""
+        stored = await self.current()
+        if not self._contexts.is_open:
+            raise response_started()
+        return await self._context.change(stored, change)
+
+
+def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[Identity] | None:
+    """The request that the running task was begun for, if its session is this one."""
+    reference = of_this_task.get()
+    contexts = None if reference is None else reference()
+    if contexts is None or not contexts.is_open or runtime.name not in contexts.names:
+        return None
+    context: RequestContext[Identity, Any] = contexts.required(runtime.name)
+    session = None if context.known is None else context.known.session
+    is_its_session = session is not None and session.id == session_id
+    return _InRequest(contexts, context) if is_its_session else None

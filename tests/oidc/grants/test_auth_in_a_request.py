@@ -1,0 +1,185 @@
+"""`oidc.auth(session)` within the request of the session, in cookies and in a store."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from fastapi_oidc import Code, ConfigurationError, SessionError
+from fastapi_oidc.testing import ServerError
+from tests.oidc.flows.steps import AFTER_EXPIRY, generation
+from tests.oidc.grants.api import Api, issued, without_refresh_token
+from tests.oidc.grants.conftest import Session, calling_world
+from tests.oidc.interleaving import Held, begun
+from tests.oidc.world import World
+
+NEARLY_EXPIRED = 250
+"""Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
+
+
+async def test_a_valid_token_is_sent_as_it_is(world: World, api: Api) -> None:
+    browser = await world.signed_in()
+    assert (await browser.get("/call")).json() == [200]
+    assert issued(world) == 0
+
+
+async def test_a_token_is_refreshed_for_the_time_that_is_needed(world: World, api: Api) -> None:
+    browser = await world.signed_in()
+    world.time.advance(NEARLY_EXPIRED)
+    assert (await browser.get("/call?min_validity=10")).json() == [200]
+    assert issued(world) == 0
+    assert (await browser.get("/call?times=3")).json() == [200, 200, 200]
+    assert issued(world) == 1
+    assert len(set(api.tokens)) == 2
+
+
+async def test_the_response_has_the_cookie_of_the_refresh(world: World, mode: str) -> None:
+    browser = await world.signed_in()
+    world.time.advance(NEARLY_EXPIRED)
+    response = await browser.get("/call")
+    assert ("set-cookie" in response.headers) == (mode == "cookie")
+    # Without what the process remembers, the cookie and the store alone know the new token.
+    world.oidc.runtime.party.sessions._table.pop(
+        next(iter(world.oidc.runtime.party.sessions._table._entries))
+    )
+    assert await generation(browser) == 1
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+    assert issued(world) == 2
+
+
+async def test_a_token_that_never_lives_so_long_is_used_for_half_of_its_life(
+    world: World, api: Api
+) -> None:
+    browser = await world.signed_in()
+    assert (await browser.get("/call?min_validity=3600&times=5")).json() == [200] * 5
+    assert issued(world) == 0
+    world.time.advance(160)
+    assert (await browser.get("/call?min_validity=3600&times=5")).json() == [200] * 5
+    assert issued(world) == 1
+
+
+async def test_requests_at_once_refresh_once(world: World, api: Api) -> None:
+    browser = await world.signed_in()
+    world.time.advance(NEARLY_EXPIRED)
+    responses = await asyncio.gather(*(browser.get("/call?times=2") for _ in range(10)))
+    assert [response.json() for response in responses] == [[200, 200]] * 10
+    assert issued(world) == 1
+
+
+async def test_a_refresh_that_a_browser_has_begun_is_joined(world: World, api: Api) -> None:
+    browser, held = await world.signed_in(), Held()
+    world.time.advance(NEARLY_EXPIRED)
+    world.op.faults.put("token", held)
+    calling = begun(browser.get("/call"))
+    await held.gate.until_reached()
+    world.time.advance(40)  # now the session itself is to be refreshed
+    page = begun(browser.get("/me"))
+    held.gate.opened.set()
+    assert (await calling).json() == [200]
+    assert (await page).json()["generation"] == 1
+    assert await generation(browser) == 1
+    assert issued(world) == 1
+
+
+async def test_a_valid_token_serves_while_the_provider_is_down(world: World, api: Api) -> None:
+    browser = await world.signed_in()
+    world.time.advance(NEARLY_EXPIRED)
+    world.op.faults.put("token", ServerError(), times=9)
+    assert (await browser.get("/call")).json() == [200]
+    world.time.advance(AFTER_EXPIRY)
+    assert (await browser.get("/call")).status_code == 503
+
+
+async def test_after_the_response_only_a_store_takes_a_refresh(
+    world: World, api: Api, mode: str
+) -> None:
+    browser = await world.signed_in()
+    await browser.get("/later")
+    assert world.app.state.later == [200]
+    world.time.advance(NEARLY_EXPIRED)
+    await browser.get("/later?min_validity=10")
+    await browser.get("/later")
+    if mode == "store":
+        assert world.app.state.later == [200, 200, 200]
+        assert issued(world) == 1
+        return
+    *_, error = world.app.state.later
+    assert isinstance(error, SessionError)
+    assert error.code is Code.SESSION_RESPONSE_STARTED
+    assert "session_store" in error.explanation
+    assert issued(world) == 0, "nothing was lost"
+    assert (await browser.get("/call")).json() == [200]
+
+
+async def test_a_refresh_under_way_reaches_the_cookie_of_the_response(
+    world: World, api: Api, mode: str
+) -> None:
+    """The endpoint returns before the task that it began has its token."""
+    browser, held = await world.signed_in(), Held()
+    tasks = []
+
+    @world.app.get("/started")
+    async def started(session: Session) -> None:
+        tasks.append(asyncio.create_task(api.status(world.oidc.auth(session))))
+        await held.gate.until_reached()
+
+    world.time.advance(NEARLY_EXPIRED)
+    world.op.faults.put("token", held)
+    response = begun(browser.get("/started"))
+    await held.gate.until_reached()
+    held.gate.opened.set()
+    assert ("set-cookie" in (await response).headers) == (mode == "cookie")
+    assert await tasks[0] == 200
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_refresh_and_its_cookie(
+    world: World, api: Api, mode: str
+) -> None:
+    browser, held = await world.signed_in(), Held()
+
+    @world.app.get("/cancelled")
+    async def cancelled(session: Session) -> None:
+        task = asyncio.create_task(api.status(world.oidc.auth(session)))
+        await held.gate.until_reached()
+        task.cancel()
+        await asyncio.wait([task])
+        held.gate.opened.set()
+
+    world.time.advance(NEARLY_EXPIRED)
+    world.op.faults.put("token", held)
+    response = await browser.get("/cancelled")
+    assert ("set-cookie" in response.headers) == (mode == "cookie")
+    assert await generation(browser) == 1
+
+
+async def test_a_request_that_clears_its_session_gets_no_token(world: World, api: Api) -> None:
+    browser, errors = await world.signed_in(), []
+
+    @world.app.get("/cleared")
+    async def cleared(session: Session, request: Request) -> None:
+        world.oidc.clear_session(request)
+        try:
+            await api.status(world.oidc.auth(session))
+        except SessionError as error:
+            errors.append(error.code)
+
+    await browser.get("/cleared")
+    assert errors == [Code.SESSION_REQUIRED]
+    assert not api.tokens
+
+
+async def test_a_session_without_refresh_token_uses_its_token_to_the_end() -> None:
+    world = calling_world()
+    world.op.edits.put("token_response", without_refresh_token)
+    browser = await world.signed_in()
+    world.time.advance(NEARLY_EXPIRED)
+    assert (await browser.get("/call")).json() == [200]
+
+
+def test_an_api_that_is_not_configured_is_refused() -> None:
+    world = calling_world()
+    session: Any = None
+    with pytest.raises(ConfigurationError, match="no one of downstream_apis has audience=x"):
+        world.oidc.auth(session, audience="x")

@@ -1,0 +1,254 @@
+"""Tokens of a session for other APIs: by exchange, on behalf of the user, and by refresh token."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fastapi_oidc import (
+    Code,
+    ConfigurationError,
+    DownstreamAPI,
+    Grant,
+    OIDCError,
+    SessionError,
+)
+from fastapi_oidc.protocol.downstream import GrantKind
+from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
+from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
+from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL, copy_of, generation, two_processes
+from tests.oidc.grants.api import Api, issued, session_id
+from tests.oidc.grants.conftest import Session, calling
+from tests.oidc.interleaving import Held, begun
+from tests.oidc.world import World, make_world
+
+CALENDAR, MAIL = "https://calendar.test", "https://mail.test"
+FIRST_TOKEN_ENDS = 290
+"""Seconds after which the first token for an API is not valid for another minute."""
+
+GRANT_TYPES = {
+    "token_exchange": EXCHANGE,
+    "on_behalf_of": ON_BEHALF_OF,
+    "refresh_token": "refresh_token",
+}
+
+
+def apis(kind: GrantKind) -> list[DownstreamAPI]:
+    return [
+        DownstreamAPI(grant=kind, resource=CALENDAR, scope="events:read"),
+        DownstreamAPI(grant=kind, resource=MAIL, scope=["mail:read", "mail:send"]),
+    ]
+
+
+RESOURCES = {
+    "resources": [
+        DevResource(CALENDAR, scope=["events:read"]),
+        DevResource(MAIL, scope=["mail:read", "mail:send"]),
+    ]
+}
+SETTINGS = {"scope": ["openid", "offline_access", "events:read", "mail:read", "mail:send"]}
+
+
+def described(kind: GrantKind, **options: Any) -> dict[str, Any]:
+    """Options of a world whose sessions get tokens for two APIs."""
+    return {
+        "downstream_apis": apis(kind),
+        "provider": RESOURCES,
+        "settings": SETTINGS,
+        **options,
+    }
+
+
+@pytest.fixture(params=list(GRANT_TYPES))
+def kind(request: pytest.FixtureRequest) -> GrantKind:
+    kind: GrantKind = request.param
+    return kind
+
+
+@pytest.fixture
+def world(kind: GrantKind) -> World:
+    return make_world(**described(kind, session_store="memory", mount=calling))
+
+
+async def grant_in(world: World, resource: str = CALENDAR) -> Grant:
+    return await world.oidc.grant(session_id(world), resource=resource)
+
+
+def audience(world: World, token: str) -> str:
+    """Which API the provider issued the token for."""
+    found = world.op._state.credentials.access_token(token)
+    assert found is not None
+    return found.access.audience
+
+
+def revoked(world: World) -> int:
+    return len(world.op.record.of(TokenRevoked))
+
+
+async def test_a_token_for_an_api_is_obtained_once(world: World, kind: GrantKind) -> None:
+    await world.signed_in()
+    calendar, mail = await grant_in(world), await grant_in(world, MAIL)
+    tokens = await asyncio.gather(*(calendar.access_token() for _ in range(10)))
+    assert len(set(tokens)) == 1
+    assert issued(world, GRANT_TYPES[kind]) == 1
+    token = await mail.access_token()
+    assert issued(world, GRANT_TYPES[kind]) == 2
+    assert (audience(world, tokens[0].value), tokens[0].scope) == (CALENDAR, ("events:read",))
+    assert (audience(world, token.value), token.scope) == (MAIL, ("mail:read", "mail:send"))
+    assert token.expires_at == world.time.now + 300
+    assert await calendar.access_token() == tokens[0]
+
+
+async def test_a_token_for_an_api_is_renewed_when_its_time_has_come(
+    world: World, kind: GrantKind
+) -> None:
+    browser = await world.signed_in()
+    grant = await grant_in(world)
+    first = await grant.access_token()
+    world.time.advance(FIRST_TOKEN_ENDS)
+    second = await grant.access_token()
+    assert second.value != first.value
+    assert audience(world, second.value) == CALENDAR
+    assert (await grant.access_token(min_validity=10)) == second
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is not None
+    assert (await grant.access_token()).value != second.value
+
+
+async def test_the_session_keeps_its_own_token(world: World) -> None:
+    browser = await world.signed_in()
+    own = await world.oidc.grant(session_id(world))
+    before = await own.access_token()
+    await (await grant_in(world)).access_token()
+    assert await own.access_token() == before
+    assert await generation(browser) in (0, 1)
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) in (1, 2)
+    assert audience(world, (await own.access_token()).value) == world.op.issuer
+
+
+async def test_auth_selects_one_api(world: World) -> None:
+    await world.signed_in()
+    session_of_user, api = (await world.oidc.sessions_of("alice"))[0], Api(world)
+    assert await api.status(world.oidc.auth(session_of_user, scope="events:read")) == 200
+    assert audience(world, api.tokens[0]) == CALENDAR
+    with pytest.raises(ConfigurationError, match="no one of downstream_apis has resource=x:y"):
+        world.oidc.auth(session_of_user, resource="x:y")
+    with pytest.raises(ConfigurationError, match="no one of downstream_apis has scope=mail:read"):
+        await world.oidc.grant(session_id(world), scope="mail:read")
+
+
+@pytest.mark.parametrize("target", [{"resource": CALENDAR}, {}])
+def test_two_apis_that_fit_are_refused(target: dict[str, str]) -> None:
+    both = [
+        DownstreamAPI(grant="token_exchange", resource=CALENDAR),
+        DownstreamAPI(grant="on_behalf_of", resource=CALENDAR, scope="x"),
+    ]
+    world = make_world(downstream_apis=both)
+    if target:
+        with pytest.raises(ConfigurationError, match="2 of downstream_apis have"):
+            world.oidc.auth(Any, **target)  # type: ignore[arg-type]
+    else:
+        world.oidc.auth(Grant(Any))  # type: ignore[arg-type]
+
+
+async def test_in_a_request_the_cookie_follows_the_refresh_token() -> None:
+    world = make_world(**described("refresh_token"))
+    world.app.state.api = Api(world)
+
+    @world.app.get("/calendar")
+    async def calendar(session: Session) -> int:
+        api: Api = world.app.state.api
+        return await api.status(world.oidc.auth(session, resource=CALENDAR))
+
+    browser = await world.signed_in()
+    response = await browser.get("/calendar")
+    assert response.json() == 200
+    assert "set-cookie" in response.headers
+    world.oidc.runtime.party.sessions._table.pop(session_id(world))
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2, "the refresh token is the newest"
+
+
+async def test_a_refusal_for_an_api_ends_no_session(world: World, kind: GrantKind) -> None:
+    browser = await world.signed_in()
+    world.op.faults.put("token", OAuthError("invalid_grant"))
+    with pytest.raises(OIDCError) as caught:
+        await (await grant_in(world)).access_token()
+    assert caught.value.code is Code.TOKEN_INVALID_GRANT
+    assert await generation(browser) == 0
+    assert (await (await grant_in(world)).access_token()).value
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is not None
+
+
+async def test_a_valid_token_serves_while_the_provider_is_down(world: World) -> None:
+    await world.signed_in()
+    grant = await grant_in(world)
+    token = await grant.access_token()
+    world.time.advance(FIRST_TOKEN_ENDS)
+    world.op.faults.put("token", ServerError(), times=99)
+    assert await grant.access_token() == token
+    world.time.advance(AFTER_EXPIRY)
+    with pytest.raises(OIDCError):
+        await grant.access_token()
+
+
+@pytest.mark.parametrize("form", [None, LOCAL])
+async def test_a_sign_out_revokes_the_tokens_for_apis(
+    world: World, form: dict[str, str] | None
+) -> None:
+    browser = await world.signed_in()
+    grants = [await grant_in(world), await grant_in(world, MAIL)]
+    tokens = [await grant.access_token() for grant in grants]
+    await browser.post("/auth/logout", data=form or {}, headers={"origin": "https://app.test"})
+    api = Api(world)
+    assert revoked(world) == 3
+    assert not any(api.is_accepted(token.value) for token in tokens)
+    for grant in grants:
+        with pytest.raises(SessionError) as caught:
+            await grant.access_token()
+        assert caught.value.code is Code.SESSION_REQUIRED
+
+
+async def test_a_sign_out_during_an_exchange_revokes_what_comes(
+    world: World, kind: GrantKind
+) -> None:
+    browser, held = await world.signed_in(), Held(first=True)
+    grant = await grant_in(world)
+    world.op.faults.put("token", held)
+    asked = asyncio.create_task(grant.access_token())
+    await held.gate.until_reached()
+    await browser.post("/auth/logout", data=LOCAL, headers={"origin": "https://app.test"})
+    before = revoked(world)
+    held.gate.opened.set()
+    with pytest.raises(SessionError):
+        await asked
+    assert before == 1
+    assert revoked(world) > before
+    assert issued(world, GRANT_TYPES[kind]) == 1
+
+
+async def test_a_sign_out_elsewhere_before_the_token_is_stored_revokes_it(
+    kind: GrantKind,
+) -> None:
+    """The session looks alive when the token comes, and its record has ended when it is stored."""
+    here, there = two_processes("cookie", **described(kind, mount=calling))
+
+    @here.app.get("/calendar")
+    async def calendar(current: Session) -> int:
+        try:
+            return await Api(here).status(here.oidc.auth(current, resource=CALENDAR))
+        except SessionError as error:
+            return error.status
+
+    browser, held = await here.signed_in(), Held(first=True)
+    elsewhere = copy_of(browser, there)
+    here.op.faults.put("token", held)
+    asked = begun(browser.get("/calendar"))
+    await held.gate.until_reached()
+    await elsewhere.post("/auth/logout", data=LOCAL, headers={"origin": "https://app.test"})
+    before = revoked(here)
+    held.gate.opened.set()
+    assert (await asked).json() == 401
+    assert revoked(here) > before

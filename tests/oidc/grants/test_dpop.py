@@ -1,0 +1,142 @@
+"""Requests with tokens that are bound to the key of their session (RFC 9449 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc import DownstreamAPI, Grant
+from fastapi_oidc.protocol.dpop import Proof, accept_proof
+from fastapi_oidc.testing import DevResource
+from tests.oidc.grants.api import API_URL, issued, session_id
+from tests.oidc.world import World, make_world
+
+CALENDAR = "https://calendar.test"
+NONCE = 'DPoP error="use_dpop_nonce"'
+INVALID = 'DPoP error="invalid_token"'
+
+
+class BoundApi:
+    """An API that checks proofs, with a nonce if it has one."""
+
+    def __init__(self, world: World, *, nonce: str = "") -> None:
+        self.world, self.nonce = world, nonce
+        self.proofs: list[Proof] = []
+        self.refused: set[str] = set()
+        self.asked = 0
+
+    async def status(self, auth: Any, method: str = "GET", **options: Any) -> int:
+        transport = httpx.MockTransport(self)
+        async with httpx.AsyncClient(auth=auth, transport=transport) as client:
+            url = f"{API_URL}/events?day=1"
+            return (await client.request(method, url, **options)).status_code
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        scheme, _, token = request.headers["Authorization"].partition(" ")
+        assert scheme == "DPoP"
+        proof = request.headers["DPoP"]
+        answer = {"DPoP-Nonce": self.nonce} if self.nonce else {}
+        try:
+            accepted = accept_proof(
+                proof,
+                method=request.method,
+                url=f"{API_URL}/events",
+                now=int(self.world.time.now),
+                access_token=token,
+                thumbprint=self.thumbprint(token),
+                nonce=self.nonce or None,
+            )
+        except Exception:
+            return httpx.Response(401, headers={"WWW-Authenticate": NONCE, **answer})
+        self.proofs.append(accepted)
+        if token in self.refused:
+            return httpx.Response(401, headers={"WWW-Authenticate": INVALID, **answer})
+        return httpx.Response(200, headers=answer)
+
+    def thumbprint(self, token: str) -> str | None:
+        found = self.world.op._state.credentials.access_token(token)
+        assert found is not None
+        return found.access.thumbprint
+
+
+@pytest.fixture
+def world() -> World:
+    return make_world(
+        session_store="memory",
+        settings={"dpop": True},
+        provider={"resources": [DevResource(CALENDAR)]},
+        downstream_apis=[
+            DownstreamAPI(grant="token_exchange", resource=CALENDAR, scope=()),
+        ],
+    )
+
+
+async def grant_in(world: World, **target: str) -> Grant:
+    await world.signed_in()
+    return await world.oidc.grant(session_id(world), **target)
+
+
+@pytest.mark.parametrize("target", [{}, {"resource": CALENDAR}])
+async def test_each_request_has_a_proof_of_its_own(world: World, target: dict[str, str]) -> None:
+    grant, api = await grant_in(world, **target), BoundApi(world)
+    assert (await grant.access_token()).token_type == "DPoP"
+    assert await api.status(world.oidc.auth(grant)) == 200
+    assert await api.status(world.oidc.auth(grant), "POST", content=b"lunch") == 200
+    assert len({proof.jti for proof in api.proofs}) == 2
+    assert len({proof.thumbprint for proof in api.proofs}) == 1
+
+
+async def test_the_nonce_of_an_api_is_asked_for_once(world: World) -> None:
+    """RFC 9449 9: another request, and the nonce from then on."""
+    grant, api = await grant_in(world), BoundApi(world, nonce="n-1")
+    assert await api.status(world.oidc.auth(grant)) == 200
+    assert api.asked == 2
+    assert await api.status(world.oidc.auth(grant)) == 200
+    assert api.asked == 3
+    api.nonce = "n-2"
+    assert await api.status(world.oidc.auth(grant), "POST", content=b"lunch") == 200
+    assert api.asked == 5
+
+
+async def test_a_nonce_that_is_refused_again_and_again_is_no_loop(world: World) -> None:
+    grant, api = await grant_in(world), BoundApi(world)
+    nonces = iter(f"n-{number}" for number in range(99))
+
+    def refusing(request: httpx.Request) -> httpx.Response:
+        api.asked += 1
+        return httpx.Response(401, headers={"WWW-Authenticate": NONCE, "DPoP-Nonce": next(nonces)})
+
+    transport = httpx.MockTransport(refusing)
+    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
+        assert (await client.get(API_URL)).status_code == 401
+    assert api.asked == 2
+
+
+async def test_a_refused_token_is_replaced_by_one_of_the_same_key(world: World) -> None:
+    grant, api = await grant_in(world), BoundApi(world, nonce="n-1")
+    api.refused.add((await grant.access_token()).value)
+    assert await api.status(world.oidc.auth(grant)) == 200
+    assert api.asked == 3
+    assert len({proof.thumbprint for proof in api.proofs}) == 1
+    assert issued(world) == 1
+
+
+async def test_the_nonce_of_another_origin_is_not_used(world: World) -> None:
+    grant, api = await grant_in(world), BoundApi(world)
+
+    def redirecting(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/away":
+            return httpx.Response(307, headers={"Location": "https://other.test/"})
+        if request.url.host == "other.test":
+            assert "Authorization" not in request.headers
+            return httpx.Response(401, headers={"WWW-Authenticate": NONCE, "DPoP-Nonce": "theirs"})
+        return api(request)
+
+    transport = httpx.MockTransport(redirecting)
+    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
+        away = await client.get(f"{API_URL}/away", follow_redirects=True)
+        assert away.status_code == 401
+        assert (await client.get(f"{API_URL}/events")).status_code == 200

@@ -1,0 +1,218 @@
+"""What `oidc.auth` does with requests, responses and redirects, in httpx and in httpx2."""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fastapi_oidc import ConfigurationError, Grant, IssuedToken
+from fastapi_oidc.protocol.issued_token import Needed
+from tests.oidc.grants.api import API_URL, Api, issued, session_id, without_refresh_token
+from tests.oidc.grants.conftest import Session, calling_world
+from tests.oidc.world import World
+
+ELSEWHERE = "https://other.test/events"
+
+
+@pytest.fixture
+async def world() -> World:
+    world = calling_world(session_store="memory")
+    await world.signed_in()
+    return world
+
+
+@pytest.fixture
+async def grant(world: World) -> Grant:
+    return await world.oidc.grant(session_id(world))
+
+
+@pytest.fixture(scope="module")
+def httpx2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """httpx2, or where it is not installed a copy of httpx under its name."""
+    if importlib.util.find_spec("httpx2") is not None:
+        yield importlib.import_module("httpx2")
+        return
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(Path(httpx.__file__).parent, folder / "httpx2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield importlib.import_module("httpx2")
+        for name in [found for found in sys.modules if found.partition(".")[0] == "httpx2"]:
+            del sys.modules[name]
+
+
+async def refused(world: World, api: Api, grant: Grant) -> str:
+    """The session's token, which the API refuses from now on."""
+    token = await grant.access_token()
+    api.refused.add(token.value)
+    return token.value
+
+
+async def test_a_refused_token_is_replaced_once(world: World, api: Api, grant: Grant) -> None:
+    first = await refused(world, api, grant)
+    async with api.client(world.oidc.auth(grant)) as client:
+        response = await client.post("/events", content=b"lunch")
+    assert (response.status_code, response.content) == (200, b"lunch")
+    assert api.tokens == [first, (await grant.access_token()).value]
+    assert issued(world) == 1
+
+
+async def test_a_token_that_another_task_has_replaced_is_not_refreshed_again(
+    world: World, api: Api, grant: Grant
+) -> None:
+    first = await refused(world, api, grant)
+
+    async def refused_late(request: httpx.Request) -> httpx.Response:
+        response = api(request)
+        if request.headers["Authorization"] == f"Bearer {first}":
+            assert await api.status(world.oidc.auth(grant)) == 200  # by another task
+        return response
+
+    transport = httpx.MockTransport(refused_late)
+    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
+        assert (await client.get(API_URL)).status_code == 200
+    assert issued(world) == 1
+
+
+async def test_a_second_refusal_is_the_response(world: World, api: Api, grant: Grant) -> None:
+    await refused(world, api, grant)
+    api.refused.add("")
+
+    def refusing(request: httpx.Request) -> httpx.Response:
+        api.refused.add(request.headers["Authorization"].partition(" ")[2])
+        return api(request)
+
+    transport = httpx.MockTransport(refusing)
+    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
+        assert (await client.get(API_URL)).status_code == 401
+    assert len(api.tokens) == 2
+    assert issued(world) == 1
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    ['Bearer error="insufficient_scope"', "Bearer", 'Basic realm="invalid_token"', ""],
+)
+async def test_a_401_for_another_reason_is_the_response(
+    world: World, api: Api, grant: Grant, challenge: str
+) -> None:
+    await refused(world, api, grant)
+    api.challenge = challenge
+    assert await api.status(world.oidc.auth(grant)) == 401
+    assert issued(world) == 0
+
+
+async def test_a_stream_is_sent_once(world: World, api: Api, grant: Grant) -> None:
+    await refused(world, api, grant)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"lunch"
+
+    async def read(request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        return api(request)
+
+    transport = httpx.MockTransport(read)
+    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
+        response = await client.post(API_URL, content=parts())
+    assert response.status_code == 401
+    assert len(api.tokens) == 1
+    assert issued(world) == 0
+
+
+async def test_without_a_refresh_token_a_refusal_is_the_response() -> None:
+    world = calling_world(session_store="memory")
+    world.op.edits.put("token_response", without_refresh_token)
+    await world.signed_in()
+    api, grant = world.app.state.api, await world.oidc.grant(session_id(world))
+    await refused(world, api, grant)
+    assert await api.status(world.oidc.auth(grant)) == 401
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+async def test_a_redirect_to_another_origin_gets_no_token(
+    world: World, api: Api, grant: Grant, httpx2: Any, library: str
+) -> None:
+    module = {"httpx": httpx, "httpx2": httpx2}[library]
+    api.redirect_to = ELSEWHERE
+
+    def answered(request: Any) -> Any:
+        response = api(request)
+        return module.Response(response.status_code, headers=dict(response.headers))
+
+    async with module.AsyncClient(
+        auth=world.oidc.auth(grant),
+        transport=module.MockTransport(answered),
+        follow_redirects=True,
+    ) as client:
+        response = await client.get(f"{API_URL}/redirected")
+        assert response.status_code == 401
+        assert (await client.get(f"{API_URL}/events")).status_code == 200
+    assert api.urls == [f"{API_URL}/redirected", ELSEWHERE, f"{API_URL}/events"]
+    token = (await grant.access_token()).value
+    assert api.tokens == [token, "", token]
+    assert issued(world) == 0, "a refusal of the other origin says nothing of the token"
+
+
+async def test_a_redirect_within_the_origin_keeps_the_token(
+    world: World, api: Api, grant: Grant
+) -> None:
+    api.redirect_to = "/events"
+    async with api.client(world.oidc.auth(grant)) as client:
+        response = await client.get("/redirected", follow_redirects=True)
+    assert response.status_code == 200
+
+
+async def test_httpx2_repeats_a_refused_request_too(
+    world: World, api: Api, grant: Grant, httpx2: Any
+) -> None:
+    first = await refused(world, api, grant)
+
+    def answered(request: Any) -> Any:
+        response = api(request)
+        return httpx2.Response(response.status_code, headers=dict(response.headers))
+
+    async with httpx2.AsyncClient(
+        auth=world.oidc.auth(grant), transport=httpx2.MockTransport(answered)
+    ) as client:
+        assert (await client.post(API_URL, content=b"lunch")).status_code == 200
+    assert len(api.tokens) == 2
+    assert api.tokens[0] == first
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_an_endpoint_in_a_thread_uses_a_sync_client(api: Api, is_refused: bool) -> None:
+    world = calling_world()
+    api = world.app.state.api
+
+    @world.app.get("/thread")
+    def thread(session: Session) -> int:
+        if is_refused:
+            api.refused.add(session.tokens.access_token)
+        with httpx.Client(auth=world.oidc.auth(session), transport=api.transport) as client:
+            return client.get(API_URL).status_code
+
+    browser = await world.signed_in()
+    response = await browser.get("/thread")
+    assert response.json() == 200
+    assert ("set-cookie" in response.headers) == is_refused
+    assert issued(world) == int(is_refused)
+
+
+async def test_a_sync_client_elsewhere_is_refused(world: World, api: Api, grant: Grant) -> None:
+    with (
+        httpx.Client(auth=world.oidc.auth(grant), transport=api.transport) as client,
+        pytest.raises(ConfigurationError, match=r"httpx\.AsyncClient"),
+    ):
+        client.get(API_URL)  # noqa: ASYNC212
+
+
+def test_no_token_is_in_a_representation() -> None:
+    token = IssuedToken("secret", None, (), "Bearer", 0)
+    assert "secret" not in repr(token)
+    assert "secret" not in repr(Needed(refused="secret"))

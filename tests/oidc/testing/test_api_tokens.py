@@ -1,0 +1,338 @@
+"""Access tokens for APIs: their form, their audience, and the grants that give them."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
+from fastapi_oidc.protocol.jose.verify import verified_claims
+from fastapi_oidc.testing import DevResource, TokenIntrospected, TokensIssued
+from tests.oidc.testing.bare_client import APP, SECRET, BareClient, bare_client, basic, jwt_parts
+
+MACHINES, CALENDAR = "https://machines.test", "https://calendar.test"
+RESOURCES = (
+    DevResource(MACHINES, ["machines:read", "machines:write"], client_id="api"),
+    DevResource(CALENDAR, ["events:read"]),
+)
+JWT_APP = replace(APP, access_token_format="jwt")
+API = replace(APP, client_id="api")
+PUBLIC = replace(APP, client_id="spa", client_secret=None)
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ON_BEHALF_OF = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
+
+
+@pytest.fixture
+def rp() -> BareClient:
+    return bare_client(JWT_APP, API, PUBLIC, resources=RESOURCES)
+
+
+class TestFormat:
+    async def test_a_jwt_by_rfc_9068(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        header, claims = jwt_parts(token)
+        assert header["typ"] == "at+jwt"
+        assert isinstance(claims.pop("jti"), str)
+        assert claims == {
+            "iss": rp.provider.issuer,
+            "sub": "alice",
+            "aud": rp.provider.issuer,
+            "client_id": "app",
+            "iat": 1_800_000_000,
+            "exp": 1_800_000_300,
+            "scope": "openid profile email",
+            "auth_time": 1_800_000_000,
+            "roles": ["admin"],
+        }
+
+    async def test_a_published_key_verifies_it(self, rp: BareClient) -> None:
+        token = CompactJWS.parse((await rp.tokens())["access_token"])
+        keys = JsonWebKeySet.parse((await rp.http.get("/jwks")).json())
+        claims = verified_claims(token, keys, algorithms={"RS256"}, client_secret=None)
+        assert claims["sub"] == "alice"
+
+    async def test_a_plain_one_as_keycloak_writes_it(self) -> None:
+        rp = bare_client(replace(APP, access_token_format="plain_jwt", audience="account"))
+        header, claims = jwt_parts((await rp.tokens())["access_token"])
+        assert header["typ"] == "JWT"
+        assert (claims["azp"], claims["typ"], claims["aud"]) == ("app", "Bearer", "account")
+        assert claims["realm_access"] == {"roles": ["admin"]}
+        assert not {"client_id", "roles"} & set(claims)
+
+    async def test_a_client_of_hs256_gets_one_that_apis_can_verify(self) -> None:
+        rp = bare_client(replace(JWT_APP, id_token_signed_response_alg="HS256"))
+        header, _ = jwt_parts((await rp.tokens())["access_token"])
+        assert header["alg"] == "RS256"
+
+    async def test_it_is_as_good_at_userinfo(self, rp: BareClient) -> None:
+        assert (await rp.userinfo((await rp.tokens())["access_token"])).status_code == 200
+
+    async def test_edits_reach_it(self, rp: BareClient) -> None:
+        rp.provider.edits.put("access_token", lambda claims: claims | {"aud": "https://other"})
+        rp.provider.edits.put("access_token_header", lambda header: header | {"typ": "JWT"})
+        header, claims = jwt_parts((await rp.tokens())["access_token"])
+        assert (header["typ"], claims["aud"]) == ("JWT", "https://other")
+
+
+class TestResource:
+    SCOPE = "openid machines:read events:read"
+
+    async def audience(self, rp: BareClient, **form: str) -> tuple[object, object]:
+        """`aud` and `scope` of what a refresh gives."""
+        tokens = await rp.tokens(scope=self.SCOPE)
+        refreshed = (await rp.refresh(tokens["refresh_token"], **form)).json()
+        _, claims = jwt_parts(refreshed["access_token"])
+        assert claims["scope"] == refreshed["scope"]
+        return claims["aud"], claims["scope"]
+
+    async def test_at_the_authorization_endpoint(self, rp: BareClient) -> None:
+        tokens = await rp.tokens(scope=self.SCOPE, resource=MACHINES)
+        _, claims = jwt_parts(tokens["access_token"])
+        assert (claims["aud"], claims["scope"]) == (MACHINES, "openid machines:read")
+
+    async def test_it_lasts_through_refreshes(self, rp: BareClient) -> None:
+        tokens = await rp.tokens(scope=self.SCOPE, resource=MACHINES)
+        refreshed = (await rp.refresh(tokens["refresh_token"])).json()
+        assert jwt_parts(refreshed["access_token"])[1]["aud"] == MACHINES
+
+    async def test_at_the_code_exchange(self, rp: BareClient) -> None:
+        answer = await rp.exchange(await rp.code(scope=self.SCOPE), resource=CALENDAR)
+        assert jwt_parts(answer.json()["access_token"])[1]["aud"] == CALENDAR
+
+    async def test_at_a_refresh(self, rp: BareClient) -> None:
+        assert await self.audience(rp, resource=CALENDAR) == (CALENDAR, "openid events:read")
+        assert await self.audience(rp, audience=MACHINES) == (MACHINES, "openid machines:read")
+        assert await self.audience(rp) == (rp.provider.issuer, self.SCOPE)
+
+    async def test_an_unknown_one_is_refused_everywhere(self, rp: BareClient) -> None:
+        unknown = "https://unknown.test"
+        assert (await rp.answer(resource=unknown))["error"] == "invalid_target"
+        answer = await rp.exchange(await rp.code(), resource=unknown)
+        assert answer.json()["error"] == "invalid_target"
+        tokens = await rp.tokens()
+        answer = await rp.refresh(tokens["refresh_token"], resource=unknown)
+        assert answer.json()["error"] == "invalid_target"
+        assert (await rp.refresh(tokens["refresh_token"])).status_code == 200
+
+    async def test_only_what_was_granted(self, rp: BareClient) -> None:
+        tokens = await rp.tokens(scope=self.SCOPE, resource=MACHINES)
+        answer = await rp.refresh(tokens["refresh_token"], resource=CALENDAR)
+        assert answer.json()["error"] == "invalid_target"
+
+    async def test_resource_and_audience_name_the_same(self, rp: BareClient) -> None:
+        assert (await rp.answer(resource=CALENDAR, audience=MACHINES))["error"] == "invalid_target"
+
+
+class TestClientCredentials:
+    FORM: ClassVar = {"grant_type": "client_credentials"}
+
+    async def test_a_token_for_the_client_itself(self, rp: BareClient) -> None:
+        answer = await rp.post("/token", {**self.FORM, "scope": "machines:read"})
+        assert set(answer.json()) == {"access_token", "token_type", "expires_in", "scope"}
+        _, claims = jwt_parts(answer.json()["access_token"])
+        assert (claims["sub"], claims["client_id"]) == ("app", "app")
+        assert (claims["aud"], claims["scope"]) == (MACHINES, "machines:read")
+        assert not {"auth_time", "acr", "roles"} & set(claims)
+        [issued] = rp.provider.record.of(TokensIssued)
+        assert (issued.grant_type, issued.sub) == ("client_credentials", "app")
+
+    async def test_a_resource_gives_its_scope(self, rp: BareClient) -> None:
+        answer = await rp.post("/token", {**self.FORM, "resource": MACHINES})
+        assert answer.json()["scope"] == "machines:read machines:write"
+
+    async def test_without_either_it_has_no_scope(self, rp: BareClient) -> None:
+        answer = await rp.post("/token", self.FORM)
+        assert answer.json()["scope"] == ""
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            ({"scope": "openid"}, "invalid_scope"),
+            ({"scope": "events:read", "resource": MACHINES}, "invalid_scope"),
+            ({"resource": "https://unknown.test"}, "invalid_target"),
+        ],
+    )
+    async def test_what_is_refused(
+        self, rp: BareClient, change: dict[str, str], error: str
+    ) -> None:
+        assert (await rp.post("/token", {**self.FORM, **change})).json()["error"] == error
+
+    async def test_it_is_no_user_at_userinfo(self, rp: BareClient) -> None:
+        answer = await rp.post("/token", self.FORM)
+        refused = await rp.userinfo(answer.json()["access_token"])
+        assert refused.json()["error"] == "insufficient_scope"
+
+
+class TestExchange:
+    def form(self, subject_token: str, **changes: str) -> dict[str, str]:
+        valid = {
+            "grant_type": EXCHANGE,
+            "subject_token": subject_token,
+            "subject_token_type": ACCESS_TOKEN,
+            "audience": CALENDAR,
+        }
+        return {**valid, **changes}
+
+    async def test_a_token_for_another_api(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = (await rp.post("/token", self.form(token))).json()
+        assert (answer["issued_token_type"], answer["token_type"]) == (ACCESS_TOKEN, "Bearer")
+        assert not {"id_token", "refresh_token"} & set(answer)
+        _, claims = jwt_parts(answer["access_token"])
+        assert (claims["sub"], claims["aud"]) == ("alice", CALENDAR)
+        assert claims["scope"] == "events:read"
+
+    async def test_less_scope_at_the_same_api(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = await rp.post("/token", self.form(token, audience="", scope="openid"))
+        _, claims = jwt_parts(answer.json()["access_token"])
+        assert (claims["aud"], claims["scope"]) == (rp.provider.issuer, "openid")
+
+    async def test_the_api_exchanges_what_it_receives(self, rp: BareClient) -> None:
+        token = (await rp.tokens(resource=MACHINES))["access_token"]
+        rp.authorization = basic("api", SECRET)
+        answer = await rp.post("/token", self.form(token))
+        assert answer.json()["scope"] == "events:read"
+        other = (await rp.post("/token", self.form((await rp_tokens(rp))["access_token"]))).json()
+        assert other["error"] == "invalid_request"
+
+    async def test_it_ends_with_the_sign_in(self, rp: BareClient) -> None:
+        tokens = await rp.tokens()
+        exchanged = (await rp.post("/token", self.form(tokens["access_token"]))).json()
+        await rp.post("/revoke", {"token": tokens["refresh_token"]})
+        answer = await rp.post("/introspect", {"token": exchanged["access_token"]})
+        assert answer.json() == {"active": False}
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            ({"subject_token": "unknown"}, "invalid_request"),
+            ({"subject_token": ""}, "invalid_request"),
+            ({"subject_token_type": JWT}, "invalid_request"),
+            ({"subject_token_type": ""}, "invalid_request"),
+            ({"requested_token_type": "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"),
+            ({"actor_token": "another"}, "invalid_request"),
+            ({"audience": "https://unknown.test"}, "invalid_target"),
+            ({"scope": "machines:read"}, "invalid_scope"),
+            ({"audience": "", "scope": "openid phone"}, "invalid_scope"),
+        ],
+    )
+    async def test_what_is_refused(
+        self, rp: BareClient, change: dict[str, str], error: str
+    ) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = await rp.post("/token", self.form(token) | change)
+        assert (answer.status_code, answer.json()["error"]) == (400, error)
+
+    async def test_a_jwt_when_asked_for(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = await rp.post("/token", self.form(token, requested_token_type=JWT))
+        assert answer.json()["issued_token_type"] == JWT
+
+
+class TestOnBehalfOf:
+    def form(self, assertion: str, **changes: str) -> dict[str, str]:
+        valid = {
+            "grant_type": ON_BEHALF_OF,
+            "assertion": assertion,
+            "requested_token_use": "on_behalf_of",
+            "scope": "events:read",
+        }
+        return {**valid, **changes}
+
+    async def test_the_scope_names_the_api(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = await rp.post("/token", self.form(token))
+        _, claims = jwt_parts(answer.json()["access_token"])
+        assert (claims["sub"], claims["aud"]) == ("alice", CALENDAR)
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            ({"assertion": "unknown"}, "invalid_grant"),
+            ({"requested_token_use": ""}, "invalid_request"),
+            ({"requested_token_use": "other"}, "invalid_request"),
+            ({"scope": ""}, "invalid_request"),
+            ({"scope": "unknown"}, "invalid_scope"),
+        ],
+    )
+    async def test_what_is_refused(
+        self, rp: BareClient, change: dict[str, str], error: str
+    ) -> None:
+        token = (await rp.tokens())["access_token"]
+        answer = await rp.post("/token", self.form(token) | change)
+        assert answer.json()["error"] == error
+
+
+@pytest.mark.parametrize("grant_type", ["client_credentials", EXCHANGE, ON_BEHALF_OF])
+async def test_a_public_client_may_not(grant_type: str) -> None:
+    rp = bare_client(PUBLIC, resources=RESOURCES)
+    answer = await rp.post("/token", {"grant_type": grant_type, "client_id": "spa"})
+    assert answer.json()["error"] == "unauthorized_client"
+
+
+class TestIntrospection:
+    async def test_an_opaque_token(self) -> None:
+        rp = bare_client(APP)
+        answer = await rp.post("/introspect", {"token": (await rp.tokens())["access_token"]})
+        members = answer.json()
+        assert (members["active"], members["token_type"]) == (True, "Bearer")
+        assert (members["sub"], members["client_id"]) == ("alice", "app")
+        assert members["scope"] == "openid profile email"
+        assert members["exp"] == 1_800_000_300
+        assert rp.provider.record.of(TokenIntrospected) == [TokenIntrospected("app", active=True)]
+        assert rp.provider.record.calls["introspection"] == 1
+
+    async def test_a_refresh_token(self, rp: BareClient) -> None:
+        tokens = await rp.tokens()
+        answer = await rp.post("/introspect", {"token": tokens["refresh_token"]})
+        assert answer.json()["active"] is True
+        await rp.refresh(tokens["refresh_token"])
+        answer = await rp.post("/introspect", {"token": tokens["refresh_token"]})
+        assert answer.json() == {"active": False}
+
+    async def test_what_is_not_active(self, rp: BareClient) -> None:
+        token = (await rp.tokens())["access_token"]
+        assert (await rp.post("/introspect", {"token": "unknown"})).json() == {"active": False}
+        await rp.post("/revoke", {"token": token})
+        assert (await rp.post("/introspect", {"token": token})).json() == {"active": False}
+        token = (await rp.tokens())["access_token"]
+        rp.time.now += 300
+        assert (await rp.post("/introspect", {"token": token})).json() == {"active": False}
+
+    async def test_the_client_must_authenticate(self, rp: BareClient) -> None:
+        rp.authorization = basic("app", "wrong")
+        refused = await rp.post("/introspect", {"token": "any"})
+        assert (refused.status_code, refused.json()["error"]) == (401, "invalid_client")
+
+    async def test_a_public_client_learns_nothing(self) -> None:
+        rp = bare_client(PUBLIC)
+        refused = await rp.post("/introspect", {"token": "any", "client_id": "spa"})
+        assert refused.json()["error"] == "invalid_client"
+
+
+async def test_a_token_of_another_client_is_not_revoked(rp: BareClient) -> None:
+    token = (await rp.tokens(resource=MACHINES))["access_token"]
+    rp.authorization = basic("api", SECRET)
+    refused = await rp.post("/revoke", {"token": token})
+    assert refused.json()["error"] == "invalid_grant"
+
+
+async def test_the_metadata_announces_it(rp: BareClient) -> None:
+    metadata = (await rp.http.get("/.well-known/openid-configuration")).json()
+    assert metadata["introspection_endpoint"] == f"{rp.provider.issuer}/introspect"
+    assert {"client_credentials", EXCHANGE} < set(metadata["grant_types_supported"])
+    assert "ES256" in metadata["dpop_signing_alg_values_supported"]
+    assert "none" not in metadata["introspection_endpoint_auth_methods_supported"]
+
+
+async def rp_tokens(rp: BareClient) -> dict[str, str]:
+    """Tokens of the first client, whoever the acting one is."""
+    acting, rp.authorization = rp.authorization, basic("app", SECRET)
+    tokens = await rp.tokens()
+    rp.authorization = acting
+    return tokens
