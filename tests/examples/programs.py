@@ -1,0 +1,37 @@
+"""Examples as a reader starts them: one command, and what it prints."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def started(module: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """`python -m module` with free ports; ended like by Ctrl-C at the latest with the block."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OIDC_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        env={**clean, "PORT": "0", **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
+    """The next `count` lines that the program prints."""
+    assert process.stdout is not None
+    return [process.stdout.readline() for _ in range(count)]
