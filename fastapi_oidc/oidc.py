@@ -157,8 +157,8 @@ class OIDC(
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
-        """As `require_auth`, and the `X-CSRF-Token` header has the session's token."""
-        return RequireCSRF(self.settings.name, self.runtime.party.names.session)
+        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        return RequireCSRF(self.require_auth)
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
@@ -168,7 +168,7 @@ class OIDC(
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
         """A dependency: the session, if its identity satisfies `predicate`; else 403.
 
-        Raises ConfigurationError when `predicate` cannot be called.
+        It is built on `require_auth`. Raises ConfigurationError when `predicate` cannot be called.
         """
         if not callable(predicate):
             raise ConfigurationError(
@@ -176,7 +176,7 @@ class OIDC(
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)",
             )
-        return Require(predicate, self.settings.name, self.runtime.party.names.session)
+        return Require(predicate, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

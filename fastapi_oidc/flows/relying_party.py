@@ -238,25 +238,6 @@ class RelyingParty(Generic[Identity]):
             margin=margin,
         )
 
-    def proof_for(
-        self,
-        session: OIDCSession[Identity],
-        method: str,
-        url: str,
-        nonce: str | None = None,
-        *,
-        access_token: str | None = None,
-    ) -> str | None:
-        """The `DPoP` header of a request with an access token of the session (RFC 9449 7).
-
-        The session's own, unless `access_token` is another that is bound to its key. `nonce` is
-        the last one of the server. None when the tokens are bearer tokens.
-        """
-        key, token = session.tokens.proof_key(), access_token or session.tokens.access_token
-        if key is None:
-            return None
-        return key.proof(method, url, self.clock.now(), access_token=token, nonce=nonce)
-
     async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
         """The result of a callback; raises TimeoutError after `callback_timeout` seconds.
 

@@ -2,6 +2,7 @@
 
 from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
 from fastapi_oidc.testing.headless import sign_in, sign_in_sync
+from fastapi_oidc.testing.overrides import session_for
 from fastapi_oidc.testing.provider import DevProvider
 from fastapi_oidc.testing.record import (
     AuthorizationRequested,
@@ -37,6 +38,7 @@ __all__ = [
     "TokenRevoked",
     "TokensIssued",
     "UserInfoServed",
+    "session_for",
     "sign_in",
     "sign_in_sync",
 ]

@@ -5,23 +5,15 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp
-
-from fastapi_oidc.testing.state import ProviderState
-
-if TYPE_CHECKING:
-    import uvicorn
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-
 import httpx
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing.app import provider_app
@@ -30,7 +22,11 @@ from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
-from fastapi_oidc.testing.state import Lifetimes
+from fastapi_oidc.testing.state import Lifetimes, ProviderState
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.testclient import TestClient
 
 START_TIMEOUT = 10.0
 _logger = logging.getLogger(__name__)
@@ -170,6 +166,21 @@ class DevProvider:
             mounts={self.issuer: httpx.ASGITransport(self.app)},
             follow_redirects=True,
         )
+
+    def test_client(self, app: ASGIApp, *, base_url: str) -> TestClient:
+        """Starlette's `TestClient`, which reaches `app` at `base_url` and this provider.
+
+        Use it in a `with` block: the application's lifespan runs, and every request has one event
+        loop.
+        """
+        from starlette.testclient import TestClient
+
+        async def both(scope: Scope, receive: Receive, send: Send) -> None:
+            host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+            is_own = host == urlsplit(self.issuer).netloc
+            await (self.app if is_own else app)(scope, receive, send)
+
+        return TestClient(both, base_url=base_url)
 
     def rotate_keys(self) -> None:
         """Replaces every signing key and its `kid` at once."""

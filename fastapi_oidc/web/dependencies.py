@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeAlias
+from inspect import Parameter, Signature
+from typing import Any, Final, Generic, TypeAlias
 
+from fastapi import Depends
 from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
@@ -22,6 +25,7 @@ from fastapi_oidc.web.runtime import RequestData
 
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
+_NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
@@ -41,61 +45,97 @@ class RequireAuth(SecurityBase, Generic[Identity]):
             {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
         )
 
+    @property
+    def instance(self) -> str | None:
+        """The name of the instance; None for the only one."""
+        return self._instance
+
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         context: RequestContext[Identity, Any] = context_of(connection, self._instance)
         try:
-            return await self._permitted(context, connection)
+            locals = context.known or await context.locals()
+            if locals.unavailable is not None:
+                raise locals.unavailable
+            if locals.session is None:
+                require_own_middleware(connection)
+                raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
         except OIDCError as error:
             context.own(error)
             raise
-
-    async def _permitted(
-        self, context: RequestContext[Identity, Any], connection: HTTPConnection
-    ) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.required, session.cross_site)."""
-        locals = context.known or await context.locals()
-        if locals.unavailable is not None:
-            raise locals.unavailable
-        if locals.session is None:
-            require_own_middleware(connection)
-            raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
         return locals.session
 
 
-class Require(RequireAuth[Identity]):
-    """The session of the request, if its identity satisfies a predicate; else 403."""
+class Guard(ABC, Generic[Identity]):
+    """A check of the session that `require_auth` gives, which is a dependency of its own.
 
-    def __init__(self, predicate: Predicate[Identity], instance: str, cookie_name: str) -> None:
-        super().__init__(instance, cookie_name)
-        self._predicate = predicate
+    So `app.dependency_overrides[require_auth]` changes the session of every guard that is built on
+    it. `await guard(request)` asks `require_auth` itself.
+    """
 
-    async def _permitted(
-        self, context: RequestContext[Identity, Any], connection: HTTPConnection
+    def __init__(self, require_auth: RequireAuth[Identity]) -> None:
+        self._require_auth = require_auth
+        connection = Parameter("connection", _NAMED, annotation=HTTPConnection)
+        session = Parameter("session", _NAMED, default=Depends(require_auth))
+        self.__signature__ = Signature([connection, session])
+        """What FastAPI reads in place of `__call__`, which knows no instance."""
+
+    async def __call__(
+        self, connection: HTTPConnection, session: OIDCSession[Identity] | None = None
     ) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.required, session.forbidden)."""
-        session = await super()._permitted(context, connection)
-        if not await settled(self._predicate(session.identity)):
-            raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
+        """The session; raises SessionError."""
+        if session is None:
+            session = await self._require_auth(connection)
+        context: RequestContext[Identity, Any] = context_of(connection, self._require_auth.instance)
+        with context.owning():
+            await self._check(context, connection, session)
         return session
 
+    @abstractmethod
+    async def _check(
+        self,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        session: OIDCSession[Identity],
+    ) -> None:
+        """Raises SessionError when the request may not pass."""
 
-class RequireCSRF(RequireAuth[Identity]):
+
+class Require(Guard[Identity]):
+    """The session of the request, if its identity satisfies a predicate; else 403."""
+
+    def __init__(self, predicate: Predicate[Identity], require_auth: RequireAuth[Identity]) -> None:
+        super().__init__(require_auth)
+        self._predicate = predicate
+
+    async def _check(
+        self,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        session: OIDCSession[Identity],
+    ) -> None:
+        """Raises SessionError (session.forbidden)."""
+        if not await settled(self._predicate(session.identity)):
+            raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
+
+
+class RequireCSRF(Guard[Identity]):
     """The session of the request, if it brings the session's CSRF token.
 
     The token is in the header `X-CSRF-Token` or, for HTML forms, in the field `csrf_token`.
     """
 
-    async def _permitted(
-        self, context: RequestContext[Identity, Any], connection: HTTPConnection
-    ) -> OIDCSession[Identity]:
-        """The session; raises SessionError (session.required, session.csrf)."""
-        session = await super()._permitted(context, connection)
+    async def _check(
+        self,
+        context: RequestContext[Identity, Any],
+        connection: HTTPConnection,
+        session: OIDCSession[Identity],
+    ) -> None:
+        """Raises SessionError (session.csrf)."""
         token = connection.headers.get(CSRF_HEADER)
         if token is None:
             token = await _csrf_field(connection)
         context.runtime.csrf.require(session, token)
-        return session
 
 
 async def _csrf_field(connection: HTTPConnection) -> str | None:
@@ -122,7 +162,7 @@ class Locals(Generic[Identity, RequestData]):
 require_auth: RequireAuth[Any] = RequireAuth()
 """`Depends(require_auth)`: the session of the app's only OIDC instance, or a way to sign in."""
 
-require_csrf: RequireCSRF[Any] = RequireCSRF()
+require_csrf: RequireCSRF[Any] = RequireCSRF(require_auth)
 """`Depends(require_csrf)`: as `require_auth`, and the request came from a page of this app."""
 
 oidc_locals: Locals[Any, Any] = Locals()

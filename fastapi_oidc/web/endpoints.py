@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
-from fastapi import Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +22,7 @@ from fastapi_oidc.web.refusal import announce_refusal
 from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import (
     form_parameters,
+    parsed_query,
     query_parameters,
     require_own_iframe,
     url_at_base,
@@ -29,7 +30,7 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
+Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
@@ -37,8 +38,26 @@ OnSuccess: TypeAlias = Callable[
 OnFailure: TypeAlias = Callable[[Request, OIDCError], Response | Awaitable[Response | None] | None]
 
 
+class LoginQuery(BaseModel):
+    """The parameters of `GET /login`."""
+
+    return_to: str | None = None
+    prompt: Prompt | None = None
+    login_hint: Annotated[str | None, Field(max_length=255)] = None
+    silent: bool = False
+
+
+class SessionQuery(BaseModel):
+    """The parameters of `GET /session`."""
+
+    active: bool = False
+
+
 class Endpoints(Generic[Identity, RequestData]):
-    """Makes the endpoint functions of one instance; each is named so that its path can be found."""
+    """Makes the endpoint functions of one instance; each is named so that its path can be found.
+
+    They take the request alone: mounted as plain routes of Starlette, no dependency guards them.
+    """
 
     def __init__(self, actions: Actions[Identity, RequestData]) -> None:
         self._actions, self._runtime = actions, actions.runtime
@@ -53,21 +72,18 @@ class Endpoints(Generic[Identity, RequestData]):
         """Whether logout tokens can be remembered."""
         return self._runtime.party.backend.records_revocations
 
-    def login(self) -> Callable[..., Awaitable[Response]]:
+    def login(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /login`."""
 
-        async def login(
-            request: Request,
-            return_to: str | None = None,
-            prompt: Prompt | None = None,
-            login_hint: Annotated[str | None, Query(max_length=255)] = None,
-            silent: bool = False,
-        ) -> Response:
-            if silent:
+        async def login(request: Request) -> Response:
+            asked = parsed_query(request, LoginQuery)
+            if asked.silent:
                 return await self._begin_silent_login(request)
             if elsewhere := url_at_base(context_of(request, self._runtime.name)):
                 return responses.redirect(elsewhere)
-            options = LoginOptions(return_to=return_to, prompt=prompt, login_hint=login_hint)
+            options = LoginOptions(
+                return_to=asked.return_to, prompt=asked.prompt, login_hint=asked.login_hint
+            )
             return await self._actions.begin_login(request, options)
 
         return self._named(Role.LOGIN, login)
@@ -76,7 +92,7 @@ class Endpoints(Generic[Identity, RequestData]):
         self,
         on_success: OnSuccess[Identity] | None = None,
         on_failure: OnFailure | None = None,
-    ) -> Callable[..., Awaitable[Response]]:
+    ) -> Callable[[Request], Awaitable[Response]]:
         """`GET /callback`, and `POST /callback` for `response_mode=form_post`."""
 
         async def callback(request: Request) -> Response:
@@ -92,7 +108,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.CALLBACK, callback)
 
-    def logout(self) -> Callable[..., Awaitable[Response]]:
+    def logout(self) -> Callable[[Request], Awaitable[Response]]:
         """`POST /logout`, a form with `local=1` for a local logout and `return_to`.
 
         With a CSRF token it signs out of the token's session alone.
@@ -107,7 +123,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.LOGOUT, logout)
 
-    def logged_out(self) -> Callable[..., Awaitable[Response]]:
+    def logged_out(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /logged-out`, to which the provider sends the browser back."""
 
         async def logged_out(request: Request) -> Response:
@@ -120,7 +136,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.LOGGED_OUT, logged_out)
 
-    def back_channel_logout(self) -> Callable[..., Awaitable[Response]]:
+    def back_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
         """`POST /backchannel-logout`; raises ConfigurationError without a store for it."""
         require_revocations(self._runtime.party)
 
@@ -129,10 +145,11 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
 
-    def session(self) -> Callable[..., Awaitable[Response]]:
+    def session(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /session`, the public session; `active=1` when somebody is there."""
 
-        async def session(request: Request, active: bool = False) -> Response:
+        async def session(request: Request) -> Response:
+            active = parsed_query(request, SessionQuery).active
             locals = await context_of(request, self._runtime.name).locals(active=active)
             if locals.unavailable is not None:
                 raise locals.unavailable
@@ -140,7 +157,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.SESSION, session)
 
-    def session_management(self) -> Callable[..., Awaitable[Response]]:
+    def session_management(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /session-management`, the configuration of the browser component."""
 
         async def session_management_config(request: Request) -> Response:
@@ -149,7 +166,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.SESSION_MANAGEMENT, session_management_config)
 
-    def script(self) -> Callable[..., Awaitable[Response]]:
+    def script(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /oidc-context.js`, the browser component."""
 
         async def script(request: Request) -> Response:

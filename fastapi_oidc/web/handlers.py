@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Generic
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints, OnFailure, OnSuccess
 from fastapi_oidc.web.runtime import RequestData
 
-EndpointFunction = Callable[..., Awaitable[Response]]
+EndpointFunction = Callable[[Request], Awaitable[Response]]
 
 
 class Handlers(Generic[Identity, RequestData]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
@@ -20,6 +22,21 @@ _DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 
 MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
+
+Query = TypeVar("Query", bound=BaseModel)
+
+
+def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
+    """The query as `model`, of repeated parameters the last value.
+
+    Raises RequestValidationError as FastAPI does for an endpoint's parameters, a 422 response.
+    """
+    try:
+        return model.model_validate(dict(connection.query_params))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        faults = [{**detail, "loc": ("query", *detail["loc"])} for detail in details]
+        raise RequestValidationError(faults) from None
 
 
 def query_parameters(connection: HTTPConnection) -> Parameters:

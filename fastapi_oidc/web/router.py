@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, Literal
 
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.endpoints import Endpoints
@@ -12,11 +16,20 @@ from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
 
+_NO_LINK: Final = (
+    "Signing out is a POST, so that no link and no image can do it: "
+    '<form method="post"><button>Sign out</button></form>'
+)
+
 
 def conventional_router(
     endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
 ) -> APIRouter:
-    """A router to include with a prefix; its routes are not part of the app's API document."""
+    """A router to include with a prefix; its routes are not part of the app's API document.
+
+    They are plain routes of Starlette: dependencies of the application or of an outer router do not
+    apply to them. A login that needs a session would never end.
+    """
     lifespan = reporting_missing_middleware(endpoints.instance)
     router = APIRouter(include_in_schema=False, lifespan=lifespan)
     callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
@@ -32,5 +45,22 @@ def conventional_router(
     if endpoints.has_back_channel_logout:
         routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
     for role, endpoint, methods in routes:
-        router.add_api_route(f"/{role}", endpoint, methods=methods, response_model=None)
+        name = role.route_name(endpoints.instance)
+        matched = ["GET", *methods] if role is Role.LOGOUT else methods
+        router.add_route(f"/{role}", _only(endpoint, methods), methods=matched, name=name)
     return router
+
+
+def _only(
+    endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
+) -> Callable[[Request], Awaitable[Response]]:
+    """`endpoint` for `methods` alone: Starlette adds HEAD, by which a scanner of links would use up
+    the code of a callback; and `GET /logout` says what to do."""
+
+    async def respond(request: Request) -> Response:
+        if request.method not in methods:
+            detail = None if "GET" in methods else _NO_LINK
+            raise HTTPException(405, detail, {"Allow": ", ".join(methods)})
+        return await endpoint(request)
+
+    return respond

@@ -65,9 +65,9 @@ def test_an_admin_may_delete(reader: Reader, browser: httpx.Client) -> None:
 
 def test_the_tests_pass_in_the_terminal_of_the_server_too(reader: Reader) -> None:
     reader.write_files("tests")
-    assert "5 passed" in reader.run("-m", "pytest", "--quiet")
+    assert "8 passed" in reader.run("-m", "pytest", "--quiet")
     with reader.two_terminals():
-        assert "5 passed" in reader.run("-m", "pytest", "--quiet")
+        assert "8 passed" in reader.run("-m", "pytest", "--quiet")
 
 
 def test_a_microvm_runs(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

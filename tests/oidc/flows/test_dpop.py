@@ -16,6 +16,7 @@ from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
 from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
 from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.session import record_hold
 from fastapi_oidc.testing import TokensIssued, UserInfoServed
@@ -31,7 +32,6 @@ from tests.oidc.flows.steps import (
     others_have_run,
     refreshes,
     shared_stores,
-    two_processes,
 )
 from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
 from tests.oidc.interleaving import Gate, Held, another_process, begun
@@ -166,13 +166,27 @@ async def test_a_silent_login_keeps_the_key(world: World) -> None:
     assert await generation(browser) == 2
 
 
+async def test_a_silent_login_after_dpop_was_taken_back(mode: str) -> None:
+    """The next tokens are bearer tokens, and the session has no key any more."""
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(mount=with_session, time=time, settings={"dpop": True}, **shared)
+    settings = here.oidc.settings.model_copy(update={"dpop": False})
+    there = another_process(here, mount=with_session, settings=settings, **shared)
+    browser = copy_of(await here.signed_in(), there)
+    assert outcome(await check(browser)) == SAME_USER
+    tokens = (await session_of(browser, there)).tokens
+    assert (tokens.token_type, tokens.dpop_key) == ("Bearer", None)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
 async def test_sessions_that_began_without_a_key_go_on_without(mode: str) -> None:
-    here, there = two_processes(mode, mount=with_session)
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(time=time, **shared)
     settings = here.oidc.settings.model_copy(update={"dpop": True})
-    options = shared_stores(mode, here.time)
-    if mode == "store":
-        options["session_store"] = here.oidc.runtime.party.backend._store  # type: ignore[attr-defined]
-    there = another_process(here, mount=with_session, settings=settings, **options)
+    there = another_process(here, mount=with_session, settings=settings, **shared)
     browser = copy_of(await here.signed_in(), there)
     here.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
@@ -187,28 +201,23 @@ async def test_without_dpop_a_session_is_as_large_as_before() -> None:
 
 
 async def test_a_proof_for_a_downstream_call(world: World) -> None:
-    session, party = await session_of(await world.signed_in(), world), world.oidc.runtime.party
-    request: Any = {"method": "GET", "url": API, "now": int(world.time.now)}
-    proof = party.proof_for(session, "GET", API, "nonce-1")
-    key = session.tokens.proof_key()
-    assert proof is not None
+    tokens = (await session_of(await world.signed_in(), world)).tokens
+    key, now = tokens.proof_key(), int(world.time.now)
     assert key is not None
     accept_proof(
-        proof,
-        access_token=session.tokens.access_token,
+        key.proof("GET", API, now, access_token=tokens.access_token, nonce="nonce-1"),
+        method="GET",
+        url=API,
+        now=now,
+        access_token=tokens.access_token,
         thumbprint=key.thumbprint,
         nonce="nonce-1",
-        **request,
     )
-    exchanged = party.proof_for(session, "GET", API, access_token="another")
-    assert exchanged is not None
-    accept_proof(exchanged, access_token="another", **request)
 
 
-async def test_bearer_tokens_have_no_proof() -> None:
+async def test_bearer_tokens_have_no_key() -> None:
     world = make_world(mount=with_session)
-    session = await session_of(await world.signed_in(), world)
-    assert world.oidc.runtime.party.proof_for(session, "GET", API) is None
+    assert (await session_of(await world.signed_in(), world)).tokens.proof_key() is None
 
 
 @dataclass(slots=True)
@@ -257,6 +266,16 @@ class TestNonces:
         assert world.op.record.calls["token"] == 3
         world.op.faults.clear()
         world.time.advance(RETRY)
+        assert await generation(browser) == 1
+
+    async def test_no_number_of_such_refusals_ends_a_session(self, world: World) -> None:
+        browser = await world.signed_in()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.faults.put("token", DemandsNonce(), times=99)
+        for _ in range(2 * REFUSALS_BEFORE_END):
+            assert (await browser.get("/me")).status_code == 503
+            world.time.advance(LONGEST_BACKOFF)
+        world.op.faults.clear()
         assert await generation(browser) == 1
 
     async def test_a_code_that_is_refused_twice_signs_nobody_in(self, world: World) -> None:

@@ -1,0 +1,77 @@
+"""Mistakes in an application's endpoints that FastAPI passes over, found before the first request.
+
+`from __future__ import annotations` makes a text of every annotation. FastAPI reads the text where
+the module's names are known, so that an `oidc` which a function like `create_app` has made is
+unknown to it: the parameter becomes one of the query, and every request fails with 422.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, ForwardRef
+
+from fastapi import routing
+from fastapi.dependencies.models import Dependant
+
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.web.dependencies import RequireAuth
+from fastapi_oidc.web.routes import Role
+
+_OPEN: Final = (Role.LOGIN, Role.CALLBACK, Role.LOGGED_OUT, Role.BACK_CHANNEL_LOGOUT)
+"""Routes that a browser without a session, or the provider, asks for."""
+
+_HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
+
+
+def require_sound_routes(app: Any, instances: Collection[str]) -> None:
+    """Raise ConfigurationError for an endpoint of `app` that can never work.
+
+    That is a parameter whose annotation nothing can read, and a login that needs a session.
+    """
+    open_routes = {role.route_name(name): role for name in instances for role in _OPEN}
+    for route in _routes(app):
+        dependant: Dependant | None = getattr(route, "dependant", None)
+        if dependant is None:
+            continue
+        calls = [each.call for each in _flattened(dependant)]
+        if (role := open_routes.get(route.name)) is not None:
+            _require_open(route, role, calls)
+        for each in _flattened(dependant):
+            _require_readable(route, each)
+
+
+def _routes(app: Any) -> Iterator[Any]:
+    """The routes with all that their routers add to them."""
+    contexts: Callable[[Any], Iterator[Any]] = getattr(routing, "iter_route_contexts", iter)
+    return contexts(app.routes)
+
+
+def _flattened(dependant: Dependant) -> Iterator[Dependant]:
+    yield dependant
+    for dependency in dependant.dependencies:
+        yield from _flattened(dependency)
+
+
+def _require_open(route: Any, role: Role, calls: Collection[object]) -> None:
+    if any(isinstance(call, RequireAuth) for call in calls):
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"the {role} route {route.path} needs a session, so that nobody can sign in: a guard "
+            "in `dependencies` of the application or of a router applies to it. Mount it without: "
+            f"app.add_route({route.path!r}, oidc.{_HANDLERS[role]}(), methods=[...]), or all "
+            "routes by app.include_router(oidc.router, prefix='/auth')",
+        )
+
+
+def _require_readable(route: Any, dependant: Dependant) -> None:
+    for field in (*dependant.query_params, *dependant.body_params):
+        annotation = field.field_info.annotation
+        if isinstance(annotation, ForwardRef) and field.field_info.is_required():
+            name = getattr(dependant.call, "__qualname__", dependant.call)
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"{route.path}: nothing can read the annotation of {field.name!r} in {name}, "
+                f"{annotation.__forward_arg__!r}. `from __future__ import annotations` hides "
+                "names of the function that makes the application: remove that import from this "
+                "module, or make `oidc` and its aliases outside of the function",
+            )

@@ -1,0 +1,114 @@
+"""Tests of an application with a session that a dependency override gives, without a login."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi import Depends, FastAPI, Request
+from httpx import ASGITransport, AsyncClient
+
+from fastapi_oidc import OIDC, OIDCSession, StandardIdentity, require_auth, require_csrf
+from fastapi_oidc.testing import session_for
+from tests.oidc.world import BASE_URL, make_world
+
+ALICE = StandardIdentity(sub="alice", name="Alice")
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    Session = OIDCSession[StandardIdentity]  # noqa: N806
+    is_alice = oidc.require(lambda user: user.name == "Alice")
+
+    def guarded(path: str, guard: Any) -> None:
+        async def endpoint(session: Session = Depends(guard)) -> str:
+            return session.sub
+
+        app.post(path)(endpoint)
+
+    guarded("/oidc/auth", oidc.require_auth)
+    guarded("/oidc/csrf", oidc.require_csrf)
+    guarded("/oidc/alice", is_alice)
+    guarded("/module/auth", require_auth)
+    guarded("/module/csrf", require_csrf)
+
+
+async def post(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
+    async with AsyncClient(transport=ASGITransport(app), base_url=BASE_URL) as client:
+        answer = await client.post(path, headers=headers)
+        return answer.status_code, answer.json()
+
+
+async def test_an_override_of_the_instances_guard_reaches_what_is_built_on_it() -> None:
+    world = make_world(mount=mount)
+    session = session_for(ALICE)
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session
+    token = {"x-csrf-token": world.oidc.csrf_token(session)}
+    assert await post(world.app, "/oidc/auth") == (200, "alice")
+    assert await post(world.app, "/oidc/alice") == (200, "alice")
+    assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")
+    assert (await post(world.app, "/module/auth"))[0] == 401
+
+
+async def test_an_override_of_the_modules_guard_reaches_what_is_built_on_it() -> None:
+    world = make_world(mount=mount)
+    session = session_for(ALICE)
+    world.app.dependency_overrides[require_auth] = lambda: session
+    token = {"x-csrf-token": world.oidc.csrf_token(session)}
+    assert await post(world.app, "/module/auth") == (200, "alice")
+    assert await post(world.app, "/module/csrf", **token) == (200, "alice")
+    assert (await post(world.app, "/oidc/auth"))[0] == 401
+
+
+async def test_what_a_guard_checks_is_checked_of_the_given_session_too() -> None:
+    world = make_world(mount=mount)
+    bob = session_for(StandardIdentity(sub="bob", name="Bob"), sub="bob")
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: bob
+    status, refused = await post(world.app, "/oidc/alice")
+    assert (status, refused["code"]) == (403, "session.forbidden")
+    status, refused = await post(world.app, "/oidc/csrf")
+    assert (status, refused["code"]) == (403, "session.csrf")
+    other = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
+    assert (await post(world.app, "/oidc/csrf", **other))[0] == 403
+
+
+async def test_an_override_may_have_dependencies_of_its_own() -> None:
+    world = make_world(mount=mount)
+
+    def name() -> str:
+        return "carol"
+
+    def as_named(sub: str = Depends(name)) -> OIDCSession[StandardIdentity]:
+        return session_for(ALICE, sub=sub)
+
+    world.app.dependency_overrides[world.oidc.require_auth] = as_named
+    assert await post(world.app, "/oidc/alice") == (200, "carol")
+
+
+@pytest.mark.parametrize("path", ["/oidc/csrf", "/oidc/alice"])
+async def test_an_override_that_gives_no_session_signs_nobody_in(path: str) -> None:
+    world = make_world(mount=mount)
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: None
+    status, refused = await post(world.app, path)
+    assert (status, refused["code"]) == (401, "session.required")
+
+
+@pytest.mark.parametrize(("user", "status"), [("alice", 200), ("bob", 403)])
+async def test_a_guard_that_an_endpoint_calls_asks_for_the_session_itself(
+    user: str, status: int
+) -> None:
+    def by_hand(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        is_alice = oidc.require(lambda user: user.sub == "alice")
+
+        @app.get("/called")
+        async def called(request: Request) -> str:
+            return (await is_alice(request)).sub
+
+    browser = await make_world(mount=by_hand).signed_in(user)
+    assert (await browser.get("/called")).status_code == status
+
+
+def test_a_session_for_a_test_is_like_any_other() -> None:
+    session = session_for(ALICE, sid="s1")
+    assert (session.sub, session.identity, session.sid) == ("alice", ALICE, "s1")
+    assert session.expires_at == session.created_at + 8 * 3600
+    assert session.id != session_for(ALICE).id

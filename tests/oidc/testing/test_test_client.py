@@ -1,0 +1,64 @@
+"""Starlette's `TestClient` signs in as an `httpx.AsyncClient` does."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from fastapi_oidc.testing import sign_in, sign_in_sync
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
+
+
+@pytest.fixture(params=[None, "memory"])
+def world(request: pytest.FixtureRequest) -> World:
+    return make_world(session_store=request.param)
+
+
+@pytest.mark.parametrize("has_lifespan", [True, False])
+@pytest.mark.parametrize("url", [LOGIN_URL, "/me"])
+def test_a_person_signs_in_and_out(world: World, url: str, has_lifespan: bool) -> None:
+    client = world.op.test_client(world.app, base_url=BASE_URL)
+    with client if has_lifespan else nullcontext(client) as browser:
+        page = sign_in_sync(browser, url, user="bob")
+        assert (page.status_code, page.json()["sub"]) == (200, "bob")
+        assert browser.get("/me").json()["sub"] == "bob"
+        world.time.advance(3600)
+        assert browser.get("/me").json()["generation"] == 1
+        browser.post("/auth/logout", headers={"origin": BASE_URL})
+        assert browser.get("/me").status_code == 401
+
+
+def test_the_lifespan_is_that_of_the_application(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    world.app.router.routes.clear()
+    with world.op.test_client(world.app, base_url=BASE_URL):
+        pass
+    assert "has no route for: login, callback" in caplog.text
+
+
+def test_a_client_that_does_not_reach_the_provider_is_named() -> None:
+    world = make_world()
+    with (
+        TestClient(world.app, base_url=BASE_URL) as browser,
+        pytest.raises(RuntimeError, match=r"provider\.test_client\(app"),
+    ):
+        sign_in_sync(browser, "/me", user="alice")
+
+
+async def test_a_client_with_await_that_does_not_reach_the_provider_is_named() -> None:
+    world = make_world()
+    transport = httpx.ASGITransport(world.app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        with pytest.raises(RuntimeError, match=r"provider\.browser\(app"):
+            await sign_in(browser, "/me", user="alice")
+
+
+@pytest.mark.parametrize("path", ["/missing", "/auth/login?return_to=/missing"])
+def test_a_page_that_is_not_there_is_no_such_mistake(path: str, world: World) -> None:
+    with world.op.test_client(world.app, base_url=BASE_URL) as browser:
+        page: Any = sign_in_sync(browser, path, user="alice")
+    assert page.status_code == 404

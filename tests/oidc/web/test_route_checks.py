@@ -1,0 +1,102 @@
+"""A parameter that nothing can read is refused when the application starts, not by each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI
+
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware, OIDCSession, require_auth
+from tests.oidc.web.asking import begin
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import make_world
+
+Session: TypeAlias = OIDCSession[Any]
+
+
+def with_a_parameter(oidc: OIDC[Any, Any]) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/notes")
+    async def notes(session: Annotated[Session, Depends(oidc.require_auth)]) -> None: ...
+
+    return app
+
+
+def with_an_alias(oidc: OIDC[Any, Any]) -> FastAPI:
+    app, router = FastAPI(), APIRouter()
+    CurrentSession: TypeAlias = Annotated[Session, Depends(oidc.require_auth)]
+
+    @router.get("/notes")
+    async def notes(session: CurrentSession) -> None: ...
+
+    app.include_router(router, prefix="/api")
+    return app
+
+
+def with_a_dependency(oidc: OIDC[Any, Any]) -> FastAPI:
+    app = FastAPI()
+
+    def user(session: Annotated[Session, Depends(oidc.require_auth)]) -> str:
+        return session.sub
+
+    @app.get("/notes")
+    async def notes(name: str = Depends(user)) -> None: ...
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (with_a_parameter, "/notes: .*'session' in with_a_parameter"),
+        (with_an_alias, "/api/notes: .*'session' in with_an_alias"),
+        (with_a_dependency, "/notes: .*'session' in with_a_dependency.<locals>.user"),
+    ],
+)
+async def test_a_name_that_fastapi_cannot_see_is_refused(
+    make: Callable[[OIDC[Any, Any]], FastAPI], where: str
+) -> None:
+    oidc = make_world().oidc
+    app = make(oidc)
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+    with pytest.raises(ConfigurationError, match=where) as caught:
+        await start(app)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert "remove that import" in caught.value.explanation
+    with pytest.raises(ConfigurationError, match=where):
+        await begin(app, "/auth/session")
+
+
+def with_a_default(oidc: OIDC[Any, Any]) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/notes")
+    async def notes(session: Session = Depends(oidc.require_auth), page: int = 1) -> str:
+        return f"{session.sub} {page}"
+
+    return app
+
+
+def with_names_of_the_module(_oidc: OIDC[Any, Any]) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/notes")
+    async def notes(session: Annotated[Session, Depends(require_auth)]) -> str:
+        return f"{session.sub} 1"
+
+    return app
+
+
+@pytest.mark.parametrize("make", [with_a_default, with_names_of_the_module])
+async def test_what_fastapi_can_see_works(make: Callable[[OIDC[Any, Any]], FastAPI]) -> None:
+    world = make_world()
+    browser = await world.signed_in()
+    app = make(world.oidc)
+    app.add_middleware(OIDCMiddleware, oidc=world.oidc)
+    async with world.op.browser(app, base_url=str(browser.base_url)) as same:
+        same.cookies.update(dict(browser.cookies))
+        assert (await same.get("/notes")).json() == "alice 1"
