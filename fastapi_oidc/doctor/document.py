@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHM
 from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.json import JSON
@@ -32,6 +33,8 @@ def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[
     if "offline_access" in scopes and "offline_access" not in settings.scope:
         text = "offline_access is offered and scope does not ask for it"
         yield warning("scope", f"{text}: many providers give no refresh token then")
+    if settings.dpop:
+        yield _dpop(document)
     yield _back_channel_logout(document, settings)
 
 
@@ -68,6 +71,16 @@ def clocks(date: str, clock: Clock) -> Finding:
 def _names(document: Mapping[str, JSON], member: str) -> list[str] | None:
     value = document.get(member)
     return [str(name) for name in value] if isinstance(value, list) else None
+
+
+def _dpop(document: Mapping[str, JSON]) -> Finding:
+    """Whether the provider accepts the proofs of this library (RFC 9449 5.1)."""
+    offered = _names(document, "dpop_signing_alg_values_supported")
+    if offered is None:
+        return warning("DPoP", "not mentioned; a proof is sent all the same")
+    if PROOF_ALGORITHM in offered:
+        return ok("DPoP", f"{PROOF_ALGORITHM} is accepted")
+    return fault("DPoP", f"proofs are signed with {PROOF_ALGORITHM}, accepted are {shown(offered)}")
 
 
 def _back_channel_logout(document: Mapping[str, JSON], settings: OIDCSettings) -> Finding:

@@ -16,6 +16,7 @@ from fastapi_oidc.protocol.authorization import (
     code_challenge,
     pushed_request_url,
 )
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
 from fastapi_oidc.provider import Provider
@@ -73,7 +74,8 @@ async def client(settings: OIDCSettings, provider: Provider, redirect_uri: str) 
     """Whether the client is accepted: an invented code is refused for itself (RFC 6749 5.2)."""
     code = AuthorizationCode(secrets.token_urlsafe(24))
     try:
-        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32))
+        key = DPoPKey.new() if settings.dpop else None
+        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32), key=key)
     except RefusedGrant:
         return ok("client", f"{settings.client_id} is accepted by the token endpoint")
     except RefusedRequest as refused:

@@ -26,6 +26,7 @@ from fastapi_oidc.flows.token_sessions import (
     with_new_tokens,
 )
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
 from fastapi_oidc.protocol.token import TokenResponse
@@ -391,10 +392,10 @@ async def _exchange_code(
 
     The provider's keys are fetched afterwards: its response may name a key that is new.
     """
-    transaction = login.transaction
+    transaction, key = login.transaction, await _proof_key(party, login)
     try:
         tokens = await party.provider.exchange_code(
-            login.code, transaction.redirect_uri, transaction.code_verifier
+            login.code, transaction.redirect_uri, transaction.code_verifier, key=key
         )
     except ProviderError as error:
         if error.is_unsent:
@@ -404,9 +405,20 @@ async def _exchange_code(
     id_token = await _accepted(party, tokens, transaction)
     user_info = None
     if party.policy.fetch_userinfo:
-        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub)
+        user_info = await party.provider.userinfo(tokens.access_token, sub=id_token.sub, key=key)
     session_state = login.code.session_state or tokens.session_state
-    return TokenBundle(tokens, id_token, user_info, session_state, received_at), id_token
+    return TokenBundle(tokens, id_token, user_info, session_state, received_at, key), id_token
+
+
+async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
+    """The key for the new tokens; the session's own when a silent login renews it.
+
+    Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
+    """
+    if not party.policy.dpop:
+        return None
+    stored = await current(party, login.cookies) if login.transaction.silent else None
+    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
 
 
 async def _accepted(

@@ -39,7 +39,7 @@ class TokenAnswer:
         response = self.response
         members = {
             "access_token": response.access_token,
-            "token_type": "Bearer",
+            "token_type": response.token_type,
             "id_token": response.id_token,
             "refresh_token": response.refresh_token,
             "expires_in": response.expires_in,

@@ -22,7 +22,8 @@ from fastapi_oidc.flows.local_sessions import Postponed, TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, end, revoke_refresh_token
 from fastapi_oidc.flows.token_sessions import apply_refresh
-from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Undecided
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
@@ -255,6 +256,8 @@ class RefreshCoordinator(Generic[Identity]):
             if outcome is not None:
                 return outcome
             if monotonic() - began > patience:
+                if self._is_lost(run.stored, record):
+                    return await self._lost(run.stored)
                 explanation = "another process refreshes the session and may still get a response"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
             await asyncio.sleep(pause)
@@ -274,6 +277,19 @@ class RefreshCoordinator(Generic[Identity]):
         if record.generation <= stored.session.generation:
             return None
         return await self._newer_row(stored)
+
+    def _is_lost(self, stored: StoredSession[Identity], record: RefreshRecord) -> bool:
+        """Whether the store has lost the row that a refresh wrote, as after a failover.
+
+        A row is written before its record becomes idle, and its refresh token is used up.
+        """
+        is_later = record.generation > stored.session.generation
+        return is_later and record.phase is Phase.IDLE and _has_expired(stored.session, self._clock)
+
+    async def _lost(self, stored: StoredSession[Identity]) -> Ended:
+        await end(self._party, stored, "expired")
+        explanation = "its store has lost the session that a refresh wrote"
+        return Ended(Code.SESSION_EXPIRED, explanation, "expired")
 
     async def _newer_row(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
         """What the store has in place of `stored`; None when that is no later generation."""
@@ -324,15 +340,27 @@ class RefreshCoordinator(Generic[Identity]):
     async def _presented(self, run: _Run[Identity]) -> TokenAnswer:
         """Present the refresh token, and keep what the token endpoint returns."""
         party, session = self._party, run.stored.session
-        if run.hold.age > party.policy.provider_timeout:
-            # This process was paused: by now another one may own the record.
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
-        response = await party.provider.refresh(session.tokens.refresh_token or "")
+        try:
+            response = await self._response(run)
+        except NonceRequired:
+            if session.tokens.dpop_key is None:
+                raise
+            # The provider has looked at the proof alone, and this process may end by now.
+            run.require_running()
+            response = await self._response(run)
         answer = TokenAnswer(session.generation, response, self._clock.now())
         party.sessions.keep_answer(session, answer)
         if party.has_shared_records:
             await run.hold.answered(answer.encode())
         return answer
+
+    async def _response(self, run: _Run[Identity]) -> TokenResponse:
+        party, tokens = self._party, run.stored.session.tokens
+        await party.provider.metadata()  # which may wait: after this the token is sent at once
+        if run.hold.age > party.policy.provider_timeout:
+            # This process was paused: by now another one may own the record.
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+        return await party.provider.refresh(tokens.refresh_token or "", key=tokens.proof_key())
 
     async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:
         """The answer with its ID token verified, once: the provider may withdraw the key."""
@@ -389,13 +417,16 @@ class RefreshCoordinator(Generic[Identity]):
         self, stored: StoredSession[Identity], error: OIDCError
     ) -> RefreshOutcome[Identity]:
         """The end of the session, unless another process has refreshed it with the same token."""
-        with suppress(SessionError):  # what cannot be asked now does not know of a later refresh
+        newer: RefreshOutcome[Identity] | None = None
+        # What cannot be asked now does not know of a later refresh.
+        with suppress(SessionError):
             record = await self._party.records.look(stored.session.id)
             newer = await self._of_others(stored, record)
-            if newer is None and stored.reference is not None:
+        if newer is None and stored.reference is not None:
+            with suppress(SessionError):
                 newer = await self._newer_row(stored)
-            if newer is not None:
-                return newer
+        if newer is not None:
+            return newer
         reason = end_reason(error.code)
         await end(self._party, stored, reason)
         return Ended(error.code, error.message, reason)

@@ -148,6 +148,7 @@ class Policy:
     tenants: Tenants | None = None
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
+    dpop: bool = False
     max_age: int | None = None
     fetch_userinfo: bool = True
     logout_token_without_exp: bool = False

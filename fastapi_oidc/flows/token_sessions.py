@@ -16,6 +16,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionErro
 from fastapi_oidc.events import EventName, refusal
 from fastapi_oidc.flows.local_sessions import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
     EarlierIdToken,
@@ -36,7 +37,8 @@ _log = logging.getLogger("fastapi_oidc.session")
 class TokenBundle:
     """What the provider says of the end user, rules applied; a refresh may lack an ID token.
 
-    `received_at` is when the tokens came, in seconds since the epoch.
+    `received_at` is when the tokens came, in seconds since the epoch; `key` is the one they are
+    bound to, None for that of the session.
     """
 
     response: TokenResponse = field(repr=False)
@@ -44,6 +46,7 @@ class TokenBundle:
     user_info: Mapping[str, JSON] | None
     session_state: str | None
     received_at: int
+    key: DPoPKey | None = None
 
 
 def new_session(
@@ -156,10 +159,15 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
     if lifetime is None and refresh_token is not None:
         # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
         lifetime = party.policy.default_access_token_lifetime
+    dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
+    if response.token_type == "Bearer":  # noqa: S105 (a type)
+        dpop_key = None  # of a silent login after `dpop` was taken back
     return Tokens(
         id_token=response.id_token or (previous.id_token if previous else ""),
         access_token=response.access_token,
         refresh_token=refresh_token,
+        token_type=response.token_type,
+        dpop_key=dpop_key,
         expires_at=None if lifetime is None else bundle.received_at + lifetime,
         scope=_scope(party, response, previous),
     )
@@ -272,7 +280,8 @@ async def _user_info(
     if not party.policy.fetch_userinfo:
         return None
     try:
-        return await party.provider.userinfo(answer.access_token, sub=session.sub)
+        key = session.tokens.proof_key()
+        return await party.provider.userinfo(answer.access_token, sub=session.sub, key=key)
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise

@@ -33,6 +33,9 @@ PROOF_TYPE: Final = "dpop+jwt"
 PROOF_WINDOW: Final = 60
 """Seconds by which the `iat` of a proof may differ from this clock, either way (RFC 9449 11.1)."""
 
+PROOF_ALGORITHM: Final = "ES256"
+"""That of the proofs which are made here."""
+
 PROOF_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type != "oct")
 """Algorithms of accepted proofs: every asymmetric one (RFC 9449 4.2)."""
 

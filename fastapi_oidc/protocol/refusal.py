@@ -3,6 +3,7 @@
     RefusedGrant      this code or refresh token is over
     RefusedClient     the client is not authenticated or not allowed: the operator's to correct
     RefusedRequest    anything else the provider has against this request
+    NonceRequired     the DPoP proof needs another nonce; nothing was said of the request
 
 Every other ProviderError means that the provider was unavailable: it refused nothing.
 """
@@ -65,6 +66,12 @@ class RefusedRequest(TokenRefused):
     refusal_code = Code.TOKEN_REFUSED
 
 
+class NonceRequired(TokenRefused):
+    """The DPoP proof lacked the server's present nonce; nothing was used up (RFC 9449 8)."""
+
+    refusal_code = Code.TOKEN_REFUSED
+
+
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:
     """The error that an unsuccessful answer stands for, whatever its body is.
 
@@ -82,6 +89,8 @@ def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()
 
 
 def _kind(error: str, status: int) -> type[TokenRefused]:
+    if error == "use_dpop_nonce":
+        return NonceRequired
     if error in _GRANT_ERRORS:
         return RefusedGrant
     # RFC 6749 5.2 has 401 for the client's authentication alone.

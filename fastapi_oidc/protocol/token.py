@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ProviderError
+
+TokenType: TypeAlias = Literal["Bearer", "DPoP"]
 
 MAX_LIFETIME = 10 * 366 * 24 * 3600
 """Longest `expires_in` that is believed, in seconds."""
@@ -38,13 +40,14 @@ class TokenResponse:
     expires_in: int | None
     scope: tuple[str, ...] | None
     session_state: str | None
+    token_type: TokenType = "Bearer"  # noqa: S105 (a type)
 
     @classmethod
     def parse(cls, document: object) -> Self:
         """Unknown members are ignored; raises ProviderError: token.malformed or token.type."""
         if not isinstance(document, dict):
             raise _malformed("the token response is not a JSON object")
-        _require_bearer(document.get("token_type"))
+        token_type = _token_type(document.get("token_type"))
         access_token = _text(document, "access_token")
         if access_token is None:
             raise _malformed("access_token is missing")
@@ -55,7 +58,18 @@ class TokenResponse:
             expires_in=_lifetime(document.get("expires_in")),
             scope=_scope(document),
             session_state=_text(document, "session_state", may_be_empty=True) or None,
+            token_type=token_type,
         )
+
+    def require_binding(self, *, is_bound: bool) -> None:
+        """The access token is bound to a key if, and only if, a proof was sent (RFC 9449 5).
+
+        Raises ProviderError: token.not_bound or token.type.
+        """
+        expected = "DPoP" if is_bound else "Bearer"
+        if self.token_type != expected:
+            code = Code.TOKEN_NOT_BOUND if is_bound else Code.TOKEN_TYPE
+            raise ProviderError(code, f"token_type is {self.token_type} instead of {expected}")
 
     def required_id_token(self) -> str:
         """The ID token, which a code exchange must bring (Core 3.1.3.3).
@@ -67,12 +81,16 @@ class TokenResponse:
         return self.id_token
 
 
-def _require_bearer(token_type: object) -> None:
-    """RFC 6749 5.1: case-insensitive. A DPoP token (RFC 9449 5) is useless to this client."""
-    if not isinstance(token_type, str):
+def _token_type(value: object) -> TokenType:
+    """RFC 6749 5.1: case-insensitive; RFC 6750, RFC 9449 5."""
+    if not isinstance(value, str):
         raise _malformed("token_type is missing")
-    if token_type.lower() != "bearer":
-        raise ProviderError(Code.TOKEN_TYPE, "token_type is not Bearer")
+    match value.lower():
+        case "bearer":
+            return "Bearer"
+        case "dpop":
+            return "DPoP"
+    raise ProviderError(Code.TOKEN_TYPE, "token_type is neither Bearer nor DPoP")
 
 
 def _text(

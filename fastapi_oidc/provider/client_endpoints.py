@@ -6,17 +6,20 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.proofs import Proofs
 from fastapi_oidc.provider.response import OPResponse
 
 AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
@@ -51,6 +54,7 @@ class ClientEndpoints:
 
     def __init__(self, http: HTTPClient, registration: Registration, clock: Clock) -> None:
         self._http, self._registration, self._clock = http, registration, clock
+        self.proofs = Proofs(clock)
 
     async def tokens(
         self,
@@ -58,14 +62,21 @@ class ClientEndpoints:
         grant: Mapping[str, str],
         *,
         patience: float | None = None,
+        key: DPoPKey | None = None,
     ) -> TokenResponse:
         """The tokens for `grant` (OpenID Connect Core 3.1.3, 12), awaited for `patience` seconds.
 
-        Raises TokenRefused when the OP refuses it, other ProviderErrors when trying later may help.
+        With a `key` they are bound to it (RFC 9449 5). Raises TokenRefused when the OP refuses it
+        (NonceRequired: once more, with the nonce that is known now), other ProviderErrors when
+        trying later may help.
         """
-        answer = await self._post(metadata, metadata.token_endpoint, grant, patience)
+        endpoint = metadata.token_endpoint
+        proof = self.proofs.headers(key, "POST", endpoint)
+        answer = await self._post(metadata, endpoint, grant, patience, proof)
         answer.require_status(HTTPStatus.OK)
-        return TokenResponse.parse(answer.document())
+        response = TokenResponse.parse(answer.document())
+        response.require_binding(is_bound=key is not None)
+        return response
 
     async def push(self, metadata: ProviderMetadata, parameters: Mapping[str, str]) -> str:
         """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
@@ -95,6 +106,7 @@ class ClientEndpoints:
         endpoint: str,
         form: Mapping[str, str],
         patience: float | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> OPResponse:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = self._registration.authentication.apply(
@@ -105,10 +117,11 @@ class ClientEndpoints:
         answer = await self._http.post(
             endpoint,
             authenticated.form,
-            authenticated.headers,
+            {**authenticated.headers, **headers},
             sent=self._secrets(authenticated.form),
             patience=patience,
         )
+        self.proofs.learn(endpoint, answer.dpop_nonce)
         _require_no_refusal(answer)
         return answer
 

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import httpx
@@ -97,15 +98,23 @@ class HTTPClient:
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def get(self, url: str, *, accept: str, bearer: str | None = None) -> OPResponse:
+    async def get(
+        self,
+        url: str,
+        *,
+        accept: str,
+        access_token: str | None = None,
+        proof: Mapping[str, str] = MappingProxyType({}),
+    ) -> OPResponse:
         """GET `url`, once more when the connection fails; raises ProviderError.
 
-        An access token travels in the Authorization header alone (RFC 6750 2.1).
+        An access token travels in the Authorization header alone (RFC 6750 2.1), with the header
+        `proof` when it is bound to a key (RFC 9449 7.1).
         """
-        headers = {"Accept": accept}
-        if bearer is not None:
-            headers["Authorization"] = f"Bearer {bearer}"
-        sent = () if bearer is None else (bearer,)
+        headers = {"Accept": accept, **proof}
+        if access_token is not None:
+            headers["Authorization"] = f"{'DPoP' if proof else 'Bearer'} {access_token}"
+        sent = () if access_token is None else (access_token,)
         return await self._exchange("GET", url, headers=headers, sent=sent, attempts=2)
 
     async def post(
@@ -191,6 +200,7 @@ class HTTPClient:
                 body=await self._body(response),
                 date=response.headers.get("Date", ""),
                 location=response.headers.get("Location", ""),
+                dpop_nonce=response.headers.get("DPoP-Nonce", ""),
             )
         finally:
             await response.aclose()

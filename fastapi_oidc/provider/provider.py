@@ -13,8 +13,10 @@ import httpx
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
+from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.tenants import Tenants
 from fastapi_oidc.protocol.token import (
     TokenResponse,
@@ -28,6 +30,7 @@ from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.provider.keys import Sender, TokenVerifier, VerifiedToken
 from fastapi_oidc.provider.options import HTTPOptions
+from fastapi_oidc.provider.response import OPResponse
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
@@ -105,15 +108,32 @@ class Provider:
         return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
     async def exchange_code(
-        self, code: AuthorizationCode, redirect_uri: str, code_verifier: str
+        self,
+        code: AuthorizationCode,
+        redirect_uri: str,
+        code_verifier: str,
+        *,
+        key: DPoPKey | None = None,
     ) -> TokenResponse:
-        """The tokens for `code` (OpenID Connect Core 3.1.3); nothing in them is verified yet."""
+        """The tokens for `code` (OpenID Connect Core 3.1.3); nothing in them is verified yet.
+
+        With a `key` they are bound to it (RFC 9449 5).
+        """
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
         async with self._limit():
-            return await self._endpoints.tokens(await self._metadata.get(), grant)
+            metadata = await self._metadata.get()
+            try:
+                return await self._endpoints.tokens(metadata, grant, key=key)
+            except NonceRequired:
+                if key is None:
+                    raise
+                return await self._endpoints.tokens(metadata, grant, key=key)
 
-    async def refresh(self, refresh_token: str) -> TokenResponse:
+    async def refresh(self, refresh_token: str, *, key: DPoPKey | None = None) -> TokenResponse:
         """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
+
+        With a `key` they are bound to it (RFC 9449 5); NonceRequired when the proof needs a nonce,
+        which the next call has.
 
         The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
@@ -121,10 +141,14 @@ class Provider:
         """
         metadata = await self.metadata()
         grant = refresh_token_grant(refresh_token)
-        return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE)
+        return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
 
-    async def userinfo(self, access_token: str, *, sub: str) -> Claims | None:
+    async def userinfo(
+        self, access_token: str, *, sub: str, key: DPoPKey | None = None
+    ) -> Claims | None:
         """The UserInfo claims about exactly `sub` (OpenID Connect Core 5.3), as JSON or signed.
+
+        `key` is the one that the access token is bound to (RFC 9449 7.1).
 
         None when the OP has no such endpoint. Only an answer about somebody else is a
         ProtocolViolation (userinfo.subject): one that is over, or that is not this provider's for
@@ -133,7 +157,7 @@ class Provider:
         async with self._limit():
             endpoint = (await self._metadata.get()).userinfo_endpoint
             try:
-                return await self._userinfo(endpoint, access_token, sub) if endpoint else None
+                return await self._userinfo(endpoint, access_token, sub, key) if endpoint else None
             except ProtocolViolation as error:
                 if error.code is Code.USERINFO_SUBJECT:
                     raise
@@ -182,10 +206,10 @@ class Provider:
         """The time limit of one call; each request inside names its own URL."""
         return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
-    async def _userinfo(self, endpoint: str, access_token: str, sub: str) -> Claims:
-        answer = await self._http.get(
-            endpoint, accept="application/json, application/jwt", bearer=access_token
-        )
+    async def _userinfo(
+        self, endpoint: str, access_token: str, sub: str, key: DPoPKey | None
+    ) -> Claims:
+        answer = await self._get_userinfo(endpoint, access_token, key)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             # Spring Authorization Server does so when its access tokens are opaque (RFC 6750 3.1).
             raise answer.refused_status("; fetch_userinfo=False leaves UserInfo out")
@@ -205,6 +229,27 @@ class Provider:
             at=self._clock.instant(),
             tenants=self._tenants,
         )
+
+    async def _get_userinfo(
+        self, endpoint: str, access_token: str, key: DPoPKey | None, *, may_repeat: bool = True
+    ) -> OPResponse:
+        """The response, to a second request when the first lacked the nonce (RFC 9449 9)."""
+        proofs = self._endpoints.proofs
+        sent = proofs.nonce(endpoint)
+        answer = await self._http.get(
+            endpoint,
+            accept="application/json, application/jwt",
+            access_token=access_token,
+            proof=proofs.headers(key, "GET", endpoint, access_token=access_token),
+        )
+        proofs.learn(endpoint, answer.dpop_nonce)
+        lacks_nonce = answer.status == HTTPStatus.UNAUTHORIZED and answer.dpop_nonce not in (
+            "",
+            sent,
+        )
+        if key is None or not lacks_nonce or not may_repeat:
+            return answer
+        return await self._get_userinfo(endpoint, access_token, key, may_repeat=False)
 
     async def _fetch_metadata(self) -> ProviderMetadata:
         answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)

@@ -17,8 +17,8 @@ _JSON: Final = "application/json"
 class OPResponse:
     """One complete response; `url` is without its query, the body may hold tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date` and
-    `location` are the headers of these names (RFC 9110 6.6.1, 10.2.2).
+    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date`,
+    `location` and `dpop_nonce` are the headers of these names (RFC 9110 6.6.1, 10.2.2; RFC 9449 8).
     """
 
     url: str
@@ -28,6 +28,7 @@ class OPResponse:
     sent: tuple[str, ...] = field(default=(), repr=False)
     date: str = ""
     location: str = field(default="", repr=False)
+    dpop_nonce: str = ""
 
     @property
     def is_json(self) -> bool:

@@ -17,6 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Frozen(BaseModel):
 
 
 class Tokens(NeverFromARequest, Frozen):
-    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch."""
+    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch.
+
+    `dpop_key` is the private key that they are bound to, if they are (RFC 9449).
+    """
 
     id_token: str = Field(repr=False)
     access_token: str = Field(repr=False)
@@ -49,6 +53,11 @@ class Tokens(NeverFromARequest, Frozen):
     token_type: str = "Bearer"  # noqa: S105 - a scheme of RFC 6750, not a secret
     expires_at: int | None = None
     scope: tuple[str, ...] = ()
+    dpop_key: str | None = Field(default=None, repr=False)
+
+    def proof_key(self) -> DPoPKey | None:
+        """The key that signs the proofs for these tokens; None for bearer tokens."""
+        return None if self.dpop_key is None else DPoPKey.from_text(self.dpop_key)
 
     @model_serializer(mode="wrap")
     def _only_when_sealing(

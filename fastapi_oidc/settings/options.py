@@ -106,6 +106,8 @@ class OIDCSettings(BaseSettings):
     extra_params: Members = Field(default_factory=dict)
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
+    dpop: bool = False
+    """Bind each session's tokens to a key of its own (RFC 9449)."""
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
     id_token_signing_algorithms: Algorithms = ("RS256",)
@@ -241,6 +243,7 @@ class OIDCSettings(BaseSettings):
             tenants=self.tenants(),
             response_mode=self.response_mode,
             use_par=self.use_par,
+            dpop=self.dpop,
             max_age=self.max_age,
             fetch_userinfo=self.fetch_userinfo,
             logout_token_without_exp=self.logout_token_without_exp,

@@ -5,24 +5,15 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from fastapi_oidc.testing.state import ProviderState
-
-if TYPE_CHECKING:
-    import uvicorn
-    from starlette.testclient import TestClient
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-
 import httpx
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.testing.app import provider_app
@@ -31,7 +22,11 @@ from fastapi_oidc.testing.keys import SigningKeys
 from fastapi_oidc.testing.record import Record
 from fastapi_oidc.testing.registration import DevClient, DevResource, DevUser
 from fastapi_oidc.testing.sessions import end_session
-from fastapi_oidc.testing.state import Lifetimes
+from fastapi_oidc.testing.state import Lifetimes, ProviderState
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.testclient import TestClient
 
 START_TIMEOUT = 10.0
 _logger = logging.getLogger(__name__)

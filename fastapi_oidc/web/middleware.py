@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
+from fastapi_oidc.web.cors import report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
@@ -78,12 +79,12 @@ class OIDCMiddleware:
             # add their cookies; what is said is up to the instance that refused.
             owner = contexts.owner(error.instance)
             announce_refusal(owner, error)
-            await _refuse(owner, error, receive, response.send)
+            await self._refuse(owner, error, receive, response.send)
         except HTTPException as error:
             if response.started:
                 raise
             # FastAPI handles what endpoints raise: this is from load_request_data.
-            await _interrupt(scope, error, receive, response.send)
+            await self._interrupt(scope, error, receive, response.send)
         except Exception:
             if not response.started and _is_plain(scope) and contexts.has_changes():
                 # Starlette responds outside of every middleware: the cookies would be lost.
@@ -92,6 +93,25 @@ class OIDCMiddleware:
             raise
         finally:
             contexts.end_cleared()
+
+    async def _refuse(
+        self, context: RequestContext[Any, Any], error: OIDCError, receive: Receive, send: Send
+    ) -> None:
+        scope = context.connection.scope
+        if scope["type"] == "websocket":
+            await _close(error.status, send)
+            return
+        response = await refusal_response(context, error)
+        await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
+
+    async def _interrupt(
+        self, scope: Scope, error: HTTPException, receive: Receive, send: Send
+    ) -> None:
+        if scope["type"] == "websocket":
+            await _close(error.status_code, send)
+            return
+        response = await http_exception_handler(Request(scope), error)
+        await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
 
     def _contexts(self, scope: Scope, outer: RequestContexts | None) -> RequestContexts:
         """Of one request; `outer` are those of the same middleware further outside."""
@@ -129,6 +149,7 @@ class OIDCMiddleware:
     def _look(self, scope: Scope) -> None:
         if "app" in scope:
             self._check(scope)
+            report_cors_inside(scope["app"], self._table.by_name)
             for name in self._table.by_name:
                 report_missing_routes(name, scope)
 
@@ -190,25 +211,6 @@ class _Response:
         elif caching is Caching.PERSONAL and _CACHE_CONTROL not in [n.lower() for n, _ in headers]:
             headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
-
-
-async def _refuse(
-    context: RequestContext[Any, Any], error: OIDCError, receive: Receive, send: Send
-) -> None:
-    scope = context.connection.scope
-    if scope["type"] == "websocket":
-        await _close(error.status, send)
-        return
-    response = await refusal_response(context, error)
-    await response(scope, receive, send)
-
-
-async def _interrupt(scope: Scope, error: HTTPException, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await _close(error.status_code, send)
-        return
-    response = await http_exception_handler(Request(scope), error)
-    await response(scope, receive, send)
 
 
 async def _close(status: int, send: Send) -> None:

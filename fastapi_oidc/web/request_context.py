@@ -226,8 +226,11 @@ class RequestContext(Generic[Identity, RequestData]):
         """No session after this response, not even by a refresh that is under way.
 
         It ends everywhere from now on, also when the browser goes away: by a task of its own or,
-        for a thread, which cannot begin one, with the response or the end of the request.
+        for a thread, which cannot begin one, with the response or the end of the request. Raises
+        SessionError (session.cross_site) for a websocket of an origin that is not trusted.
         """
+        with self.owning():
+            self._require_trusted_origin()
         party, session = self.runtime.party, None if self.known is None else self.known.session
         if session is not None:
             party.sessions.end(session.id, "signed_out", expires_at=session.expires_at)

@@ -13,6 +13,7 @@ from typing import Any
 
 from starlette.types import Message, Scope, Send
 
+from fastapi_oidc.web.cors import serves
 from fastapi_oidc.web.routes import Role, mounted_paths
 
 _log = logging.getLogger("fastapi_oidc.configuration")
@@ -58,7 +59,7 @@ def reporting_missing_middleware(
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        if not _has_middleware(app, instance):
+        if not any(serves(each, [instance]) for each in getattr(app, "user_middleware", ())):
             _log.error(
                 "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
                 "Every request that asks for a session will fail.\n"
@@ -68,9 +69,3 @@ def reporting_missing_middleware(
         yield
 
     return lifespan
-
-
-def _has_middleware(app: Any, instance: str) -> bool:
-    added = getattr(app, "user_middleware", ())
-    given = [value for each in added for value in (*each.args, *each.kwargs.values())]
-    return any(instance == getattr(getattr(one, "runtime", None), "name", None) for one in given)

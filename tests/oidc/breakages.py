@@ -14,7 +14,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows.local_sessions import LocalSessions
 from fastapi_oidc.session import records
 from fastapi_oidc.session.record_hold import RecordHold
-from fastapi_oidc.session.records import Phase, RefreshRecord
+from fastapi_oidc.session.records import Phase, RefreshRecord, Take
 from tests.oidc.machine import Browser, Fault, MachineWorld, Mode
 
 MODES: Final = {
@@ -87,6 +87,24 @@ def take_what_is_held(patch: pytest.MonkeyPatch) -> None:
         return taken(replace(record, held_until=0.0), *rest)
 
     patch.setattr(records, "taken", taken_anyway)
+
+
+def believe_any_deadline(patch: pytest.MonkeyPatch) -> None:
+    taken = records.taken
+
+    def taken_by_deadline(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
+        after = taken(record, replace(take, hold=1e6), now)
+        return after if after is record else replace(after, held_until=now + take.hold)
+
+    patch.setattr(records, "taken", taken_by_deadline)
+
+
+def clock_that_is_set_back(world: MachineWorld, alice: Browser) -> None:
+    world.set_clock_of_stores(1500)
+    world.fail(0, "take", Fault.REPLY_LOST)
+    world.begin("me", alice, 0)
+    world.kill(0)
+    world.set_clock_of_stores(0)
 
 
 def asked_everywhere_at_once(world: MachineWorld, alice: Browser) -> None:
@@ -187,6 +205,7 @@ BREAKAGES: Final = {
             take_what_has_ended, _RECORDS, old_cookie_after_signing_out, "ended was refreshed"
         ),
         Breakage(take_what_is_held, _RECORDS, asked_everywhere_at_once, "presented again"),
+        Breakage(believe_any_deadline, _RECORDS, clock_that_is_set_back, "although nothing fails"),
         Breakage(refresh_all_as_one, _RECORDS, two_persons_at_once, "somebody else|KeyError"),
         Breakage(store_any_generation, MODES["store"], row_that_is_stored_late, "no answer"),
         Breakage(present_after_a_pause, _RECORDS, process_that_stands_still, "presented again"),

@@ -125,9 +125,10 @@ class Process:
 
     def __init__(self, world: MachineWorld, number: int) -> None:
         self.world, self.is_dead = world, False
+        self.clock_error: float = SKEWS[number % len(SKEWS)]
         self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         mode = world.mode
-        clock = Clock(read=lambda: EPOCH + world.loop.seconds + SKEWS[number % len(SKEWS)])
+        clock = Clock(read=lambda: EPOCH + world.loop.seconds + self.clock_error)
         self.oidc: OIDC[Any, Any] = OIDC(
             world.settings,
             clock=clock,
@@ -323,7 +324,9 @@ class MachineWorld:
     def __init__(self, mode: Mode) -> None:
         self.mode, self.loop, self.is_closing = mode, VirtualTimeLoop(), False
         self.gate, self.opened_at, self.standing_still = asyncio.Event(), 0.0, 0
+        self.clock_error = 0.0
         clock = Clock(read=lambda: EPOCH + self.loop.seconds)
+        stores = Clock(read=lambda: EPOCH + self.loop.seconds + self.clock_error)
         client = DevClient(
             client_id="app",
             client_secret=CLIENT_SECRET,
@@ -344,10 +347,10 @@ class MachineWorld:
             idle_timeout=mode.idle_timeout,
         )
         self.records, self.revocations = (
-            MemoryRefreshLock(clock=clock),
-            MemoryRevocationStore(clock=clock),
+            MemoryRefreshLock(clock=stores),
+            MemoryRevocationStore(clock=stores),
         )
-        self.store = MemorySessionStore[Any](clock=clock)
+        self.store = MemorySessionStore[Any](clock=stores)
         self.sessions: dict[str, KnownSession] = {}
         self.rows: dict[str, str] = {}
         self.presented: defaultdict[str, list[Presentation]] = defaultdict(list)
@@ -495,9 +498,19 @@ class MachineWorld:
         """The next requests of this name fail so."""
         self.processes[number].faults[name].extend(faults)
 
+    def set_clock(self, number: int, error: float) -> None:
+        """From now on the clock of the process is wrong by `error` seconds."""
+        self.processes[number].clock_error = error
+
+    def set_clock_of_stores(self, error: float) -> None:
+        """From now on the clock by which the stores keep their times is wrong."""
+        self.clock_error = error
+
     def repair(self) -> None:
-        for process in self.processes:
+        self.clock_error = 0.0
+        for number, process in enumerate(self.processes):
             process.faults.clear()
+            process.clock_error = SKEWS[number % len(SKEWS)]
 
     def open_gate(self) -> None:
         """What was held back goes on."""

@@ -49,9 +49,12 @@ faults = st.sampled_from(
     ]
 )
 endings = st.sampled_from(["go on", "kill", "wait", "ask elsewhere", "ask elsewhere"])
+CLOCK_ERRORS: Final = (0.0, -60.0, 60.0, -1500.0, 1500.0)
+"""Seconds by which a clock is wrong; a session is used for 3000 seconds at the most."""
 EVENTS: Final = [
     "ask everywhere", "ask everywhere", "refresh", "is still signed in", "copy", "copy", "revoke",
     "log out at provider", "break down", "repair", "open gate", "kill", "disconnect",
+    "set clock", "set clock of stores",
 ]  # fmt: skip
 
 
@@ -125,6 +128,10 @@ class SessionMachine(RuleBasedStateMachine):
                 world.open_gate()
             case "kill":
                 world.kill(number)
+            case "set clock":
+                world.set_clock(number, CLOCK_ERRORS[browser])
+            case "set clock of stores":
+                world.set_clock_of_stores(CLOCK_ERRORS[browser])
             case "disconnect" if world.pending:
                 world.pending[browser % len(world.pending)].task.cancel()
                 world.wait(0.001)

@@ -18,11 +18,19 @@ from fastapi_oidc.protocol.authorization import (
     pushed_request_uri,
     response_state,
 )
+from fastapi_oidc.protocol.dpop import (
+    MAX_JTI_LENGTH,
+    PROOF_TYPE,
+    PROOF_WINDOW,
+    DPoPKey,
+    accept_proof,
+)
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
+from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.jose.verify import verified_claims
 from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json_object
 from fastapi_oidc.protocol.logout_token import (
@@ -61,6 +69,10 @@ def _key_set() -> JsonWebKeySet:
 KEYS: Final = _key_set()
 
 
+_PROVEN: Final = DPoPKey.new()
+PROOF_SIGNER, PROOF_KEY = Signer.of_private_key(_PROVEN.key), _PROVEN.jwk
+
+
 def _document(body: bytes) -> JSON:
     """What an answer with this body says; raises ProviderError."""
     return OPResponse(f"{ISSUER}token", 200, "application/json", body).document()
@@ -81,6 +93,19 @@ def jws(data: bytes) -> None:
             token = CompactJWS.parse(text)
             verified_claims(token, KEYS, algorithms=set(ALGORITHMS), client_secret="s" * 64)
             raise AssertionError("a signature that nobody made is right")
+
+
+def dpop_proof(data: bytes) -> None:
+    """A proof as it comes, and the first line as the claims of one that is signed."""
+    signed = PROOF_SIGNER.sign(
+        _claims(data.partition(b"\n")[0]) or {}, typ=PROOF_TYPE, jwk=PROOF_KEY
+    )
+    for text in (data.decode("utf-8", "surrogateescape"), signed):
+        with suppress(ProtocolViolation):
+            proof = accept_proof(text, method="GET", url=f"{ISSUER}api", now=AT.now)
+            assert text == signed, "a signature that nobody made is right"
+            assert abs(proof.iat - AT.now) <= PROOF_WINDOW
+            assert 0 < len(proof.jti) <= MAX_JTI_LENGTH
 
 
 def id_token(data: bytes) -> None:

@@ -17,6 +17,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
         session_targets.sealed_session,
         session_targets.transaction,
         protocol_targets.jws,
+        protocol_targets.dpop_proof,
         protocol_targets.id_token,
         protocol_targets.logout_token,
         protocol_targets.discovery,

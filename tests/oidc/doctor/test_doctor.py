@@ -207,6 +207,28 @@ async def test_a_request_that_must_be_pushed_is_pushed(op: DevProvider) -> None:
     assert "provider.endpoint_missing" in faults(await found(op, use_par=True))["redirect URI"]
 
 
+async def test_dpop_is_named_when_it_is_asked_for(op: DevProvider) -> None:
+    assert (await found(op, dpop=True))[Verdict.OK, "DPoP"] == "ES256 is accepted"
+    assert not [topic for _, topic in await found(op) if topic == "DPoP"]
+    edited(dpop_signing_alg_values_supported=["ES512"])(op)
+    assert "ES512" in faults(await found(op, dpop=True))["DPoP"]
+    edited(dpop_signing_alg_values_supported=None)(op)
+    assert "not mentioned" in (await found(op, dpop=True))[Verdict.WARNING, "DPoP"]
+
+
+async def test_a_client_that_must_bind_its_tokens_is_asked_with_a_proof() -> None:
+    client = DevClient(
+        client_id="app",
+        client_secret=SECRET,
+        redirect_uris=[f"{BASE_URL}/auth/callback"],
+        dpop_bound_access_tokens=True,
+    )
+    clock = Clock(read=lambda: 1_800_000_000.0)
+    op = DevProvider(users=[DevUser("alice")], clients=[client], clock=clock)
+    assert faults(await found(op, dpop=True)) == {}
+    assert "invalid_dpop_proof" in faults(await found(op))["client"]
+
+
 async def test_nothing_is_changed_at_the_provider(op: DevProvider) -> None:
     await found(op)
     changes = (TokensIssued, SignedIn, SignedOut, TokenRevoked)

@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import Clock, MemorySessionStore, OIDCSession, RefreshLock
+from fastapi_oidc import (
+    Clock,
+    Code,
+    MemorySessionStore,
+    OIDCSession,
+    RefreshLock,
+    SessionError,
+)
+from fastapi_oidc.session.records import RefreshRecord, SealedRecords
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     RETRY,
+    SHORTLY_BEFORE_EXPIRY,
     connected,
     copy_of,
     generation,
@@ -118,6 +127,39 @@ def processes_with_lock() -> tuple[World, World, Slots]:
     return here, another_process(here, **shared), lock
 
 
+async def unreachable(self: object, id: str) -> RefreshRecord:
+    raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "down")
+
+
+class Forgetful(MemorySessionStore[Any]):
+    """A store that loses what it is given to replace a row, as at a failover."""
+
+    async def replace(self, id: str, session: OIDCSession[Any], /) -> bool:
+        return True
+
+
+async def test_session_whose_refreshed_row_the_store_lost_ends_with_its_access_token() -> None:
+    time = Time()
+    store = Forgetful(clock=Clock(read=time))
+    shared: dict[str, Any] = {"session_store": store, "back_channel_logout_store": None}
+    impatient = {"provider_timeout": 0.05}
+    here = make_world(time=time, settings=impatient, **shared)
+    there = another_process(here, **shared)
+    browser = await here.signed_in()
+    time.advance(SHORTLY_BEFORE_EXPIRY)
+    assert await generation(browser) == 1, "this process remembers the session that is lost"
+    assert await generation(copy_of(browser, there)) == 0, "the access token is valid"
+    time.advance(AFTER_EXPIRY)
+    assert await generation(copy_of(browser, there)) is None
+    (ended,) = [event for event in there.events if event.name == "session.ended"]
+    assert (ended.code, ended.explanation) == (
+        "session.expired",
+        "its store has lost the session that a refresh wrote",
+    )
+    assert presented(here) == 1
+    assert await generation(copy_of(browser, here)) is None, "it is over everywhere"
+
+
 async def test_lock_of_the_application_and_a_store_refresh_once() -> None:
     here, there, _ = processes_with_lock()
     browser = await here.signed_in()
@@ -142,7 +184,10 @@ async def test_lock_of_the_application_that_fails_costs_no_session(
     assert presented(here) == 1
 
 
-async def test_without_shared_records_a_refused_process_takes_the_row_of_the_other() -> None:
+@pytest.mark.parametrize("records_are_down", [False, True])
+async def test_without_shared_records_a_refused_process_takes_the_row_of_the_other(
+    records_are_down: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     time = Time()
 
     class Rows(MemorySessionStore[OIDCSession[Any]]):
@@ -157,5 +202,7 @@ async def test_without_shared_records_a_refused_process_takes_the_row_of_the_oth
     refused = begun(browser.get("/me"))
     await held.gate.until_reached()
     assert await generation(copy_of(browser, there)) == 1
+    if records_are_down:
+        monkeypatch.setattr(SealedRecords, "look", unreachable)
     held.gate.opened.set()  # with the refresh token that the other one has used
     assert (await refused).json()["generation"] == 1

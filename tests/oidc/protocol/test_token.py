@@ -48,10 +48,28 @@ def test_the_token_type_is_compared_without_case(token_type: str) -> None:
     assert TokenResponse.parse(answer) == TokenResponse.parse(ANSWER)
 
 
-@pytest.mark.parametrize("token_type", ["DPoP", "N_A", "mac", "Bearer "])
+@pytest.mark.parametrize("token_type", ["N_A", "mac", "Bearer ", "DPoP "])
 def test_another_token_type_is_refused(token_type: str) -> None:
     with refused(Code.TOKEN_TYPE, ProviderError):
         TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
+
+
+@pytest.mark.parametrize("token_type", ["DPoP", "dpop"])
+def test_a_bound_token_is_one_that_was_asked_for(token_type: str) -> None:
+    """RFC 9449 5."""
+    bound = TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
+    assert bound.token_type == "DPoP"
+    bound.require_binding(is_bound=True)
+    with refused(Code.TOKEN_TYPE, ProviderError):
+        bound.require_binding(is_bound=False)
+
+
+def test_a_bearer_token_is_no_bound_token() -> None:
+    """RFC 9449 5."""
+    bearer = TokenResponse.parse(ANSWER)
+    bearer.require_binding(is_bound=False)
+    with refused(Code.TOKEN_NOT_BOUND, ProviderError):
+        bearer.require_binding(is_bound=True)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ async def test_a_get_carries_the_access_token_in_the_header_alone() -> None:
         requests.append(request)
         return httpx.Response(200, json={"sub": "alice"})
 
-    answer = await client_for(handler).get(URL, accept="application/json", bearer="at")
+    answer = await client_for(handler).get(URL, accept="application/json", access_token="at")
     assert answer.document() == {"sub": "alice"}
     assert requests[0].headers["Authorization"] == "Bearer at"
     assert str(requests[0].url) == URL

@@ -4,9 +4,9 @@
 //   node provider.mjs oidc-provider-6    the last major with Session Management 1.0
 //
 // Prints {"issuer": "..."} when it listens and ends when its standard input closes.
-// Two paths of its own serve the tests: POST /test/clients registers a client (JSON metadata),
-// POST /test/keys replaces every signing key.
-import { generateKeyPairSync, randomUUID } from 'node:crypto'
+// Paths of its own serve the tests: POST /test/clients registers a client (JSON metadata),
+// POST /test/keys replaces every signing key, POST /test/nonces demands a nonce in DPoP proofs.
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 
@@ -37,13 +37,19 @@ function newKeys() {
   ))
 }
 
+let demandsNonce = false
+
 const features = {
   devInteractions: { enabled: false },
   revocation: { enabled: true },
   backchannelLogout: { enabled: true },
   jwtUserinfo: { enabled: true },
   ...(isCurrent
-    ? { pushedAuthorizationRequests: { enabled: true }, rpInitiatedLogout: { enabled: true } }
+    ? {
+        pushedAuthorizationRequests: { enabled: true },
+        rpInitiatedLogout: { enabled: true },
+        dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => demandsNonce },
+      }
     : { sessionManagement: { enabled: true } }),
 }
 
@@ -113,7 +119,14 @@ function replaceKeys(_request, response) {
   response.writeHead(204).end()
 }
 
-const paths = { '/test/clients': registerClient, '/test/keys': replaceKeys }
+function demandNonces(_request, response) {
+  demandsNonce = true
+  response.writeHead(204).end()
+}
+
+const paths = {
+  '/test/clients': registerClient, '/test/keys': replaceKeys, '/test/nonces': demandNonces,
+}
 const server = createServer((request, response) => {
   const serve = request.url.startsWith('/interaction/') ? interact : paths[request.url]
   if (serve === undefined) return answer(request, response)

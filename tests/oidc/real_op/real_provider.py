@@ -33,6 +33,10 @@ class RealProvider:
         """Replaces every signing key."""
         httpx.post(f"{self.issuer}/test/keys").raise_for_status()
 
+    def demand_nonces(self) -> None:
+        """From now on DPoP proofs need a nonce (RFC 9449 8 and 9)."""
+        httpx.post(f"{self.issuer}/test/nonces").raise_for_status()
+
 
 @contextmanager
 def running_provider(package: Package) -> Iterator[RealProvider]:

@@ -92,6 +92,20 @@ async def test_a_page_of_another_origin_does_not(origin: str) -> None:
     assert world.events[-1].code == "session.cross_site"
 
 
+async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
+    def mount_clearing(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            oidc.clear_session(socket)
+
+    world = make_world(mount=mount_clearing)
+    browser = await world.signed_in()
+    (close,) = await opened(world, dict(browser.cookies), (b"origin", b"https://evil.test"))
+    assert close["type"] == "websocket.close"
+    assert world.events[-1].code == "session.cross_site"
+    assert (await browser.get("/me")).status_code == 200
+
+
 @pytest.mark.parametrize("store", [None, "memory"])
 @pytest.mark.parametrize("how", ["logout", "revoke", "time"])
 async def test_a_socket_hears_that_its_session_is_over(store: Any, how: str) -> None:

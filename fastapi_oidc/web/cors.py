@@ -1,0 +1,54 @@
+"""CORS headers for what OIDCMiddleware responds itself, wherever the application has CORS.
+
+A middleware sees the responses of those that were added before it. A CORSMiddleware that was added
+before OIDCMiddleware would see no refusal, and a browser would show "Failed to fetch" in place of
+the 401 (Fetch 3.2.3).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+_log = logging.getLogger("fastapi_oidc.configuration")
+
+
+def with_cors(app: Any, instances: Collection[str], response: ASGIApp) -> ASGIApp:
+    """`response` through each CORSMiddleware of `app` inside of the one of `instances`."""
+    for each in reversed(_cors_inside(app, instances)):
+        response = each.cls(response, *each.args, **each.kwargs)
+    return response
+
+
+def report_cors_inside(app: Any, instances: Collection[str]) -> None:
+    """One warning about a CORSMiddleware that does not see every response."""
+    if _cors_inside(app, instances):
+        _log.warning(
+            "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "
+            "after it respond. Refusals of OIDCMiddleware get its headers, others do not.\n"
+            "Move app.add_middleware(CORSMiddleware, ...) below the line with OIDCMiddleware."
+        )
+
+
+def serves(middleware: Middleware, instances: Collection[str]) -> bool:
+    """Whether it is the OIDCMiddleware of one of `instances`."""
+    given = (*middleware.args, *middleware.kwargs.values())
+    names = [getattr(getattr(value, "runtime", None), "name", None) for value in given]
+    return any(name in instances for name in names)
+
+
+def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:
+    """Starlette lists middlewares from the outermost to the innermost."""
+    added: list[Middleware] = getattr(app, "user_middleware", [])
+    places = [place for place, each in enumerate(added) if serves(each, instances)]
+    inside = added[places[-1] + 1 :] if places else []
+    return [each for each in inside if _is_cors(each)]
+
+
+def _is_cors(middleware: Middleware) -> bool:
+    return isinstance(middleware.cls, type) and issubclass(middleware.cls, CORSMiddleware)

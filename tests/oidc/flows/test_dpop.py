@@ -1,0 +1,344 @@
+"""Tokens bound to a key of the session (RFC 9449): login, refresh, nonces, other processes.
+
+The client is public, so that the provider binds its refresh tokens too (RFC 9449 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from time import monotonic
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI
+from starlette.responses import Response
+
+from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
+from fastapi_oidc.protocol.dpop import accept_proof
+from fastapi_oidc.session import record_hold
+from fastapi_oidc.testing import TokensIssued, UserInfoServed
+from fastapi_oidc.testing.faults import Answer
+from fastapi_oidc.testing.messages import Refusal
+from tests.oidc.flows.steps import (
+    AFTER_EXPIRY,
+    LONGEST_HOLD,
+    RETRY,
+    callback_url,
+    copy_of,
+    generation,
+    others_have_run,
+    refreshes,
+    shared_stores,
+)
+from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
+from tests.oidc.interleaving import Gate, Held, another_process, begun
+from tests.oidc.testing.bare_client import jwt_parts
+from tests.oidc.world import Time, World, make_world
+
+BOUND: dict[str, Any] = {
+    "settings": {"client_secret": None, "dpop": True},
+    "client": {
+        "client_secret": None,
+        "access_token_format": "jwt",
+        "dpop_bound_access_tokens": True,
+    },
+}
+API = "https://api.test/machines"
+
+
+def with_session(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    """The sessions that `/seen` has seen."""
+    app.state.seen = []
+
+    @app.get("/seen")
+    async def seen(session: Annotated[OIDCSession[Any], Depends(require_auth)]) -> None:
+        app.state.seen.append(session)
+
+
+async def session_of(browser: httpx.AsyncClient, world: World) -> OIDCSession[Any]:
+    assert (await browser.get("/seen")).status_code == 200
+    session: OIDCSession[Any] = world.app.state.seen[-1]
+    return session
+
+
+@pytest.fixture
+def world(mode: str) -> World:
+    store = "memory" if mode == "store" else None
+    return make_world(mount=with_session, session_store=store, **BOUND)
+
+
+@pytest.fixture
+def processes(mode: str) -> tuple[World, World]:
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(mount=with_session, time=time, **BOUND, **shared)
+    return here, another_process(here, mount=with_session, **shared)
+
+
+def key_in(access_token: str) -> object:
+    """The thumbprint that the token is bound to."""
+    return jwt_parts(access_token)[1].get("cnf")
+
+
+async def test_tokens_are_bound_to_a_key_of_the_session(world: World) -> None:
+    session, other = [await session_of(await world.signed_in(), world) for _ in range(2)]
+    key = session.tokens.proof_key()
+    assert key is not None
+    assert session.tokens.token_type == "DPoP"
+    assert key_in(session.tokens.access_token) == {"jkt": key.thumbprint}
+    assert other.tokens.dpop_key != session.tokens.dpop_key
+    assert str(session.tokens.dpop_key) not in repr(session)
+
+
+async def test_userinfo_has_a_proof_for_the_access_token(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert len(world.op.record.of(UserInfoServed)) == 2
+
+
+async def test_a_refresh_proves_the_same_key(world: World) -> None:
+    browser = await world.signed_in()
+    before = await session_of(browser, world)
+    for expected in (1, 2):
+        world.time.advance(AFTER_EXPIRY)
+        assert await generation(browser) == expected
+    after = await session_of(browser, world)
+    assert after.tokens.dpop_key == before.tokens.dpop_key
+    assert after.tokens.token_type == "DPoP"
+    assert key_in(after.tokens.access_token) == key_in(before.tokens.access_token)
+
+
+async def test_another_process_goes_on_with_the_key(processes: tuple[World, World]) -> None:
+    """It makes the next session of a response that the first process recorded before it died."""
+    here, there = processes
+    browser, held = await here.signed_in(), Held()
+    here.time.advance(AFTER_EXPIRY)
+    here.op.faults.put("userinfo", held)
+    begun(browser.get("/me"))
+    await held.gate.until_reached()
+    here.time.advance(LONGEST_HOLD)
+    elsewhere = copy_of(browser, there)
+    assert await generation(elsewhere) == 1
+    session = await session_of(elsewhere, there)
+    assert session.tokens.token_type == "DPoP"
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(elsewhere) == 2
+    assert refreshes(here) == 2
+
+
+async def test_a_bearer_token_signs_nobody_in(world: World) -> None:
+    world.op.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
+    browser = world.browser()
+    answer = await browser.get(await callback_url(browser))
+    assert (answer.status_code, answer.json()["code"]) == (502, "token.not_bound")
+    assert await generation(browser) is None
+
+
+async def test_a_bearer_token_refreshes_no_session(world: World) -> None:
+    browser = await world.signed_in()
+    world.time.advance(AFTER_EXPIRY)
+    world.op.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
+    answer = await browser.get("/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+
+
+async def test_a_bound_token_is_refused_without_dpop() -> None:
+    world = make_world()
+    world.op.edits.put("token_response", lambda members: members | {"token_type": "DPoP"})
+    browser = world.browser()
+    answer = await browser.get(await callback_url(browser))
+    assert (answer.status_code, answer.json()["code"]) == (502, "token.type")
+
+
+async def test_a_silent_login_keeps_the_key(world: World) -> None:
+    browser = await world.signed_in()
+    before = await session_of(browser, world)
+    world.time.advance(60)
+    assert outcome(await check(browser)) == SAME_USER
+    after = await session_of(browser, world)
+    assert after.generation == 1
+    assert after.tokens.dpop_key == before.tokens.dpop_key
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
+async def test_a_silent_login_after_dpop_was_taken_back(mode: str) -> None:
+    """The next tokens are bearer tokens, and the session has no key any more."""
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(mount=with_session, time=time, settings={"dpop": True}, **shared)
+    settings = here.oidc.settings.model_copy(update={"dpop": False})
+    there = another_process(here, mount=with_session, settings=settings, **shared)
+    browser = copy_of(await here.signed_in(), there)
+    assert outcome(await check(browser)) == SAME_USER
+    tokens = (await session_of(browser, there)).tokens
+    assert (tokens.token_type, tokens.dpop_key) == ("Bearer", None)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
+async def test_sessions_that_began_without_a_key_go_on_without(mode: str) -> None:
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(time=time, **shared)
+    settings = here.oidc.settings.model_copy(update={"dpop": True})
+    there = another_process(here, mount=with_session, settings=settings, **shared)
+    browser = copy_of(await here.signed_in(), there)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 1
+    assert (await session_of(browser, there)).tokens.token_type == "Bearer"
+
+
+async def test_without_dpop_a_session_is_as_large_as_before() -> None:
+    world = make_world(mount=with_session)
+    session = await session_of(await world.signed_in(), world)
+    assert session.tokens.dpop_key is None
+    assert b"dpop" not in world.oidc.runtime.party.codec.encode(session)
+
+
+async def test_a_proof_for_a_downstream_call(world: World) -> None:
+    tokens = (await session_of(await world.signed_in(), world)).tokens
+    key, now = tokens.proof_key(), int(world.time.now)
+    assert key is not None
+    accept_proof(
+        key.proof("GET", API, now, access_token=tokens.access_token, nonce="nonce-1"),
+        method="GET",
+        url=API,
+        now=now,
+        access_token=tokens.access_token,
+        thumbprint=key.thumbprint,
+        nonce="nonce-1",
+    )
+
+
+async def test_bearer_tokens_have_no_key() -> None:
+    world = make_world(mount=with_session)
+    assert (await session_of(await world.signed_in(), world)).tokens.proof_key() is None
+
+
+@dataclass(slots=True)
+class DemandsNonce:
+    """Refuses the proof and names another nonce each time, without looking at the token."""
+
+    gate: Gate | None = None
+    nonces: Any = field(default_factory=count)
+
+    async def happen(self, answer: Answer) -> Response:
+        headers = {"DPoP-Nonce": f"nonce-{next(self.nonces)}"}
+        if self.gate is not None:
+            await self.gate.passed()
+        return Refusal("use_dpop_nonce", "another nonce", headers=headers).answer()
+
+
+class TestNonces:
+    """RFC 9449 8 and 9."""
+
+    async def test_code_and_userinfo_are_sent_again_with_the_nonce(self, world: World) -> None:
+        world.op.dpop_nonce = "nonce-1"
+        await world.signed_in()
+        assert world.op.record.calls["token"] == world.op.record.calls["userinfo"] == 2
+        assert len(world.op.record.of(TokensIssued)) == 1
+
+    async def test_the_nonce_is_remembered(self, world: World) -> None:
+        world.op.dpop_nonce = "nonce-1"
+        await world.signed_in()
+        world.op.record.clear()
+        await world.signed_in()
+        assert world.op.record.calls["token"] == world.op.record.calls["userinfo"] == 1
+
+    async def test_a_refresh_token_is_sent_again_with_the_nonce(self, world: World) -> None:
+        browser = await world.signed_in()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.dpop_nonce = "nonce-1"
+        assert await generation(browser) == 1
+        assert refreshes(world) == 1
+        assert world.op.record.calls["token"] == 3
+
+    async def test_it_is_sent_again_once(self, world: World) -> None:
+        browser = await world.signed_in()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.faults.put("token", DemandsNonce(), times=9)
+        assert (await browser.get("/me")).status_code == 503
+        assert world.op.record.calls["token"] == 3
+        world.op.faults.clear()
+        world.time.advance(RETRY)
+        assert await generation(browser) == 1
+
+    async def test_no_number_of_such_refusals_ends_a_session(self, world: World) -> None:
+        browser = await world.signed_in()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.faults.put("token", DemandsNonce(), times=99)
+        for _ in range(2 * REFUSALS_BEFORE_END):
+            assert (await browser.get("/me")).status_code == 503
+            world.time.advance(LONGEST_BACKOFF)
+        world.op.faults.clear()
+        assert await generation(browser) == 1
+
+    async def test_a_code_that_is_refused_twice_signs_nobody_in(self, world: World) -> None:
+        world.op.faults.put("token", DemandsNonce(), times=9)
+        browser = world.browser()
+        answer = await browser.get(await callback_url(browser))
+        assert (answer.status_code, answer.json()["code"]) == (502, "token.refused")
+        assert world.op.record.calls["token"] == 2
+
+    async def test_two_sessions_learn_it_at_once(self, world: World) -> None:
+        """Both requests to UserInfo are sent without the nonce."""
+        first, second = world.browser(), world.browser()
+        urls = [await callback_url(first), await callback_url(second)]
+        held = [Held(), Held()]
+        for fault in held:
+            world.op.faults.put("userinfo", fault)
+        requests = [begun(first.get(urls[0])), begun(second.get(urls[1]))]
+        for fault in held:
+            await fault.gate.until_reached()
+        world.op.dpop_nonce = "nonce-1"
+        for fault in held:
+            fault.gate.opened.set()
+        for request in requests:
+            assert (await request).status_code == 200
+        assert world.op.record.calls["userinfo"] == 4
+
+    async def test_a_paused_process_does_not_send_it_again(
+        self, processes: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By then another process may own the record (decision 017)."""
+        here, there = processes
+        browser, gate = await here.signed_in(), Gate()
+        here.time.advance(AFTER_EXPIRY)
+        here.op.faults.put("token", DemandsNonce(gate))
+        paused = begun(browser.get("/me"))
+        await gate.until_reached()
+        now = monotonic()
+        monkeypatch.setattr(record_hold, "monotonic", lambda: now + LONGEST_HOLD)
+        here.time.advance(LONGEST_HOLD)
+        held = Held()
+        here.op.faults.put("token", held)
+        elsewhere = begun(copy_of(browser, there).get("/me"))
+        await held.gate.until_reached()
+        gate.opened.set()
+        assert (await paused).status_code == 503
+        assert here.op.record.calls["token"] == 3, "login, refusal, and the other process"
+        held.gate.opened.set()
+        assert (await elsewhere).json()["generation"] == 1
+        here.time.advance(RETRY)
+        assert await generation(browser) == 1
+        assert refreshes(here) == 1
+
+    async def test_an_application_that_ends_does_not_send_it_again(self, world: World) -> None:
+        browser, gate = await world.signed_in(), Gate()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.faults.put("token", DemandsNonce(gate))
+        request = begun(browser.get("/me"))
+        await gate.until_reached()
+        closing = begun(world.oidc.aclose())  # type: ignore[arg-type]  # any coroutine
+        await others_have_run()
+        gate.opened.set()
+        await closing
+        assert (await request).status_code == 503
+        assert world.op.record.calls["token"] == 2
+        world.time.advance(RETRY)
+        assert await generation(browser) == 1, "the application was started again"

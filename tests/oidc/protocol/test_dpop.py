@@ -1,0 +1,233 @@
+"""RFC 9449: a proof is accepted as a whole, and refused for each rule that it breaks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.dpop import (
+    DPoPKey,
+    Proof,
+    accept_proof,
+    access_token_digest,
+    jwk_thumbprint,
+    proof_target,
+)
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.testing.keys import public_jwk
+
+NOW = 1_800_000_000
+URL = "https://api.test/machines"
+TOKEN = "the-access-token"
+KEY = DPoPKey.new()
+
+
+def claims(**changes: object) -> dict[str, object]:
+    """The claims of a good proof; None removes one."""
+    good = {
+        "jti": "jti-1",
+        "htm": "GET",
+        "htu": URL,
+        "iat": NOW,
+        "ath": access_token_digest(TOKEN),
+        "nonce": "nonce-1",
+    }
+    return {name: value for name, value in {**good, **changes}.items() if value is not None}
+
+
+def signed(members: dict[str, object], *, typ: str = "dpop+jwt", jwk: Any = KEY.jwk) -> str:
+    return Signer.of_private_key(KEY.key).sign(members, typ=typ, jwk=jwk)
+
+
+def accepted(proof: str, **changes: Any) -> Proof:
+    request = {
+        "method": "GET",
+        "url": URL,
+        "now": NOW,
+        "access_token": TOKEN,
+        "thumbprint": KEY.thumbprint,
+        "nonce": "nonce-1",
+    }
+    return accept_proof(proof, **{**request, **changes})
+
+
+def refused(proof: str, **changes: Any) -> Code:
+    with pytest.raises(ProtocolViolation) as violation:
+        accepted(proof, **changes)
+    assert TOKEN not in violation.value.message
+    return violation.value.code
+
+
+def test_a_good_proof() -> None:
+    assert accepted(signed(claims())) == Proof("jti-1", KEY.thumbprint, NOW)
+
+
+def test_what_a_key_makes_is_accepted() -> None:
+    first, second = (
+        KEY.proof("POST", "https://op.test/token?a=1#b", NOW, access_token=TOKEN, nonce="nonce-1")
+        for _ in range(2)
+    )
+    found = accepted(first, method="POST", url="https://op.test/token")
+    assert found.thumbprint == KEY.thumbprint
+    assert found.jti != accepted(second, method="POST", url="https://op.test/token").jti
+
+
+def test_at_a_token_endpoint_neither_token_nor_nonce_is_needed() -> None:
+    proof = KEY.proof("POST", URL, NOW)
+    assert accept_proof(proof, method="POST", url=URL, now=NOW).thumbprint == KEY.thumbprint
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"jti": None}, Code.DPOP_MALFORMED),
+        ({"jti": ""}, Code.DPOP_MALFORMED),
+        ({"jti": "x" * 257}, Code.DPOP_MALFORMED),
+        ({"htm": None}, Code.DPOP_MALFORMED),
+        ({"htm": "POST"}, Code.DPOP_TARGET),
+        ({"htm": "get"}, Code.DPOP_TARGET),
+        ({"htu": None}, Code.DPOP_MALFORMED),
+        ({"htu": "https://["}, Code.DPOP_MALFORMED),
+        ({"htu": "https://api.test:x/machines"}, Code.DPOP_MALFORMED),
+        ({"htu": "http://api.test/machines"}, Code.DPOP_TARGET),
+        ({"htu": "https://other.test/machines"}, Code.DPOP_TARGET),
+        ({"htu": "https://api.test/other"}, Code.DPOP_TARGET),
+        ({"htu": "https://api.test:8443/machines"}, Code.DPOP_TARGET),
+        ({"iat": None}, Code.DPOP_MALFORMED),
+        ({"iat": "now"}, Code.DPOP_MALFORMED),
+        ({"iat": NOW - 61}, Code.DPOP_ISSUED_AT),
+        ({"iat": NOW + 61}, Code.DPOP_ISSUED_AT),
+        ({"ath": None}, Code.DPOP_ACCESS_TOKEN),
+        ({"ath": access_token_digest("another")}, Code.DPOP_ACCESS_TOKEN),
+        ({"nonce": None}, Code.DPOP_NONCE),
+        ({"nonce": "nonce-0"}, Code.DPOP_NONCE),
+    ],
+)
+def test_one_wrong_claim(change: dict[str, object], code: Code) -> None:
+    assert refused(signed(claims(**change))) is code
+
+
+@pytest.mark.parametrize("iat", [NOW - 60, NOW + 60])
+def test_clocks_may_differ_by_a_minute(iat: int) -> None:
+    assert accepted(signed(claims(iat=iat))).iat == iat
+
+
+@pytest.mark.parametrize("htu", ["HTTPS://API.test/machines", "https://api.test:443/machines?a#b"])
+def test_urls_are_compared_normalized(htu: str) -> None:
+    assert accepted(signed(claims(htu=htu))).jti == "jti-1"
+
+
+def test_the_token_may_be_bound_to_another_key() -> None:
+    assert refused(signed(claims()), thumbprint=DPoPKey.new().thumbprint) is Code.DPOP_KEY
+
+
+class TestHeader:
+    @pytest.mark.parametrize("typ", ["JWT", "DPoP+JWT", ""])
+    def test_typ(self, typ: str) -> None:
+        assert refused(signed(claims(), typ=typ)) is Code.DPOP_MALFORMED
+
+    def test_alg_is_asymmetric(self) -> None:
+        secret = Signer.of_secret("s" * 32, "HS256")
+        assert refused(secret.sign(claims(), typ="dpop+jwt", jwk=KEY.jwk)) is Code.DPOP_MALFORMED
+
+    def test_alg_is_not_none(self) -> None:
+        header = {"alg": "none", "typ": "dpop+jwt", "jwk": KEY.jwk}
+        parts = [base64url.encode(json.dumps(part).encode()) for part in (header, claims())]
+        assert refused(".".join([*parts, ""])) is Code.DPOP_MALFORMED
+
+    @pytest.mark.parametrize("jwk", [None, "text", {}, {"kty": "EC", "crv": "P-256"}])
+    def test_jwk(self, jwk: object) -> None:
+        assert refused(signed(claims(), jwk=jwk)) is Code.DPOP_MALFORMED
+
+    def test_jwk_is_no_private_key(self) -> None:
+        assert refused(signed(claims(), jwk={**KEY.jwk, "d": KEY.to_text()})) is Code.DPOP_MALFORMED
+
+    def test_the_key_in_it_has_signed(self) -> None:
+        assert refused(signed(claims(), jwk=DPoPKey.new().jwk)) is Code.DPOP_SIGNATURE
+
+    def test_the_key_is_of_the_algorithm(self) -> None:
+        other = public_jwk(ec.generate_private_key(ec.SECP384R1()).public_key())
+        assert refused(signed(claims(), jwk=other)) is Code.DPOP_SIGNATURE
+
+    @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.b.c.d.e", "é.é.é", "x" * 70_000])
+    def test_it_is_a_jws(self, text: str) -> None:
+        assert refused(text) is Code.DPOP_MALFORMED
+
+    def test_it_has_no_extension(self) -> None:
+        header = {"alg": "ES256", "typ": "dpop+jwt", "jwk": dict(KEY.jwk), "crit": ["b64"]}
+        first, rest = signed(claims()).split(".", 1)
+        changed = base64url.encode(json.dumps(header).encode())
+        assert refused(f"{changed}.{rest}") is Code.DPOP_MALFORMED
+        assert first != changed
+
+    @pytest.mark.parametrize(
+        ("key", "algorithm"),
+        [
+            (rsa.generate_private_key(65537, 2048), "PS256"),
+            (ec.generate_private_key(ec.SECP521R1()), "ES512"),
+            (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+        ],
+    )
+    def test_other_kinds_of_keys(self, key: Any, algorithm: str) -> None:
+        jwk = public_jwk(key.public_key())
+        signer = Signer.of_private_key(key, algorithm=algorithm)
+        proof = signer.sign(claims(), typ="dpop+jwt", jwk=jwk)
+        found = accepted(proof, thumbprint=None)
+        assert found.thumbprint == jwk_thumbprint(jwk)
+
+
+class TestKey:
+    def test_a_text_of_43_characters_and_back(self) -> None:
+        text = KEY.to_text()
+        assert len(text) == 43
+        assert DPoPKey.from_text(text).thumbprint == KEY.thumbprint
+
+    @pytest.mark.parametrize("text", ["", "AAAA", "A" * 43, "!" * 43, "_" * 43])
+    def test_another_text_is_no_key(self, text: str) -> None:
+        with pytest.raises(ValueError) as error:  # noqa: PT011 (of any library)
+            DPoPKey.from_text(text)
+        assert len(text) < 43 or text not in str(error.value)
+
+    def test_it_has_no_secret_in_its_repr(self) -> None:
+        assert repr(KEY) == "DPoPKey()"
+        assert "d" not in KEY.jwk
+
+    def test_keys_differ(self) -> None:
+        assert DPoPKey.new().thumbprint != KEY.thumbprint
+
+
+def test_the_thumbprint_of_rfc_7638() -> None:
+    """The example of RFC 7638 3.1, whose other members do not count."""
+    modulus = (
+        "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_"
+        "BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_"
+        "FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI"
+        "4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"
+    )
+    jwk = {"kty": "RSA", "n": modulus, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"}
+    assert jwk_thumbprint(jwk) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"
+
+
+def test_the_digest_of_rfc_9449() -> None:
+    """The access token and `ath` of the example in RFC 9449 7.1."""
+    token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+    assert access_token_digest(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("https://API.test", "https://api.test/"),
+        ("http://api.test:80/a?b#c", "http://api.test/a"),
+        ("http://api.test:443/", "http://api.test:443/"),
+        ("https://[::1]:8443/a/", "https://[::1]:8443/a/"),
+        ("https://user:password@api.test/", "https://api.test/"),
+    ],
+)
+def test_targets(url: str, target: str) -> None:
+    assert proof_target(url) == target

@@ -1,0 +1,121 @@
+"""A page of another origin reads refusals, in whatever order the middlewares were added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.middleware.cors import CORSMiddleware
+
+from fastapi_oidc import OIDC, MemorySessionStore, OIDCMiddleware, OIDCSession
+from fastapi_oidc.testing import sign_in
+from tests.oidc.web.test_startup import start
+from tests.oidc.world import LOGIN_URL, World, make_world
+
+PAGES = "https://pages.test"
+ORIGIN = {"origin": PAGES, "sec-fetch-mode": "cors"}
+
+
+class Broken(MemorySessionStore[Any]):
+    is_down = False
+
+    async def get(self, id: str, /) -> OIDCSession[Any] | None:
+        if self.is_down:
+            raise ConnectionError
+        return await super().get(id)
+
+
+def cors_inside(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    add_cors(app)
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+
+
+def cors_outside(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    add_cors(app)
+
+
+def cors_in_between(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    app.add_middleware(OIDCMiddleware, oidc=make_world(settings={"name": "partners"}).oidc)
+    add_cors(app)
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+
+
+def add_cors(app: FastAPI) -> None:
+    app.add_middleware(CORSMiddleware, allow_origins=[PAGES], allow_credentials=True)
+
+
+ORDERS = [cors_inside, cors_outside, cors_in_between]
+Order = Callable[[FastAPI, OIDC[Any, Any]], None]
+
+
+def world_of(order: Order, **options: Any) -> World:
+    world = make_world(**options)
+    world.app = FastAPI()
+    order(world.app, world.oidc)
+    world.app.include_router(world.oidc.router, prefix="/auth")
+    guard = Depends(world.oidc.require_auth)
+    world.app.get("/me", dependencies=[guard])(lambda: "me")
+    return world
+
+
+async def get(world: World, path: str, **headers: str) -> httpx.Response:
+    async with world.browser() as browser:
+        return await browser.get(path, headers=ORIGIN | headers)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_a_refusal_can_be_read_by_the_origin_that_may(order: Order) -> None:
+    world = world_of(order)
+    refused = await get(world, "/me")
+    assert (refused.status_code, refused.json()["code"]) == (401, "session.required")
+    assert refused.headers.get_list("access-control-allow-origin") == [PAGES]
+    assert refused.headers.get_list("access-control-allow-credentials") == ["true"]
+    assert refused.headers["vary"].count("Origin") == 1
+    strangers = await get(world, "/me", origin="https://strangers.test")
+    assert "access-control-allow-origin" not in strangers.headers
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_so_can_a_refusal_before_the_application_is_asked(order: Order) -> None:
+    store = Broken()
+    world = world_of(order, session_store=store)
+    browser = await world.signed_in()
+    store.is_down = True
+    refused = await browser.get("/me", headers=ORIGIN)
+    assert refused.status_code == 503
+    assert refused.headers["access-control-allow-origin"] == PAGES
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_so_can_an_http_exception_of_load_request_data(order: Order) -> None:
+    def load_request_data(_context: object) -> None:
+        raise HTTPException(418)
+
+    world = world_of(order, load_request_data=load_request_data)
+    async with world.browser() as browser:
+        await sign_in(browser, LOGIN_URL, user="alice")
+        refused = await browser.get("/me", headers=ORIGIN)
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (418, PAGES)
+
+
+async def test_without_cors_a_refusal_has_none_of_its_headers() -> None:
+    refused = await get(make_world(), "/me")
+    assert refused.status_code == 401
+    assert not [name for name in refused.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("order", "warnings"), [(cors_inside, 1), (cors_outside, 0), (cors_in_between, 1)]
+)
+async def test_the_order_is_checked_when_the_application_starts(
+    order: Order, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    await start(world_of(order).app)
+    found = [message for message in caplog.messages if "CORSMiddleware" in message]
+    assert len(found) == warnings
+    for message in found:
+        assert "Move app.add_middleware(CORSMiddleware, ...) below" in message
