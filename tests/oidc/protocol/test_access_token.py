@@ -88,7 +88,7 @@ def test_what_a_provider_may_do_differently(change: Changes) -> None:
     [
         ({"iss": "https://other.example.com"}, Code.ACCESS_TOKEN_ISSUER),
         ({"iss": ISSUER + "/"}, Code.ACCESS_TOKEN_ISSUER),
-        ({"sub": ABSENT}, Code.ACCESS_TOKEN_SUBJECT),
+        ({"sub": ""}, Code.ACCESS_TOKEN_SUBJECT),
         ({"sub": 248289761001}, Code.ACCESS_TOKEN_SUBJECT),
         ({"sub": "x" * 256}, Code.ACCESS_TOKEN_SUBJECT),
         ({"aud": ABSENT}, Code.ACCESS_TOKEN_AUDIENCE),
@@ -123,6 +123,14 @@ def test_each_rule_refuses_a_jwt_and_an_introspection_response(change: Changes, 
         accept(change)
     with refused(code, ProtocolViolation):
         introspected(change)
+
+
+def test_a_client_that_acts_for_itself_is_the_subject() -> None:
+    assert introspected({"sub": ABSENT}).sub == "program"
+    with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
+        introspected({"sub": ABSENT, "client_id": ABSENT})
+    with refused(Code.ACCESS_TOKEN_SUBJECT, ProtocolViolation):
+        accept({"sub": ABSENT})
 
 
 def test_a_jwt_says_who_issued_it_and_when() -> None:
