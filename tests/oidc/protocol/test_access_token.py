@@ -15,9 +15,11 @@ from fastapi_oidc.protocol.access_token import (
 )
 from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.tenants import Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, ISSUER, NOW, Changes, changed, refused
 
 API = "https://api.example.com"
+TENANT, OTHER_TENANT = (f"{digit * 8}-1111-1111-1111-111111111111" for digit in "12")
 VALID: dict[str, JSON] = {
     "iss": ISSUER,
     "sub": "248289761001",
@@ -225,6 +227,19 @@ def test_roles_may_lie_deeper(realm: JSON) -> None:
 def test_a_claim_with_a_dot_is_one_claim() -> None:
     auth0 = replace(EXPECTED, roles_claim=("https://example.com/roles",))
     assert accept({"https://example.com/roles": ["admin"]}, expected=auth0).roles == ("admin",)
+
+
+def test_a_shared_issuer_has_the_tokens_of_the_allowed_tenants() -> None:
+    shared = "https://login.example.com/common/v2.0"
+    tenants = Tenants.of(shared, [TENANT])
+    entra = replace(EXPECTED, issuer=shared, tenants=tenants)
+    issuer: Changes = {"iss": f"https://login.example.com/{TENANT}/v2.0", "tid": TENANT}
+    assert accept(issuer, expected=entra).iss == shared
+    for wrong in ({"tid": OTHER_TENANT}, {"tid": ABSENT}, {"iss": shared}):
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            accept({**issuer, **wrong}, expected=entra)
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            introspected({**issuer, **wrong}, expected=entra)
 
 
 def test_bindings_are_read() -> None:
