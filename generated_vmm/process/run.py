@@ -22,9 +22,9 @@ from generated_vmm.process.errors import (
     exit_in_words,
 )
 from generated_vmm.process.outlets import Outlets
-from generated_vmm.process.reaper import Session, Thing, remove_all
 from generated_vmm.process.reaper_client import REAPER
 from generated_vmm.process.supervisor import Goal, Phase, Supervisor
+from generated_vmm.process.things import Session, Thing, remove_all
 from generated_vmm.process.workspace import BOTH_ENDS, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, Workspace
 from generated_vmm.transport import UnixChannel
 

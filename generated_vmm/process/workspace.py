@@ -20,7 +20,10 @@ from typing import Any
 from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.holding import hold, retried
-from generated_vmm.process.reaper import (
+from generated_vmm.process.registry import enter, entry_of
+from generated_vmm.process.settings import Settings
+from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
+from generated_vmm.process.things import (
     EmptyFolder,
     Folder,
     Session,
@@ -29,9 +32,6 @@ from generated_vmm.process.reaper import (
     from_json,
     in_json,
 )
-from generated_vmm.process.registry import enter, entry_of
-from generated_vmm.process.settings import Settings
-from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 
 SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
     *("api.socket", "console.in", "console.out", "log", "metrics"),
