@@ -479,10 +479,10 @@ async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | 
 
     Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
     """
+    if not party.policy.dpop:
+        return None
     stored = await current(party, login.cookies) if login.transaction.silent else None
-    if stored is not None:
-        return stored.session.tokens.proof_key()
-    return DPoPKey.new() if party.policy.dpop else None
+    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
 
 
 async def _accepted(

@@ -176,6 +176,8 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
         # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
         lifetime = party.policy.default_access_token_lifetime
     dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
+    if response.token_type == "Bearer":  # noqa: S105 (a type)
+        dpop_key = None  # of a silent login after `dpop` was taken back
     return Tokens(
         id_token=response.id_token or (previous.id_token if previous else ""),
         access_token=response.access_token,
