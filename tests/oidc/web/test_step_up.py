@@ -274,6 +274,19 @@ async def test_what_another_site_posted_is_not_sent_from_here(headers: dict[str,
     assert "<form" not in page.text
 
 
+async def test_a_form_is_sent_to_no_other_origin() -> None:
+    world = world_of()
+
+    @world.app.post("/{path:path}", dependencies=[Depends(world.oidc.require_recent(300))])
+    async def anything() -> None: ...
+
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    page = await browser.post(f"{BASE_URL}//evil.test/x", data={"a": "1"}, headers=PAGE)
+    assert page.status_code == 401
+    assert form_of(page)[0] == "/"
+
+
 async def test_a_file_is_sent_again_by_its_own_page() -> None:
     world = world_of()
     browser = await world.signed_in()
@@ -287,12 +300,13 @@ async def test_a_file_is_sent_again_by_its_own_page() -> None:
 # A login that the application begins
 
 
-async def test_a_login_may_ask_for_another_scope() -> None:
+@pytest.mark.parametrize("scope_asked", [["profile"], "profile", "openid profile"])
+async def test_a_login_may_ask_for_another_scope(scope_asked: str | list[str]) -> None:
     world = world_of()
 
     @world.app.get("/calendar")
     async def calendar(request: Request) -> Response:
-        return await world.oidc.login(request, LoginOptions(scope=["profile"]))
+        return await world.oidc.login(request, LoginOptions(scope=scope_asked))
 
     @world.app.get("/scope")
     async def scope(session: OIDCSession[Any] = Depends(world.oidc.require_auth)) -> Any:
