@@ -34,7 +34,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
 	@touch $@
 
-# Programs that are no Python packages: Node, Redis, nginx, Chromium. Says what is missing; with CI=true that is an error.
+# Programs that are no Python packages: Node, Redis, PostgreSQL, nginx, Chromium. Says what is missing; with CI=true that is an error.
 .PHONY: programs
 programs: $(READY)
 	@tests/programs.sh

@@ -10,7 +10,7 @@ import httpx
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCSession
+from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCProviders, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
@@ -229,6 +229,17 @@ async def crashing() -> httpx.Response:
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
         same.cookies.update(dict(browser.cookies))
         return await same.get("/crash")
+
+
+async def choosing() -> httpx.Response:
+    providers = OIDCProviders({"One": make_world().oidc})
+    app = FastAPI()
+    for oidc in providers:
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(providers.router, prefix="/auth")
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        return await browser.get("/auth/login?return_to=/me")
 
 
 async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:
