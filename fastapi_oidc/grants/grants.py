@@ -28,7 +28,6 @@ from fastapi_oidc.protocol.downstream import (
     token_exchange_grant,
 )
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
-from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity
@@ -93,18 +92,19 @@ class Grants(Generic[Identity]):
     ) -> IssuedToken:
         id = record_id((await holder.current()).session.id, api)
         known, generation = await self._records.look(id)
-        if known is not None and needed.is_met_by(known, self._party.clock.now()):
+        if self._records.is_good(known, id, needed):
             return known
         try:
             token = await self._next(holder, api, id, generation)
         except OIDCError as error:
-            if known is not None and self._serves(known, needed, error):
+            self._records.failed(id, error)
+            if self._records.is_good(known, id, needed):
                 return known
             # The request that asked first may be over; this one may not be.
             if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
                 raise
             return await self._of_api(holder, api, needed, attempts - 1)
-        if attempts == 1 or needed.is_met_by(token, self._party.clock.now()):
+        if attempts == 1 or self._records.is_good(token, id, needed):
             return token
         return await self._of_api(holder, api, needed, attempts - 1)
 
@@ -119,14 +119,6 @@ class Grants(Generic[Identity]):
             return stored
         change = partial(renewed, self._party, self._coordinator, needed=needed)
         return await holder.changed(change)
-
-    def _serves(self, token: IssuedToken, needed: Needed, error: OIDCError) -> bool:
-        """Whether `token` can be sent although another one failed with `error`: nothing was
-        decided of it."""
-        is_decided = isinstance(error, TokenRefused) or (
-            isinstance(error, SessionError) and not error.is_outage
-        )
-        return not is_decided and needed.is_served_by(token, self._party.clock.now())
 
     async def _next(
         self, holder: Holder[Identity], api: DownstreamAPI, id: str, generation: int

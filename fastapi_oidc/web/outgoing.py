@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Generic
 
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of, going_on
 from fastapi_oidc.grants.holders import Change, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
@@ -40,10 +41,14 @@ class Outgoing(Generic[Identity, RequestData]):
         any time. Raises ConfigurationError unless there is one such API.
         """
         grants = self.runtime.grants
+        target = Target(audience=audience, resource=resource, scope=scope)
         if isinstance(session, Grant):
+            if not target.is_empty:
+                explanation = "the Grant is for one API: select the API in oidc.grant"
+                raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
             return auth_of(session.tokens, min_validity, grants.proofs)
-        api = grants.api(Target(audience=audience, resource=resource, scope=scope))
-        return auth_of(_OfSession(self.runtime, session, api), min_validity, grants.proofs)
+        of_session = _OfSession(self.runtime, session, grants.api(target))
+        return auth_of(of_session, min_validity, grants.proofs)
 
     async def grant(
         self,

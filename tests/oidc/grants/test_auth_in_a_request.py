@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from fastapi_oidc import Code, ConfigurationError, SessionError
+from fastapi_oidc import Code, ConfigurationError, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
-from tests.oidc.grants.api import Api, issued, without_refresh_token
+from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.interleaving import Held, begun
 from tests.oidc.world import World
@@ -176,6 +176,19 @@ async def test_a_session_without_refresh_token_uses_its_token_to_the_end() -> No
     browser = await world.signed_in()
     world.time.advance(NEARLY_EXPIRED)
     assert (await browser.get("/call")).json() == [200]
+
+
+async def test_a_session_that_is_stored_without_its_token_says_so() -> None:
+    def without(context: PersistContext[Any]) -> OIDCSession[Any]:
+        tokens = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = calling_world(before_session_persist=without, session_store="memory")
+    await world.signed_in()
+    grant = await world.oidc.grant(session_id(world))
+    with pytest.raises(ConfigurationError, match="before_session_persist removes"):
+        await grant.access_token()
+    assert issued(world) == 0
 
 
 def test_an_api_that_is_not_configured_is_refused() -> None:

@@ -48,6 +48,14 @@ const features = {
     ? {
         pushedAuthorizationRequests: { enabled: true },
         rpInitiatedLogout: { enabled: true },
+        introspection: { enabled: true },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          defaultResource: () => undefined,
+          useGrantedResource: () => true,
+          getResourceServerInfo: apiOf,
+        },
         dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => demandsNonce },
       }
     : { sessionManagement: { enabled: true } }),
@@ -85,6 +93,16 @@ const configuration = {
         whitelistedJWA: algorithms,
         pkceMethods: ['S256'],
       }),
+}
+
+/** An API is a URL; the last word of it says how its tokens are written. */
+function apiOf(_context, resource) {
+  return {
+    scope: 'machines:read machines:write',
+    audience: resource,
+    accessTokenFormat: resource.endsWith('/jwt') ? 'jwt' : 'opaque',
+    accessTokenTTL: 120,
+  }
 }
 
 /** What the user agreed to: everything, the first time a client asks. */
