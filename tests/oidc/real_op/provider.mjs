@@ -48,6 +48,14 @@ const features = {
     ? {
         pushedAuthorizationRequests: { enabled: true },
         rpInitiatedLogout: { enabled: true },
+        introspection: { enabled: true },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          defaultResource: () => undefined,
+          useGrantedResource: () => true,
+          getResourceServerInfo: apiOf,
+        },
         dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => demandsNonce },
       }
     : { sessionManagement: { enabled: true } }),
@@ -87,6 +95,16 @@ const configuration = {
       }),
 }
 
+/** An API is a URL; the last word of it says how its tokens are written. */
+function apiOf(_context, resource) {
+  return {
+    scope: 'machines:read machines:write',
+    audience: resource,
+    accessTokenFormat: resource.endsWith('/jwt') ? 'jwt' : 'opaque',
+    accessTokenTTL: 120,
+  }
+}
+
 /** What the user agreed to: everything, the first time a client asks. */
 async function grantEverything(context) {
   const { client, session, provider: op } = context.oidc
@@ -94,6 +112,9 @@ async function grantEverything(context) {
   if (known) return op.Grant.find(known)
   const grant = new op.Grant({ clientId: client.clientId, accountId: session.accountId })
   grant.addOIDCScope('openid profile email offline_access')
+  if (context.oidc.params.resource) {
+    grant.addResourceScope(context.oidc.params.resource, 'machines:read machines:write')
+  }
   await grant.save()
   return grant
 }
