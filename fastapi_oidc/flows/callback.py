@@ -475,14 +475,16 @@ async def _exchange_code(
 
 
 async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
-    """The key for the new tokens; the session's own when a silent login renews it.
+    """The key for the new tokens; the session's own when this login renews it.
 
-    Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
+    Its refresh token may stay in a silent login, and is bound to the key (RFC 9449 5).
     """
     if not party.policy.dpop:
         return None
-    stored = await current(party, login.cookies) if login.transaction.silent else None
-    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
+    silent, steps_up = login.transaction.silent, login.transaction.steps_up
+    stored = await current(party, login.cookies) if silent or steps_up else None
+    key = None if stored is None else stored.session.tokens.proof_key()
+    return key if key or (stored and silent) else DPoPKey.new()
 
 
 async def _accepted(

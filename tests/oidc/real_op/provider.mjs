@@ -113,6 +113,9 @@ async function grantEverything(context) {
   if (known) return op.Grant.find(known)
   const grant = new op.Grant({ clientId: client.clientId, accountId: session.accountId })
   grant.addOIDCScope('openid profile email offline_access')
+  if (context.oidc.params.resource) {
+    grant.addResourceScope(context.oidc.params.resource, 'machines:read machines:write')
+  }
   await grant.save()
   return grant
 }
