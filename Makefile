@@ -11,7 +11,7 @@ READY := .venv/.ready
 NODE_READY := tests/node_modules/.ready
 # How many processes run the tests, many of which wait more than they compute.
 PROCESSES ?= 4
-DEVELOPMENT := --editable '.[network,redis,testing]' --group dev
+DEVELOPMENT := --editable '.[network,redis,sql,testing]' --group dev
 EVERYTHING := $(DEVELOPMENT) --group bench
 
 # The tests that need neither Node nor Chromium, and those of them that a change breaks first.
@@ -34,7 +34,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
 	@touch $@
 
-# Programs that are no Python packages: Node, Redis, nginx, Chromium. Says what is missing; with CI=true that is an error.
+# Programs that are no Python packages: Node, Redis, PostgreSQL, nginx, Chromium. Says what is missing; with CI=true that is an error.
 .PHONY: programs
 programs: $(READY)
 	@tests/programs.sh
@@ -81,8 +81,8 @@ codegen: setup ## regenerate the monitor client; SPEC=FILE imports a release's d
 codegen-check: setup ## compare the generated code with a fresh generation
 	@$(BIN)/python -m codegen --check
 
-releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"
-	@$(BIN)/python -m tests.releases $(SPECS)
+releases: setup programs ## test and check with other descriptions of the monitor; SPECS="FILE ...", or "older newer"; QUICK=1
+	@$(BIN)/python -m tests.releases $(SPECS) $(if $(QUICK),--quick)
 
 renames: setup ## try the client with every field of the description renamed (15 minutes); WORDS="Drive ..." for some
 	@$(BIN)/python -m tests.releases --renames $(WORDS)
@@ -130,7 +130,7 @@ audit: setup ## look up known vulnerabilities of the pinned dependencies
 wheel: setup ## build the wheel, the source archive and the wheel's bill of materials in dist
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@mkdir -p build && $(PYTHON) -m venv --clear --without-pip build/wheel
-	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,testing]"
+	@$(BIN)/python -m pip --python build/wheel install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[network,redis,sql,testing]"
 	@tools/release/bill_of_materials.sh build/wheel dist/bill-of-materials.cdx.json
 
 docs: setup ## build the documentation site, strictly
@@ -148,6 +148,6 @@ real: setup ## test with a real monitor, and compare the simulated one with it: 
 	@$(BIN)/python -m tests.vmm.real --seeds $(SEEDS) --calls $(CALLS)
 
 screenshots: setup programs ## take the README's screenshots from the running console
-	@$(BIN)/python -m examples.console.screenshots docs/images
+	@$(BIN)/python -m tools.screenshots docs/images
 
 .PHONY: help setup demo fleet test test-fast test-pythons test-lowest check constraints fuzz machine mutants audit wheel codegen codegen-check releases renames bench load soak docs docs-serve real screenshots

@@ -18,11 +18,14 @@ from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
 from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.oidc_providers import OIDCProviders
+from fastapi_oidc.oidc_tenants import OIDCTenants
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookie_backend import CookieTooLarge
 from fastapi_oidc.session.identity import StandardIdentity
@@ -32,6 +35,8 @@ from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords
 from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.api import API
+from fastapi_oidc.web.challenge import AccessTokenError
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.middleware import OIDCMiddleware
@@ -42,8 +47,12 @@ from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 __version__ = _version("fastapi-oidc-vmm")
 
 __all__ = [
+    "API",
     "OIDC",
+    "AccessToken",
+    "AccessTokenError",
     "AuthorizationRefused",
+    "Caller",
     "Clock",
     "Code",
     "ConfigurationError",
@@ -64,8 +73,10 @@ __all__ = [
     "OIDCError",
     "OIDCLocals",
     "OIDCMiddleware",
+    "OIDCProviders",
     "OIDCSession",
     "OIDCSettings",
+    "OIDCTenants",
     "Page",
     "PersistContext",
     "ProtocolViolation",

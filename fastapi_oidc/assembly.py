@@ -94,6 +94,7 @@ def assembled(
     revocations = parts.back_channel_logout_store
     require_option("back_channel_logout_store", revocations, RevocationStore, memory=True)
     require_option("refresh_lock", parts.refresh_lock, RefreshLock, RefreshRecords)
+    _require_transport(parts.transport)
     settings, keys = parts.settings, parts.settings.key_ring()
     party = _party(parts, keys)
     coordinator = RefreshCoordinator(party)
@@ -113,6 +114,16 @@ def assembled(
         load_request_data=load_request_data,
         create_public_session=create_public_session,
     )
+
+
+def _require_transport(transport: object) -> None:
+    """Refuse one of another library, such as httpx2, whose errors are not those of httpx."""
+    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
+        raise ConfigurationError(
+            Code.CONFIGURATION_INVALID,
+            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is",
+        )
 
 
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:

@@ -83,6 +83,9 @@ class Code(StrEnum):
     USERINFO_AUDIENCE = "userinfo.audience"
     USERINFO_EXPIRED = "userinfo.expired"
 
+    LOGOUT_REQUEST_MALFORMED = "logout_request.malformed"
+    LOGOUT_REQUEST_ISSUER = "logout_request.issuer"
+
     LOGOUT_TOKEN_REQUEST = "logout_token.request"
     LOGOUT_TOKEN_ISSUER = "logout_token.issuer"
     LOGOUT_TOKEN_AUDIENCE = "logout_token.audience"
@@ -94,6 +97,23 @@ class Code(StrEnum):
     LOGOUT_TOKEN_EVENTS = "logout_token.events"
     LOGOUT_TOKEN_NONCE = "logout_token.nonce"
 
+    ACCESS_TOKEN_REQUIRED = "access_token.required"
+    ACCESS_TOKEN_REQUEST = "access_token.request"
+    ACCESS_TOKEN_KIND = "access_token.kind"
+    ACCESS_TOKEN_ISSUER = "access_token.issuer"
+    ACCESS_TOKEN_SUBJECT = "access_token.subject"
+    ACCESS_TOKEN_AUDIENCE = "access_token.audience"
+    ACCESS_TOKEN_CLIENT = "access_token.client"
+    ACCESS_TOKEN_SCOPE_MALFORMED = "access_token.scope_malformed"
+    ACCESS_TOKEN_EXPIRY = "access_token.expiry"
+    ACCESS_TOKEN_EXPIRED = "access_token.expired"
+    ACCESS_TOKEN_ISSUED_AT = "access_token.issued_at"
+    ACCESS_TOKEN_INACTIVE = "access_token.inactive"
+    ACCESS_TOKEN_BINDING = "access_token.binding"
+    ACCESS_TOKEN_CERTIFICATE = "access_token.certificate"
+    ACCESS_TOKEN_SCOPE = "access_token.scope"
+    ACCESS_TOKEN_ROLE = "access_token.role"
+
     DPOP_MALFORMED = "dpop.malformed"
     DPOP_SIGNATURE = "dpop.signature"
     DPOP_TARGET = "dpop.target"
@@ -101,11 +121,13 @@ class Code(StrEnum):
     DPOP_ACCESS_TOKEN = "dpop.access_token"
     DPOP_KEY = "dpop.key"
     DPOP_NONCE = "dpop.nonce"
+    DPOP_REPLAYED = "dpop.replayed"
 
     SESSION_REQUIRED = "session.required"
     SESSION_EXPIRED = "session.expired"
     SESSION_REVOKED = "session.revoked"
     SESSION_SIGNED_OUT = "session.signed_out"
+    SESSION_STEP_UP_REQUIRED = "session.step_up_required"
     SESSION_FORBIDDEN = "session.forbidden"
     SESSION_CROSS_SITE = "session.cross_site"
     SESSION_CSRF = "session.csrf"
@@ -134,6 +156,9 @@ _PROVIDER_BROKEN = PublicAnswer(
     HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
+_NOT_STEPPED_UP = PublicAnswer(
+    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site needs it."
+)
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
 _UNPROVEN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "The access token was not accepted.")
@@ -152,7 +177,9 @@ def _by_area() -> dict[Code, PublicAnswer]:
         "jws": _REFUSED,
         "id_token": _REFUSED,
         "userinfo": _REFUSED,
+        "logout_request": _LOGOUT_REFUSED,
         "logout_token": _LOGOUT_REFUSED,
+        "access_token": _UNPROVEN,
         "dpop": _UNPROVEN,
         "session": _NOT_SIGNED_IN,
     }
@@ -179,6 +206,33 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.FORBIDDEN, "Another user is signed in at the sign-in service."
     ),
     Code.TOKEN_INVALID_GRANT: _REFUSED,
+    Code.ID_TOKEN_AUTH_TIME: _NOT_STEPPED_UP,
+    Code.ID_TOKEN_AUTHENTICATION_CONTEXT: _NOT_STEPPED_UP,
+    Code.SESSION_STEP_UP_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "Confirm that it is you. Sign in again to do this."
+    ),
+    Code.ACCESS_TOKEN_REQUIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "This needs an access token."
+    ),
+    Code.ACCESS_TOKEN_REQUEST: PublicAnswer(
+        HTTPStatus.BAD_REQUEST, "The Authorization header cannot be read."
+    ),
+    Code.ACCESS_TOKEN_AUDIENCE: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The access token is for another API."
+    ),
+    Code.ACCESS_TOKEN_EXPIRED: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The access token has expired."
+    ),
+    Code.ACCESS_TOKEN_INACTIVE: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The access token has expired or was revoked."
+    ),
+    Code.ACCESS_TOKEN_BINDING: PublicAnswer(
+        HTTPStatus.UNAUTHORIZED, "The access token needs a proof of possession, or has none."
+    ),
+    Code.ACCESS_TOKEN_SCOPE: PublicAnswer(
+        HTTPStatus.FORBIDDEN, "The access token lacks a scope that this needs."
+    ),
+    Code.ACCESS_TOKEN_ROLE: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_CROSS_SITE: PublicAnswer(
         HTTPStatus.FORBIDDEN, "This request came from another site."

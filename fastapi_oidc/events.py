@@ -29,6 +29,8 @@ class EventName(StrEnum):
     LOGOUT_RETURNED = "logout.returned"
     LOGOUT_RETURN_REFUSED = "logout.return_refused"
     LOGOUT_REVOCATION_FAILED = "logout.revocation_failed"
+    FRONT_CHANNEL_LOGOUT_ACCEPTED = "front_channel_logout.accepted"
+    FRONT_CHANNEL_LOGOUT_REFUSED = "front_channel_logout.refused"
     BACK_CHANNEL_LOGOUT_ACCEPTED = "back_channel_logout.accepted"
     BACK_CHANNEL_LOGOUT_REFUSED = "back_channel_logout.refused"
     REQUEST_REFUSED = "request.refused"
@@ -63,6 +65,7 @@ _WARNINGS = frozenset(
         EventName.SESSION_COOKIE_WITHHELD,
         EventName.LOGOUT_RETURN_REFUSED,
         EventName.LOGOUT_REVOCATION_FAILED,
+        EventName.FRONT_CHANNEL_LOGOUT_REFUSED,
         EventName.BACK_CHANNEL_LOGOUT_REFUSED,
         EventName.REQUEST_REFUSED,
     }
@@ -80,6 +83,7 @@ class Announcer:
 
     def __init__(self, listener: EventListener | None = None) -> None:
         self._listener = listener
+        self._advised: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Announce `event`; a listener that raises is logged and changes nothing."""
@@ -92,6 +96,12 @@ class Announcer:
             self._listener(event)
         except Exception:
             logger.exception("on_event raised for %s", event.name)
+
+    def advise(self, setting: str, text: str) -> None:
+        """Log, once in this process, that `setting` looks wrong; `text` has nothing secret."""
+        if setting not in self._advised:
+            self._advised.add(setting)
+            logging.getLogger("fastapi_oidc.configuration").warning("%s: %s", setting, text)
 
 
 def _line(event: Event) -> str:

@@ -24,6 +24,7 @@ from fastapi_oidc.flows.relying_party import (
     ResolveIdentity,
 )
 from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.step_up import of_class, recent
 from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.session.records import RefreshRecords
@@ -31,8 +32,17 @@ from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
+from fastapi_oidc.web.api import API, RequireUser
+from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.dependencies import Locals, Predicate, Require, RequireAuth, RequireCSRF
+from fastapi_oidc.web.dependencies import (
+    Guard,
+    Locals,
+    Predicate,
+    Require,
+    RequireAuth,
+    RequireCSRF,
+)
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.handlers import Handlers
 from fastapi_oidc.web.outgoing import Outgoing
@@ -42,6 +52,7 @@ from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
+from fastapi_oidc.web.step_up import RequireStepUp
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -148,7 +159,11 @@ class OIDC(
         self.runtime = assembled(parts, load_request_data, create_public_session)
         self._actions = Actions(self.runtime)
         self._endpoints = Endpoints(self._actions)
-        self.router = conventional_router(self._endpoints, settings.response_mode)
+        self.router = conventional_router(
+            self._endpoints,
+            settings.response_mode,
+            front_channel_logout=settings.front_channel_logout,
+        )
 
     @cached_property
     def require_auth(self) -> RequireAuth[Identity]:
@@ -159,6 +174,29 @@ class OIDC(
     def require_csrf(self) -> RequireCSRF[Identity]:
         """Built on `require_auth`: the request also brings the session's CSRF token."""
         return RequireCSRF(self.require_auth)
+
+    def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
+        """An API that accepts access tokens for `audience`; the options are those of `API`.
+
+        Raises ConfigurationError.
+        """
+        guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
+        return API(self.runtime, *guards, algorithms, audience, **options)
+
+    @property
+    def require_user(self) -> RequireUser[Identity]:
+        """The `require_user` of the only API.
+
+        Raises ConfigurationError when there is none yet, or several.
+        """
+        apis: list[API[Identity]] = self.runtime.apis
+        if len(apis) != 1:
+            raise ConfigurationError(
+                Code.CONFIGURATION_INVALID,
+                f"oidc.require_user is that of one API, and there are {len(apis)}: "
+                "api = oidc.api(audience=...), and then api.require_user",
+            )
+        return apis[0].require_user
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
@@ -177,6 +215,22 @@ class OIDC(
                 " oidc.require(lambda user: ...)",
             )
         return Require(predicate, self.require_auth)
+
+    def require_recent(self, seconds: int) -> Guard[Identity]:
+        """A dependency: the session, if its user authenticated in the last `seconds`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
+        anything but a whole number of seconds.
+        """
+        return RequireStepUp(recent(seconds), self.require_auth)
+
+    def require_acr(self, *values: str) -> Guard[Identity]:
+        """A dependency: the session, if the `acr` of its ID token is one of `values`.
+
+        Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
+        values, or for one with a space or a quote.
+        """
+        return RequireStepUp(of_class(values), self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version, which browsers keep for a year."""

@@ -8,7 +8,7 @@ set -eu
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin"
 
 programs=("$@")
-[ ${#programs[@]} -gt 0 ] || programs=(node redis-server nginx chromium)
+[ ${#programs[@]} -gt 0 ] || programs=(node redis-server postgresql nginx chromium)
 
 missing=()
 
@@ -20,6 +20,8 @@ node_is_recent() {
 has() {
     case "$1" in
     node) node_is_recent ;;
+    # Debian has the programs of each version outside every path: tools/benchmarks/postgres_server.py.
+    postgresql) compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || command -v initdb >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -54,6 +56,7 @@ for program in "${programs[@]}"; do
     case "$program" in
     node) echo "Missing: Node.js 20.19 or newer with npm. Needed by tests/oidc/real_op, tests/browser. Install it from your system's packages (nodejs, npm)." ;;
     redis-server) echo "Missing: redis-server. Needed by tests/oidc/session, the fleet and the refresh tests over several processes. Install the package redis-server (or redis)." ;;
+    postgresql) echo "Missing: PostgreSQL (initdb, postgres). Needed by tests/oidc/session and tests/oidc/flows. Install the package postgresql." ;;
     nginx) echo "Missing: nginx. Needed by the fleet, its load and their tests. Install the package nginx." ;;
     chromium) echo "Missing: chromium. Needed by tests/browser and the screenshots. Install the package chromium." ;;
     esac

@@ -34,11 +34,7 @@ def create_app(
     For the paths below `open_to_all` no session is read. With a `metrics_token` Prometheus may
     read the figures.
     """
-    oidc: OIDC[User] = OIDC(
-        settings,
-        resolve_identity=resolve_identity,
-        session_store=sessions,
-    )
+    oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve_identity, session_store=sessions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -6,11 +6,10 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-import httpx
-
 from examples.console.events import person
 from examples.console.records import Call, Records
-from generated_vmm.transport import AsyncUnixTransport
+from generated_vmm.operation import Operation
+from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from generated_vmm.transport.calls import fault_message_in
 
 LONGEST_BODY: Final = 16_384
@@ -18,51 +17,36 @@ LONGEST_BODY: Final = 16_384
 METADATA: Final = "/mmds"
 
 
-class CallLog:
-    """The calls of one monitor."""
+class RecordedChannel:
+    """The way to a monitor, with every call written down as one of `machine`."""
 
-    def __init__(self, machine: str, records: Records) -> None:
+    def __init__(self, channel: AsyncUnixChannel, machine: str, records: Records) -> None:
+        self._channel = channel
         self._machine = machine
         self._records = records
 
-    def add(self, call: Call) -> None:
-        """Write `call` down."""
-        self._records.add_call(self._machine, call)
-
-    def latest(self, count: int) -> list[Call]:
-        """At most `count` calls, the newest first."""
-        return self._records.calls(self._machine, count)
-
-
-class RecordedTransport(httpx.AsyncBaseTransport):
-    """The way to a monitor, with every call written down."""
-
-    def __init__(self, socket_path: str, log: CallLog) -> None:
-        self._transport = AsyncUnixTransport(socket_path)
-        self._log = log
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Pass the request on and note what became of it."""
+    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        """Pass the call on and note what became of it."""
         at, began = datetime.now(UTC), time.perf_counter()
         status, fault = None, ""
-        await request.aread()
         try:
-            response = await self._transport.handle_async_request(request)
-            status = response.status_code
-            fault = "" if response.is_success else fault_message_in(await response.aread())
-            return response
+            answer = await self._channel.exchange(operation, seconds)
+            status = answer.status_code
+            fault = fault_message_in(answer.content) if status >= 300 else ""
+            return answer
         finally:
             took = (time.perf_counter() - began) * 1000
-            call = (request.method, request.url.path, took, status, person().name, fault)
-            self._log.add(Call(at, *call, _body_of(request)))
+            call = (operation.method, operation.path, took, status, person().name, fault)
+            self._records.add_call(self._machine, Call(at, *call, _body_of(operation)))
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close the connection to the monitor."""
-        await self._transport.aclose()
+        await self._channel.close()
 
 
-def _body_of(request: httpx.Request) -> str:
+def _body_of(operation: Operation[object]) -> str:
     """What is written down of a body: metadata may hold secrets of the guest."""
-    if request.url.path == METADATA or len(request.content) > LONGEST_BODY:
+    body = operation.body or b""
+    if operation.path == METADATA or len(body) > LONGEST_BODY:
         return ""
-    return request.content.decode(errors="replace")
+    return body.decode(errors="replace")

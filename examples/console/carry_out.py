@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,7 +93,7 @@ async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure
     parsed = parse(change, form)
     if isinstance(parsed, Failure):
         return parsed
-    if errors := dict(_wrong_files(monitor, change, parsed)):
+    if errors := await _wrong_files(monitor, change, parsed):
         return Failure(422, errors, NOTHING_SENT)
     for section in change.sections:
         failure = await _sent(monitor, section, parsed.get(section.key))
@@ -166,20 +166,23 @@ def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
     return Failure(422, errors, NOTHING_SENT) if errors else parsed
 
 
-def _wrong_files(
+async def _wrong_files(
     monitor: Monitor, change: Change, parsed: Mapping[str, Fields]
-) -> Iterator[tuple[str, Told]]:
+) -> Mapping[str, Told]:
     """The fields that name a file that the machine may not have, with why."""
+    wrong: dict[str, Told] = {}
     for section in change.sections:
         fields = parsed.get(section.key, {})
         reads = fields.get("is_read_only", fields.get("read_only", False))
         for one in section.fields:
             path = member_of(fields, one.name)
             if one.places and isinstance(path, str | Path) and str(path):
+                writes = one.places == ("disks",) and not reads
                 try:
-                    monitor.require_file(str(path), one.places, writes=not reads)
+                    await monitor.admit(str(path), one.places, writes=writes)
                 except ValueError as error:
-                    yield f"{section.key}.{one.name}", Told(str(error))
+                    wrong[f"{section.key}.{one.name}"] = Told(str(error))
+    return wrong
 
 
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:

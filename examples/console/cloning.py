@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import Field
 
 from examples.console.hosted import HostedMonitor
 from examples.console.kept import Kept
-from examples.console.library import copy_file
 from examples.console.machine import Machine
 from examples.console.registry import MachineName
-from generated_vmm import Drive, FullVmConfiguration, NetworkOverride, SnapshotLoadParams, VmmError
+from examples.console.restoring import Files, go_on, remove, with_disks, write_down, written
+from examples.console.words import SHARED
+from generated_vmm import FullVmConfiguration, NetworkOverride, VmmError
 from generated_vmm.model import ApiModel
 
 
@@ -31,20 +30,6 @@ class Wish(ApiModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files of a clone: its snapshot, and the copies of disks by the drive's name."""
-
-    state: Path
-    memory: Path
-    disks: Mapping[str, Path]
-
-    def remove(self) -> None:
-        """Remove what there is of them."""
-        for path in (self.state, self.memory, *self.disks.values()):
-            path.unlink(missing_ok=True)
-
-
 async def clone(source: HostedMonitor, wish: Wish) -> None:
     """A new machine goes on where `source` is, which is paused meanwhile; else nothing is left.
 
@@ -53,20 +38,17 @@ async def clone(source: HostedMonitor, wish: Wish) -> None:
     """
     machine = await source.look()
     _require_taps(machine.configuration, wish.taps)
-    files = _files(source, machine, wish)
     copy = await source.house.create(wish.name, has_pci=source.kept.has_pci)
+    files = _files(source, copy, machine.configuration)
     try:
         async with _paused(source, machine):
             # What changes from here on is laid over no earlier snapshot.
             source.kept.last_snapshot = None
-            await source.control.snapshot.create(
-                snapshot_path=files.state, mem_file_path=files.memory
-            )
-            await _copy_disks(machine.configuration, files.disks)
+            await write_down(source, machine.configuration, files)
         await _restore(copy, machine, files, wish)
         await _keep(copy, source, machine, files)
     except BaseException:
-        files.remove()
+        remove(files.all)
         await copy.delete()
         raise
 
@@ -78,29 +60,10 @@ def _require_taps(made: FullVmConfiguration, taps: Sequence[NetworkOverride]) ->
         raise ValueError(f"Name a tap device for {', '.join(sorted(missing))}.")
 
 
-def _files(source: HostedMonitor, machine: Machine, wish: Wish) -> Files:
-    stem = source.launch.stem(wish.name)
-    folder, disks = source.launch.snapshots, source.launch.disks
-    written = [drive.drive_id for drive in _written(machine.configuration)]
-    _require_files(machine.configuration, written)
-    return Files(
-        state=folder / f"{stem}.state",
-        memory=folder / f"{stem}.memory",
-        disks={drive_id: disks / f"{stem}-{drive_id}" for drive_id in written},
-    )
-
-
-def _require_files(made: FullVmConfiguration, drive_ids: Sequence[str]) -> None:
-    for drive in made.drives or []:
-        if drive.drive_id in drive_ids and not Path(drive.path_on_host or "").is_file():
-            raise ValueError(
-                f"The disk {drive.path_on_host} is no ordinary file: copy it yourself."
-            )
-
-
-def _written(made: FullVmConfiguration) -> list[Drive]:
-    """The drives that a machine writes to."""
-    return [drive for drive in made.drives or [] if drive.path_on_host and not drive.is_read_only]
+def _files(source: HostedMonitor, copy: HostedMonitor, made: FullVmConfiguration) -> Files:
+    state = source.launch.snapshots / f"{source.launch.stem(copy.name)}.state"
+    disks = copy.new_disks(drive.drive_id for drive in written(made))
+    return Files(state, state.with_suffix(".memory"), disks)
 
 
 @asynccontextmanager
@@ -116,14 +79,8 @@ async def _paused(source: HostedMonitor, machine: Machine) -> AsyncIterator[None
         await source.control.resume()
 
 
-async def _copy_disks(made: FullVmConfiguration, copies: Mapping[str, Path]) -> None:
-    for drive in _written(made):
-        if drive.drive_id in copies and drive.path_on_host:
-            await copy_file(Path(drive.path_on_host), copies[drive.drive_id])
-
-
 async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wish) -> None:
-    made, vsock = machine.configuration, copy.launch.vsock(copy.name)
+    made, vsock = machine.configuration, copy.launch.vsock(copy.name, copy.kept.uid)
     tracks = made.machine_config is not None and made.machine_config.track_dirty_pages
     # A client for an older release lacks some of these members, and refuses those it is given.
     members = {
@@ -134,10 +91,7 @@ async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wi
         "vsock_override": {"uds_path": str(vsock)} if made.vsock else None,
     }
     given = {name: value for name, value in members.items() if value is not None}
-    await copy.control.snapshot.load(SnapshotLoadParams.model_validate(given, strict=False))
-    # The guest has not run yet: what it finds on its disks is what it left there.
-    for drive_id, disk in files.disks.items():
-        await copy.control.drive(drive_id).update(path_on_host=disk)
+    await go_on(copy, made, files, given)
     if wish.run:
         await copy.control.resume()
 
@@ -146,36 +100,14 @@ async def _keep(copy: HostedMonitor, source: HostedMonitor, machine: Machine, fi
     """The clone can be started again as its source can; a snapshot has no metadata."""
     copy.kept = Kept(
         has_pci=source.kept.has_pci,
-        configuration=_made_of(machine.configuration, files),
+        uid=copy.kept.uid,
+        configuration=with_disks(machine.configuration, files),
         cpu_config=source.kept.cpu_config,
     )
     with suppress(VmmError):  # no interface gives access to them
         await copy.control.mmds.set(await source.metadata())
     copy.kept.backing = str(files.memory)
-    copy.events.add(f"Cloned from {source.name}.", detail=_shared(source, files))
-    await copy.remember()
-
-
-def _shared(source: HostedMonitor, files: Files) -> str:
-    """What a clone has of its origin, and what was done about it."""
     disks = ", ".join(files.disks) or "none"
-    return "\n".join(
-        [
-            f"Memory: that of {source.name} at this moment, with its keys, sessions and host name.",
-            f"Disks that are written to: copied ({disks}). Read-only disks: shared.",
-            "Tap devices, vsock: its own. Addresses in the guest: the same; change them.",
-            "Random state: the same at first; a guest with VMGenID is told and seeds anew.",
-            "SSH host keys, machine-id: the same; make new ones in the guest.",
-        ]
-    )
-
-
-def _made_of(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:
-    """What the source is made of, with the clone's disks."""
-    drives = [
-        drive.model_copy(update={"path_on_host": str(files.disks[drive.drive_id])})
-        if drive.drive_id in files.disks
-        else drive
-        for drive in made.drives or []
-    ]
-    return made.model_copy(update={"drives": drives})
+    detail = "\n".join(SHARED).format(origin=source.name, disks=disks)
+    copy.events.add(f"Cloned from {source.name}.", detail=detail)
+    await copy.remember()

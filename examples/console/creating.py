@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -27,6 +28,9 @@ from generated_vmm import VmmError
 
 WAYS: Final[Mapping[str, Change]] = {"/new": CREATE, "/new/snapshot": CREATE_FROM_SNAPSHOT}
 """The pages that make a machine, by path."""
+
+
+BOOT_ARGUMENTS: Final = "boot_source.boot_args"
 
 
 def host_of(request: Request) -> Host:
@@ -103,10 +107,33 @@ async def _furnished(
         texts = await host.with_own_disk(machine.name, typed)
     except ValueError as error:
         return Failure(422, {ROOT_DISK: Told(str(error))}, NOTHING_SENT)
+    try:
+        texts = await _with_network(machine, texts) if texts.get("new.tap") else texts
+    except VmmError as error:
+        return Failure(502, {"new.tap": Told("No network could be made.", str(error))})
     failure = await carry_out(machine, change, texts)
     if failure is not None and (copy := texts.get(ROOT_DISK)) != typed.get(ROOT_DISK):
         await asyncio.to_thread(Path(str(copy)).unlink, missing_ok=True)
     return failure
+
+
+async def _with_network(machine: HostedMonitor, texts: Texts) -> Texts:
+    """The form with a tap device of the machine's own, and the guest's address on it."""
+    tap = await machine.make_tap()
+    interface = {f"new_network.{name}": str(text) for name, text in tap.interface.items()}
+    arguments = f"{texts.get(BOOT_ARGUMENTS, '')} {tap.boot_argument}".strip()
+    return {**texts, **interface, BOOT_ARGUMENTS: arguments}
+
+
+def _offered(host: Host, change: Change) -> Change:
+    """The change with the inputs that make sense on this host."""
+    if host.makes_taps:
+        return change
+    sections = (
+        replace(one, fields=tuple(field for field in one.fields if field.name != "tap"))
+        for one in change.sections
+    )
+    return replace(change, sections=tuple(sections))
 
 
 def _suggested(host: Host, change: Change) -> Texts:
@@ -119,11 +146,12 @@ def _suggested(host: Host, change: Change) -> Texts:
 
 
 def _page(host: Host, visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
-    change = WAYS[visit.path]
+    way = WAYS[visit.path]
+    change = _offered(host, way)
     shown: Mapping[str, object] = {
         "form": Form(change, values, "", failure, choices=choices_of(host.library, change)),
         "action": visit.path,
-        "presets": PRESETS if change is CREATE else {},
+        "presets": PRESETS if way is CREATE else {},
         "preset": preset,
         **account(visit),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -63,14 +65,32 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
     """The machines that the console starts itself: real ones, or simulated and furnished."""
-    outlive, places = settings.folder is not None, (settings.images, settings.snapshots)
-    if settings.firecracker is not None:
-        launch = Launch((settings.firecracker,), folder, outlive, settings.kept_days, *places)
-        return Host(launch, _suggestions(settings.kernel, settings.rootfs))
-    launch = Launch(SIMULATED, folder, outlive, settings.kept_days, *places)
+    real = settings.firecracker
+    launch = Launch(
+        (real,) if real else SIMULATED,
+        folder,
+        settings.folder is not None,
+        settings.kept_days,
+        settings.images,
+        settings.snapshots,
+        _jailer(settings) if real else None,
+    )
     known = _suggestions(settings.kernel, settings.rootfs)
+    if real:
+        return Host(launch, known)
     known = {**samples(folder), **{name: path for name, path in known.items() if path}}
     return Host(launch, known, first_machines)
+
+
+def _jailer(settings: ConsoleSettings) -> str | None:
+    """The jailer if machines can be jailed, and no setting says that they are not to be."""
+    if settings.jailer == "":
+        return None
+    found = shutil.which(settings.jailer or "jailer")
+    why = "there is no such program" if found is None else "jails need root" if os.geteuid() else ""
+    if why and settings.jailer:
+        raise SettingsError(f"JAILER_BIN is {settings.jailer}: {why}")
+    return None if why else found
 
 
 def _watched(settings: ConsoleSettings) -> Monitors:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from examples.console.library import Place
 from examples.console.versions import ANY, Version
-from generated_vmm.model import ApiModel
+from generated_vmm.model import ApiModel, Body
 
 Fields: TypeAlias = Mapping[str, object]
 Texts: TypeAlias = Mapping[str, str]
@@ -146,6 +146,6 @@ def _shown(value: object) -> str:
             return " ".join(map(str, value))
         case dict():
             return json.dumps(value, indent=2, ensure_ascii=False)
-        case ApiModel():
+        case Body():
             return value.model_dump_json(indent=2, by_alias=True, exclude_none=True)
     return "" if value is None else str(value)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from examples.console.fields import Texts
+from examples.console.words import NEEDS
 
 KVM: Final = Path("/dev/kvm")
 
@@ -23,7 +24,9 @@ class Need:
     told: str
 
 
-def needs(binary: Sequence[str], suggestions: Texts, kvm: Path = KVM) -> Sequence[Need]:
+def needs(
+    binary: Sequence[str], suggestions: Texts, jailer: str | None = None, kvm: Path = KVM
+) -> Sequence[Need]:
     """What a real machine needs; a simulated one, whose program is a module, nothing."""
     if len(binary) > 1:
         return []
@@ -40,6 +43,7 @@ def needs(binary: Sequence[str], suggestions: Texts, kvm: Path = KVM) -> Sequenc
             usable,
             str(kvm) if usable else f"This user may not use {kvm}, or it is not there.",
         ),
+        Need("Jailer", jailer is not None, NEEDS["jail" if jailer else "no jail"]),
         _file("Kernel", "KERNEL", suggestions.get("boot_source.kernel_image_path", "")),
         _file("Disk", "ROOTFS", suggestions.get("root_drive.path_on_host", "")),
     ]

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from examples.console.fields import Field, Fields, Texts, described, nested
 from examples.console.machine import Machine
 from examples.console.versions import ANY, Version, since
-from examples.console.words import FAULTS
+from examples.console.words import FAULTS, HINTS
 from generated_vmm import AsyncVmmClient
 from generated_vmm.model import ApiModel
 
@@ -50,7 +50,11 @@ class Section:
     def __post_init__(self) -> None:
         """A client for an older monitor lacks some fields of its models: so does the form."""
         members = self.model.model_fields
-        known = (one for one in self.fields if one.name.split(".")[0] in members)
+        known = (
+            replace(one, hint=one.hint or HINTS.get(f"{self.key}.{one.name}", ""))
+            for one in self.fields
+            if one.name.split(".")[0] in members
+        )
         object.__setattr__(self, "fields", tuple(known))
 
     def for_release(self, version: Version) -> Self:

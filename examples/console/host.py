@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from examples.console.fields import Texts
 from examples.console.hosted import HostedMonitor
+from examples.console.jail import FIRST_UID
 from examples.console.kept import Kept
 from examples.console.launch import Launch
 from examples.console.library import copy_file
 from examples.console.monitors import Monitors
 from examples.console.records import Event, Person, Records
 from examples.console.registry import Registry
+from examples.console.taps import can_make_taps
 
 ROOT_DISK: Final = "root_drive.path_on_host"
 ROOT_READ_ONLY: Final = "root_drive.is_read_only"
@@ -35,6 +38,7 @@ class Host(Monitors):
     def __init__(
         self, launch: Launch, suggestions: Mapping[str, str], at_first: AtFirst | None = None
     ) -> None:
+        self.library = launch.library(suggestions)
         self._registry = Registry(launch.folder)
         super().__init__(
             {}, records=Records.in_folder(launch.folder, launch.kept_days), folder=launch.folder
@@ -42,10 +46,9 @@ class Host(Monitors):
         self.suggestions = suggestions
         self.launch = launch
         launch.machines.mkdir(mode=0o700, exist_ok=True)
-        self.library = launch.library(suggestions)
         launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Future[None] | None = None
         for name, kept in self._registry.read().items():
             self._add(name, kept)
 
@@ -53,6 +56,11 @@ class Host(Monitors):
     def hosted(self) -> list[HostedMonitor]:
         """Every machine."""
         return [one for one in self._monitors.values() if isinstance(one, HostedMonitor)]
+
+    @property
+    def makes_taps(self) -> bool:
+        """Whether it can give its machines tap devices; simulated ones have no use for them."""
+        return not self.launch.is_simulated and can_make_taps()
 
     @property
     def only(self) -> None:
@@ -65,7 +73,7 @@ class Host(Monitors):
         for machine in machines:
             await machine.take_up()
         if not machines and self._at_first is not None:
-            self._work = asyncio.ensure_future(_awaited(self._at_first(self)))
+            self._work = asyncio.ensure_future(self._at_first(self))
         await super().open()
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
@@ -75,7 +83,7 @@ class Host(Monitors):
         """
         if name in self._monitors:
             raise NameTaken(f"There is a machine called {name}.")
-        machine = self._add(name, Kept(has_pci=has_pci))
+        machine = self._add(name, Kept(has_pci=has_pci, uid=self._free_user()))
         try:
             # Before there is a monitor: none is lost by a console that is killed meanwhile.
             self.keep()
@@ -93,8 +101,8 @@ class Host(Monitors):
         disk = texts.get(ROOT_DISK, "").strip()
         if not disk or texts.get(ROOT_READ_ONLY):
             return texts
-        self.library.require(disk, ["disks"], self.launch.directory(name))
-        copy = self.library.new_disk(name, Path(disk))
+        self.library.require(disk, ["disks"], self.launch.directory(name, 0))
+        copy = self.launch.disks / f"{self.launch.stem(name)}{Path(disk).suffix}"
         await copy_file(Path(disk), copy)
         return {**texts, ROOT_DISK: str(copy)}
 
@@ -105,6 +113,13 @@ class Host(Monitors):
     def note(self, what: str, by: Person) -> None:
         """Write down what somebody did that is about no machine."""
         self.records.add_event(Event(datetime.now(UTC), by, what))
+
+    def _free_user(self) -> int:
+        """The user of a new machine's jail; 0 when machines are not jailed."""
+        taken = {machine.kept.uid for machine in self.hosted}
+        return (
+            next(uid for uid in count(FIRST_UID) if uid not in taken) if self.launch.jailer else 0
+        )
 
     def _add(self, name: str, kept: Kept) -> HostedMonitor:
         machine = HostedMonitor(name, self.launch, self.suggestions, self, kept)
@@ -127,7 +142,3 @@ class Host(Monitors):
         await asyncio.gather(*(machine.close() for machine in self.hosted))
         self._registry.close()
         self.records.close()
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of
 from examples.console.figures import of_metrics, of_usage
-from examples.console.kept import Kept, SnapshotFiles, furnish
+from examples.console.jail import bring_in
+from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
-from examples.console.library import Library, Place
+from examples.console.library import Place
 from examples.console.machine import ENDED, STARTING, Machine
 from examples.console.monitors import Monitor
-from examples.console.records import Records
 from examples.console.scrollback import Scrollback
+from examples.console.taps import new_tap, tap_of
 from examples.console.terminal import BEHIND_BYTES, Terminal
 from generated_vmm import VmmError, VmmTimeoutError
-from generated_vmm.process import AsyncMonitor, AsyncSerial, Metrics, MonitorError, Usage
+from generated_vmm.process import (
+    AsyncJailedMonitor,
+    AsyncMonitor,
+    AsyncSerial,
+    Metrics,
+    MonitorError,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from examples.console.host import Host
+    from generated_vmm.process.network import Tap
 
 ENDING_SECONDS: Final = 0.25
 """How long a monitor may need to end after it has closed its connections."""
@@ -38,41 +51,20 @@ DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "p
 """Where the configuration has the devices of a kind."""
 
 
-class House(Protocol):
-    """Where machines live: `Host`."""
-
-    records: Records
-    library: Library
-
-    @property
-    def hosted(self) -> Sequence[HostedMonitor]:
-        """Every machine."""
-        ...
-
-    def users_of(self, path: Path) -> Sequence[str]:
-        """The machines that are made of a file, or run from it."""
-        ...
-
-    async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
-        """A new machine whose monitor runs."""
-        ...
-
-    def keep(self) -> None:
-        """Write down which machines there are, and what they are made of."""
-        ...
-
-
 class HostedMonitor(Monitor):
     """A monitor with its process, in a house that is told when what has to be kept changes."""
 
+    is_hosted = True
+
     def __init__(
-        self, name: str, launch: Launch, suggestions: Mapping[str, str], house: House, kept: Kept
+        self, name: str, launch: Launch, suggestions: Mapping[str, str], house: Host, kept: Kept
     ) -> None:
-        socket_path = str(launch.directory(name) / "api.socket")
-        super().__init__(name, socket_path, suggestions, house.records)
+        socket_path = str(launch.socket(name, kept.uid))
+        super().__init__(name, socket_path, suggestions, house.records, self._connect)
         self.launch = launch
         self.house = house
         self.kept = kept
+        self.is_jailed = bool(kept.uid)
         self.deleted = False
         self._usage: Usage | None = None
         self._metrics_read = 0
@@ -80,6 +72,7 @@ class HostedMonitor(Monitor):
         self._starting = False
         self._fault = ""
         self._turn = asyncio.Lock()
+        self._networks = AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self.scrollback = Scrollback(launch.console(name))
         self.terminal = Terminal(bare_newlines=launch.is_simulated)
@@ -88,21 +81,20 @@ class HostedMonitor(Monitor):
     @property
     def suggestions(self) -> Mapping[str, str]:
         """What stands in empty forms: new files to write, the latest ones to restore."""
-        last = self.kept.last_snapshot
-        changed = {} if last is None else {f"diff.{at}": path for at, path in last}
-        return {**super().suggestions, **self.launch.suggestions(self.name), **changed}
-
-    @property
-    def is_hosted(self) -> bool:
-        """Whether this console starts and ends the monitor's process."""
-        return True
+        return {**super().suggestions, **self.launch.suggestions(self.name, self.kept.uid)}
 
     @property
     def stage(self) -> str | None:
         """`Starting` or `Ended` while the monitor does not run."""
-        if self._process is not None and self._process.running:
-            return None
-        return STARTING if self._starting else ENDED
+        if self._starting:
+            return STARTING
+        return None if self._process is not None and self._process.running else ENDED
+
+    def _connect(self, connection: socket.socket) -> None:
+        """Connect to the monitor, and to nobody else who answers at its path. Raises OSError."""
+        if self._process is None:
+            raise FileNotFoundError(self.socket_path)
+        self._process.connect(connection)
 
     @property
     def run(self) -> str:
@@ -155,14 +147,14 @@ class HostedMonitor(Monitor):
         position = process.metrics.position
         await self.watch.action("FlushMetrics")
         with suppress(TimeoutError):  # what is late counts the next time
-            await process.metrics.async_wait(position, METRICS_SECONDS)
+            await process.metrics.wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
         return lines
 
     async def take_up(self) -> None:
         """Go on with the monitor that an earlier console left running, if it still does."""
         try:
-            self._process = await AsyncMonitor.attach(self.launch.directory(self.name))
+            self._process = await self.launch.attach(self.name, self.kept.uid)
             self._watch(self._process)
         except MonitorError as error:
             if self.kept.runs:
@@ -192,36 +184,45 @@ class HostedMonitor(Monitor):
         self.kept.runs = False
         self.house.keep()
 
-    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
-        """ValueError for a file outside the console's folders, or that another machine needs."""
-        self.house.library.require(path, places, self.launch.directory(self.name))
-        if "disks" not in places:
-            return
-        disk = Path(path)
-        for other in self.house.hosted:
-            if other is not self and other.kept.writes(disk):
+    @property
+    def jail(self) -> AsyncJailedMonitor | None:
+        """The monitor, if it is in a jail."""
+        return self._process if isinstance(self._process, AsyncJailedMonitor) else None
+
+    def require(self, path: str, places: Sequence[Place], *, writes: bool) -> Path:
+        """The file itself. ValueError outside the folders, or when another machine needs it."""
+        self.house.library.require(path, places, self.launch.directory(self.name, 0))
+        real = Path(path).resolve()
+        for other in self.house.hosted if "disks" in places else []:
+            if other is not self and other.kept.writes(real):
                 raise ValueError(f"{other.name} writes to this disk: use a copy of it.")
-            if other is not self and writes and other.kept.uses(disk):
+            if other is not self and writes and other.kept.uses(real):
                 raise ValueError(f"{other.name} uses this disk: read it only, or use a copy.")
+        return real
 
-    async def snapshot(self, name: str) -> None:
-        """Write state and memory to new files of the library. Raises VmmError and ValueError."""
-        state, memory = self.house.library.named(name)
-        await self.control.snapshot.create(snapshot_path=state, mem_file_path=memory)
-        self.house.library.describe(state, self.name)
-        files = {"snapshot_path": str(state), "mem_file_path": str(memory)}
-        self.kept.last_snapshot = SnapshotFiles(**files)
+    async def admit(
+        self, path: str, places: Sequence[Place], *, writes: bool, at: str | None = None
+    ) -> None:
+        """Let the machine have a file, in a jail at the same path or `at` another.
 
-    async def update_snapshot(self) -> None:
-        """Write what has changed into the last snapshot. Raises VmmError and ValueError."""
-        last = self.kept.last_snapshot
-        if last is None:
-            raise ValueError("There is no snapshot of this run: create one first.")
-        if users := self.house.users_of(Path(last.mem_file_path)):
-            raise ValueError(f"{', '.join(users)} runs from the last snapshot: create another.")
-        await self.control.snapshot.create(
-            snapshot_path=last.snapshot_path, mem_file_path=last.mem_file_path, snapshot_type="Diff"
-        )
+        ValueError as for `require`; a path of a jailed machine's own is one in its jail.
+        """
+        if self.jail and "machine" in places and not self.house.library.has(path, places):
+            return
+        real = self.require(path, places, writes=writes)
+        if self.jail:
+            await bring_in(self.jail, real, at or path, self.kept.uid if writes else None)
+
+    def new_disks(self, drive_ids: Iterable[str]) -> dict[str, Path]:
+        """Where copies of disks go, by the drive's name."""
+        stem = self.launch.stem(self.name)
+        return {one: self.launch.disks / f"{stem}-{one}" for one in drive_ids}
+
+    async def _admit_all(self) -> None:
+        """Let a jailed machine have what it is made of; its monitor may say that it is anything."""
+        for path in filter(None, self.kept.files()):
+            writes = self.kept.writes(Path(path))
+            await self.admit(path, ("disks",) if writes else ("kernels", "disks"), writes=writes)
 
     async def drop(self, kind: str, id_name: str, device_id: str) -> None:
         """Take a device out of a machine that is not started: its monitor begins anew."""
@@ -236,6 +237,12 @@ class HostedMonitor(Monitor):
                 await self._process.kill()
                 await self._settled()
         await self.begin(boot=False)
+
+    async def make_tap(self) -> Tap:
+        """A tap device of this machine alone, until it ends. Raises MonitorError."""
+        taken = (machine.kept.tap for machine in self.house.hosted)
+        self.kept.tap = new_tap(tap for tap in taken if tap)
+        return await self._networks.enter_async_context(tap_of(self.kept.tap, self.kept.uid))
 
     async def begin(self, *, boot: bool = True) -> None:
         """Start the monitor, and `boot` what the machine was last made of.
@@ -262,25 +269,24 @@ class HostedMonitor(Monitor):
         if self._process is not None:
             await self._process.stop(0)  # what it left behind
         await self._settled()
-        self.launch.remove_vsock(self.name)
+        self._remove_vsock()
+        await self._networks.aclose()
+        if tap := self.kept.needed_tap:
+            await self._networks.enter_async_context(tap_of(tap, self.kept.uid))
         self.kept.last_snapshot, self.kept.backing = None, ""
         begin = f"\r\n--- {self.name} starts, {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\r\n"
         self.scrollback.append(begin.encode())
         self.terminal = Terminal(*self.terminal.size, bare_newlines=self.launch.is_simulated)
-        monitor = AsyncMonitor(
-            self.launch.binary,
-            id=self.name,
-            directory=self.launch.directory(self.name),
-            enable_pci=self.kept.has_pci,
-            detached=self.launch.outlive,
-        )
-        process = await monitor.start()
+        process = await self.launch.monitor(self.name, self.kept).start()
+        self._process = process
         try:
+            if self.kept.uid:
+                await self._admit_all()
             await furnish(self.control, self.kept, boot=boot)
         except BaseException:
             await process.kill()
             raise
-        self._process, self.kept.runs = process, True
+        self.kept.runs = True
         self.house.keep()
         self._watch(process)
 
@@ -306,6 +312,7 @@ class HostedMonitor(Monitor):
             if self._process is not None:
                 await self._process.stop()
                 await self._settled()
+            await self._networks.aclose()
 
     async def delete(self) -> None:
         """End the monitor at once and forget the machine; its disks are left alone."""
@@ -314,16 +321,23 @@ class HostedMonitor(Monitor):
             if self._process is not None:
                 await self._process.kill()
                 await self._settled()
-        self.launch.remove_vsock(self.name)
+            await self._networks.aclose()
+        self._remove_vsock()
         self.house.keep()
         self.scrollback.remove()
         await super().close()
+
+    def _remove_vsock(self) -> None:
+        """Remove the socket that an ended monitor leaves: the next one cannot make it again."""
+        if not self.kept.uid:  # else it goes with the jail
+            self.launch.vsock(self.name, 0).unlink(missing_ok=True)
 
     async def close(self) -> None:
         """Let go of the monitor, or end it when it does not outlive the console."""
         async with self._turn:
             if self._process is not None and self._process.running:
                 await self._let_go(self._process)
+            await self._networks.aclose()
         await super().close()
 
     async def _let_go(self, process: AsyncMonitor) -> None:

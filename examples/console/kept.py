@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue
 
 from examples.console.machine import memory_hotplug_of, pmem_of
+from examples.console.taps import MadeTap
 from generated_vmm import AsyncVmmClient, CpuConfig, FullVmConfiguration, Logger, SerialDevice
 from generated_vmm.model import ApiModel
 
@@ -28,11 +29,13 @@ class Kept(BaseModel):
 
     `has_pci`: the monitor is started so that devices can come and go while the guest runs.
     `last_snapshot` is what the running machine has changed since. `runs`: the monitor has been
-    started, and nobody has seen it end. `backing` is the file that a restored machine has its
-    memory from.
+    started, and nobody has seen it end. It runs as user `uid` in a jail, or unjailed if that is 0.
+    `backing` is the file that a restored machine has its memory from, `tap` the device that the
+    console makes for it.
     """
 
     has_pci: bool = False
+    uid: int = 0
     runs: bool = False
     backing: str = ""
     configuration: FullVmConfiguration | None = None
@@ -41,11 +44,12 @@ class Kept(BaseModel):
     serial: SerialDevice | None = None
     cpu_config: CpuConfig | None = None
     last_snapshot: SnapshotFiles | None = None
+    tap: MadeTap | None = None
 
     def uses(self, path: Path) -> bool:
         """Whether the machine is made of a file, or runs from it."""
         real = path.resolve()
-        return any(Path(used).resolve() == real for used in self._files() if used)
+        return any(Path(used).resolve() == real for used in (self.backing, *self.files()) if used)
 
     def writes(self, path: Path) -> bool:
         """Whether the machine writes to a file."""
@@ -58,8 +62,8 @@ class Kept(BaseModel):
         ]
         return any(Path(one).resolve() == real for one in written if one)
 
-    def _files(self) -> Iterator[str]:
-        yield self.backing
+    def files(self) -> Iterator[str]:
+        """Every file that the monitor opens at a start; some may be empty."""
         if (made := self.configuration) is None:
             return
         if made.boot_source is not None:
@@ -67,6 +71,13 @@ class Kept(BaseModel):
             yield made.boot_source.initrd_path or ""
         yield from (one.path_on_host or "" for one in made.drives or [])
         yield from (one.path_on_host for one in pmem_of(made))
+
+    @property
+    def needed_tap(self) -> MadeTap | None:
+        """The console's tap device, if an interface still has it."""
+        made = self.configuration
+        names = [one.host_dev_name for one in made.network_interfaces or []] if made else []
+        return self.tap if self.tap and self.tap.name in names else None
 
     @property
     def can_boot(self) -> bool:
@@ -91,9 +102,6 @@ class Kept(BaseModel):
                 self.cpu_config = CpuConfig.model_validate(fields["contents"])
             case "cpu_template":
                 self.cpu_config = None
-            case "restore":
-                memory = fields["mem_backend"]
-                self.backing = str(memory["backend_path"]) if isinstance(memory, dict) else ""
 
     def see(self, configuration: FullVmConfiguration) -> None:
         """Keep what a monitor shows; after a restoration it may not know what was booted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from pydantic import BaseModel
+
+from generated_vmm import FullVmConfiguration
 
 Place: TypeAlias = Literal["kernels", "disks", "snapshots", "machine"]
 Users: TypeAlias = Callable[[Path], Sequence[str]]
@@ -43,6 +46,13 @@ class Thing:
         return not self.users and not self.is_given
 
 
+class About(BaseModel):
+    """Of which machine a snapshot is, and what that was made of."""
+
+    machine: str = ""
+    made: FullVmConfiguration | None = None
+
+
 class Library:
     """The folders that machines' files are in; nothing outside is read or written for a machine.
 
@@ -58,7 +68,6 @@ class Library:
             "disks": [images / "disks", own],
             "snapshots": [snapshots],
         }
-        self.own = own
         self.snapshots = snapshots
         self._given = given
         for folder in (folder for folders in self.folders.values() for folder in folders):
@@ -77,7 +86,7 @@ class Library:
         return sorted(found, key=lambda thing: thing.made, reverse=True)
 
     def _thing(self, path: Path, place: Place, users: Users) -> Thing:
-        files = _files_of(path) if place == "snapshots" else [path]
+        files = self._files_of(path) if place == "snapshots" else [path]
         stats = [file.stat() for file in files if file.exists()]
         return Thing(
             name=path.stem if place == "snapshots" else path.name,
@@ -85,33 +94,48 @@ class Library:
             taken=sum(stat.st_blocks for stat in stats) * 512,
             made=datetime.fromtimestamp(max(stat.st_mtime for stat in stats), UTC),
             users=sorted({user for file in files for user in users(file)}),
-            machine=_about(path).get("machine", "") if place == "snapshots" else "",
+            machine=self.about(path).machine if place == "snapshots" else "",
             is_given=path in self._given.get(place, ()),
         )
 
     def require(self, path: str, places: Iterable[Place], own: Path) -> None:
         """ValueError for a file that is in none of the folders; `own` is that of the machine."""
+        is_own = "machine" in places and Path(path).resolve().is_relative_to(own.resolve())
+        if not is_own and not self.has(path, places):
+            raise ValueError("This file is in none of the console's folders.")
+
+    def has(self, path: str, places: Iterable[Place]) -> bool:
+        """Whether a file is in a folder of the places, or given by a setting."""
         real = Path(path).resolve()
-        for place in places:
-            folders = [own] if place == "machine" else self.folders[place]
-            if any(real.is_relative_to(folder.resolve()) for folder in folders):
-                return
-            if real in (given.resolve() for given in self._given.get(place, ())):
-                return
-        raise ValueError("This file is in none of the console's folders.")
+        folders = (folder for place in places for folder in self.folders.get(place, ()))
+        given = (file for place in places for file in self._given.get(place, ()))
+        return any(real.is_relative_to(folder.resolve()) for folder in folders) or real in (
+            file.resolve() for file in given
+        )
 
     def named(self, name: str) -> tuple[Path, Path]:
         """The files of a new snapshot. ValueError for a name that is taken or is none."""
         if not NAME.fullmatch(name):
             raise ValueError("A name has letters, digits, dots, hyphens and underscores.")
         state = self.snapshots / f"{name}{STATE}"
-        if any(file.exists() for file in _files_of(state)):
+        if any(file.exists() for file in self._files_of(state)):
             raise ValueError(f"There is a snapshot called {name}: it is not overwritten.")
         return state, state.with_suffix(MEMORY)
 
-    def describe(self, state: Path, machine: str) -> None:
-        """Write down of which machine a snapshot is."""
-        state.with_suffix(ABOUT).write_text(json.dumps({"machine": machine}))
+    def describe(self, state: Path, machine: str, made: FullVmConfiguration) -> None:
+        """Write down of which machine a snapshot is, and what that was made of."""
+        state.with_suffix(ABOUT).write_text(About(machine=machine, made=made).model_dump_json())
+
+    def about(self, state: Path) -> About:
+        """What is written down of a snapshot; nothing of one that was put here by hand."""
+        with suppress(OSError, ValueError):
+            return About.model_validate_json(state.with_suffix(ABOUT).read_bytes())
+        return About()
+
+    def _files_of(self, state: Path) -> list[Path]:
+        made = self.about(state).made or FullVmConfiguration()
+        disks = (disk_of(state, drive.drive_id) for drive in made.drives or [])
+        return [state, state.with_suffix(MEMORY), state.with_suffix(ABOUT), *disks]
 
     def delete(self, place: Place, name: str, users: Users) -> None:
         """Delete what nobody uses; ValueError for what somebody does, or is not there."""
@@ -120,25 +144,13 @@ class Library:
             raise ValueError(f"There is no {name} any more.")
         if not thing.may_go:
             raise ValueError(f"{name} is used by {', '.join(thing.users) or 'a setting'}.")
-        for file in _files_of(thing.path) if place == "snapshots" else [thing.path]:
+        for file in self._files_of(thing.path) if place == "snapshots" else [thing.path]:
             file.unlink(missing_ok=True)
 
-    def new_disk(self, machine: str, source: Path) -> Path:
-        """Where a machine's own copy of a disk goes."""
-        stem = f"{machine}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        paths = (self.own / f"{stem}{mark}{source.suffix}" for mark in ("", "-2", "-3", "-4"))
-        return next(path for path in paths if not path.exists())
 
-
-def _files_of(state: Path) -> list[Path]:
-    return [state, state.with_suffix(MEMORY), state.with_suffix(ABOUT)]
-
-
-def _about(state: Path) -> dict[str, str]:
-    with suppress(OSError, ValueError):
-        found = json.loads(state.with_suffix(ABOUT).read_text())
-        return found if isinstance(found, dict) else {}
-    return {}
+def disk_of(state: Path, drive_id: str) -> Path:
+    """The copy of a disk that belongs to a snapshot."""
+    return state.with_suffix(f".{drive_id}.disk")
 
 
 async def copy_file(source: Path, copy: Path) -> None:

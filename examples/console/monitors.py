@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from examples.console.archive import SPANS, Archive, tidy
-from examples.console.calls import CallLog, RecordedTransport
+from examples.console.calls import RecordedChannel
 from examples.console.chart import Chart, chart
 from examples.console.events import EventLog
 from examples.console.figures import KINDS, MEMORY, of_balloon
@@ -18,10 +18,11 @@ from examples.console.history import History
 from examples.console.host_use import HostUse
 from examples.console.library import Place
 from examples.console.machine import NO_ANSWER, Machine
-from examples.console.records import Records
+from examples.console.records import Call, Records
 from examples.console.sampling import Sampler
 from examples.console.uptime import STARTED, Uptime
 from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
+from generated_vmm.transport import AsyncUnixChannel, Connect
 
 LOOK_SECONDS: Final = 1.0
 """How long a page waits for a monitor that may be gone."""
@@ -38,8 +39,14 @@ class Monitor:
 
     They are two connections, so that looking never waits for a long change; changes wait for each
     other (`changing`). `suggestions` stand in empty forms, by `section.field`. `records` keep what
-    happens to the machine; without them it is forgotten with the process.
+    happens to the machine; without them it is forgotten with the process. `connect` takes the place
+    of connecting to `socket_path`.
     """
+
+    is_hosted = False
+    """Whether this console starts and ends the monitor's process."""
+    is_jailed = False
+    """Whether it does so in a jail."""
 
     def __init__(
         self,
@@ -47,12 +54,12 @@ class Monitor:
         socket_path: str,
         suggestions: Mapping[str, str],
         records: Records | None = None,
+        connect: Connect | None = None,
     ) -> None:
         self.name = name
         self.socket_path = socket_path
         self._suggestions = suggestions
         self.records = records or Records()
-        self.calls = CallLog(name, self.records)
         self.events = EventLog(name, self.records)
         self.history = History()
         self.archive = Archive(name, self.records)
@@ -62,22 +69,19 @@ class Monitor:
         self._seen: Machine | None = None
         self.changing = asyncio.Lock()
         self._refused_kernel: object = None
-        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS)
-        self.control = AsyncVmmClient(
-            socket_path,
-            timeout=CHANGE_SECONDS,
-            transport=RecordedTransport(socket_path, self.calls),
-        )
+        ways = [AsyncUnixChannel(socket_path, connect=connect) for _ in range(2)]
+        recorded = RecordedChannel(ways[1], name, self.records)
+        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=ways[0])
+        self.control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS, transport=recorded)
+
+    def calls(self, count: int) -> list[Call]:
+        """At most `count` calls that asked for a change, the newest first."""
+        return self.records.calls(self.name, count)
 
     @property
     def suggestions(self) -> Mapping[str, str]:
         """What stands in empty forms, by `section.field`."""
         return self._suggestions
-
-    @property
-    def is_hosted(self) -> bool:
-        """Whether this console starts and ends the monitor's process."""
-        return False
 
     @property
     def stage(self) -> str | None:
@@ -93,7 +97,7 @@ class Monitor:
         """Whether the monitor that has not answered is known to have ended."""
         return False
 
-    def require_file(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
+    async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
         """ValueError for a file that the machine may not have; those of others may have any."""
 
     async def remember(self) -> None:

@@ -17,6 +17,7 @@ from examples.console.settings import KEPT_DAYS, SettingsError
 DAY_SECONDS: Final = 86_400
 CALL_DAYS: Final = 7
 """How long calls are kept, which are many more."""
+CALL_NAMES: Final = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
 _BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
@@ -139,16 +140,9 @@ class Records:
 
     def add_event(self, event: Event) -> None:
         """Write down what has happened."""
-        self._write(
-            "INSERT INTO events (at, machine, sub, name, what, refused, detail)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    *(event.at.timestamp(), event.machine, event.by.sub, event.by.name),
-                    *(event.what, event.refused, event.detail),
-                )
-            ],
-        )
+        who = {"sub": event.by.sub, "name": event.by.name}
+        names = ("machine", "what", "refused", "detail")
+        self._insert("events", event, {"at": event.at.timestamp(), **who}, names)
 
     def events(self, search: Search, most: int) -> list[Event]:
         """At most `most` events, the newest first."""
@@ -161,16 +155,8 @@ class Records:
 
     def add_call(self, machine: str, call: Call) -> None:
         """Write down what a monitor was asked."""
-        self._write(
-            "INSERT INTO calls (at, machine, caller, method, path, body, milliseconds, status,"
-            " fault) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    *(call.at.timestamp(), machine, call.caller, call.method, call.path),
-                    *(call.body, call.milliseconds, call.status, call.fault),
-                )
-            ],
-        )
+        where = {"at": call.at.timestamp(), "machine": machine}
+        self._insert("calls", call, where, CALL_NAMES)
 
     def calls(self, machine: str, most: int) -> list[Call]:
         """At most `most` calls of a machine's monitor, the newest first."""
@@ -219,6 +205,15 @@ class Records:
         with self._turn:
             self._database.close()
 
+    def _insert(
+        self, table: str, record: object, row: Mapping[str, object], names: Iterable[str]
+    ) -> None:
+        row = {**row, **{name: getattr(record, name) for name in names}}
+        places = ", ".join("?" * len(row))
+        # The names are constants of this file; the values are passed beside them.
+        statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608
+        self._write(statement, [list(row.values())])
+
     def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         try:
             with self._turn, self._database:
@@ -247,8 +242,7 @@ def _event(row: sqlite3.Row) -> Event:
 
 
 def _call(row: sqlite3.Row) -> Call:
-    names = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
-    return Call(_moment(row["at"]), **{name: row[name] for name in names})
+    return Call(_moment(row["at"]), **{name: row[name] for name in CALL_NAMES})
 
 
 def _moment(seconds: float) -> datetime:

@@ -49,7 +49,7 @@ def change_of(change: str) -> Change:
 
 def first_run_of(host: Host) -> dict[str, object]:
     """What the list shows while it is empty."""
-    return {"needs": needs(host.launch.binary, host.suggestions)}
+    return {"needs": needs(host.launch.binary, host.suggestions, host.launch.jailer)}
 
 
 async def listed(

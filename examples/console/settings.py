@@ -24,7 +24,8 @@ class ConsoleSettings:
     new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
     on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
     `metrics_token` opens `/metrics`; events are kept for `kept_days`.
-    `images` and `snapshots` are the folders of what machines are made of.
+    `images` and `snapshots` are the folders of what machines are made of. `jailer` is the program
+    that machines must be jailed with; empty jails none, None jails them where that is possible.
     """
 
     port: int
@@ -40,6 +41,7 @@ class ConsoleSettings:
     kept_days: int = KEPT_DAYS
     images: Path | None = None
     snapshots: Path | None = None
+    jailer: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -58,6 +60,7 @@ class ConsoleSettings:
             images=_folder(environment, "CONSOLE_IMAGES"),
             snapshots=_folder(environment, "CONSOLE_SNAPSHOTS"),
             redis=environment.get("CONSOLE_REDIS") or None,
+            jailer=environment.get("JAILER_BIN"),
         )
 
 

@@ -128,10 +128,11 @@ class Desk:
         for section in change.sections:
             values |= section.values(self.machine, self.monitor.suggestions, item)
         not_now, page = self._not_now(change), str(self._page(change, item))
-        if attempt is None or attempt.change.name != change.name or attempt.item != item:
-            return Form(change, values, not_now, NO_FAILURE, item, page, self._choices(change))
-        typed = {name: attempt.typed.get(name, "") for name in values}
-        return Form(change, typed, not_now, attempt.failure, item, page, self._choices(change))
+        failure = NO_FAILURE
+        if attempt is not None and (attempt.change.name, attempt.item) == (change.name, item):
+            values = {name: attempt.typed.get(name, "") for name in values}
+            failure = attempt.failure
+        return Form(change, values, not_now, failure, item, page, self._choices(change))
 
     def _choices(self, change: Change) -> Mapping[str, Sequence[str]]:
         if not isinstance(self.monitor, HostedMonitor) or not self.is_admin:

@@ -9,30 +9,16 @@ from collections.abc import Sequence
 from examples.console.records import Call
 
 _RESOURCES = {
-    "/actions": "action",
-    "/balloon": "balloon",
     "/balloon/statistics": "balloon.stats",
     "/balloon/hinting/start": "balloon.hinting",
     "/balloon/hinting/stop": "balloon.hinting",
-    "/boot-source": "boot_source",
-    "/cpu-config": "cpu_config",
-    "/drives/": "drive",
-    "/entropy": "entropy",
     "/hotplug/memory": "hotplug_memory",
-    "/logger": "logger",
-    "/machine-config": "machine_config",
-    "/metrics": "metrics",
-    "/mmds": "mmds",
-    "/mmds/config": "mmds.config",
-    "/network-interfaces/": "network_interface",
-    "/pmem/": "pmem",
-    "/serial": "serial",
     "/snapshot/create": "snapshot",
     "/snapshot/load": "snapshot",
-    "/vm": "vm",
-    "/vsock": "vsock",
 }
-"""Where the client has what a path is about; one that ends in / is followed by an id."""
+"""Where the client has what a path is about, if that has not the path's name."""
+_DEVICES = {"/drives": "drive", "/network-interfaces": "network_interface", "/pmem": "pmem"}
+"""The same for paths that end in an id."""
 METADATA = "(document)"
 _VERBS = {"PUT": "set", "PATCH": "update", "DELETE": "delete"}
 _OWN = {
@@ -77,10 +63,10 @@ def _expression(call: Call) -> str:
         return f"action({body.get('action_type')!r})"
     if call.path == "/vm":
         return f"{_STATES.get(str(body.get('state')), 'pause')}()"
-    if (name := _RESOURCES.get(call.path)) is not None:
+    if (name := _DEVICES.get(folder)) is None:
+        name = _RESOURCES.get(call.path, call.path[1:].replace("-", "_").replace("/", "."))
         verb = _OWN.get(call.path, _VERBS.get(call.method, "get"))
         return f"{name}.{verb}({_arguments(call, body)})"
-    name = _RESOURCES.get(f"{folder}/", "")
     own = {key: value for key, value in body.items() if value != device or not key.endswith("id")}
     return f"{name}({device!r}).{_VERBS.get(call.method, 'get')}({_arguments(call, own)})"
 

@@ -42,11 +42,11 @@ class Uptime:
     def _date(self) -> datetime:
         if self._own:
             with suppress(OSError):
-                os.utime(self._socket)
+                os.utime(self._socket, follow_symlinks=False)
         return datetime.now(UTC)
 
     def _dated(self) -> datetime | None:
         try:
-            return datetime.fromtimestamp(self._socket.stat().st_mtime, UTC)
+            return datetime.fromtimestamp(self._socket.lstat().st_mtime, UTC)
         except OSError:
             return None

@@ -23,6 +23,8 @@ def version_of(text: str) -> Version:
 @lru_cache
 def since(model: type[ApiModel], member: str = "") -> Version:
     """The first release with a model, or with a member of it, as its description says."""
+    if member in (later := getattr(model, "later_fields", {})):  # the client is for an older one
+        return version_of(later[member])
     field = model.model_fields.get(member)
     words = (field.description if field else "") if member else (model.__doc__ or "")
     found = _SINCE.search(words or "")

@@ -105,7 +105,7 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
 
 def snippets_of(monitor: Monitor) -> Mapping[str, str]:
     """The calls of the last change, in code; those made within a moment belong together."""
-    calls = [call for call in monitor.calls.latest(LAST_CALLS) if call.method != "GET"]
+    calls = [call for call in monitor.calls(LAST_CALLS) if call.method != "GET"]
     last = [call for call in calls if (calls[0].at - call.at).total_seconds() < MOMENT_SECONDS]
     if not last:
         return {}

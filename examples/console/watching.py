@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -15,22 +14,7 @@ from prometheus_client.registry import Collector
 
 from examples.console.monitors import Monitors
 from examples.console.pages import NO_STORE
-
-FIGURES: Final = {
-    "processor": ("processor_percent", "Percent of one processor."),
-    "memory": ("memory_used_mebibytes", "What the guest could not give to a program."),
-    "resident": ("memory_resident_mebibytes", "What the monitor takes of the host."),
-    "balloon": ("balloon_mebibytes", "What the guest has given up."),
-    "read": ("disk_read_bytes_per_second", "Through all drives."),
-    "written": ("disk_written_bytes_per_second", "Through all drives."),
-    "received": ("network_received_bytes_per_second", "Through all interfaces."),
-    "sent": ("network_sent_bytes_per_second", "Through all interfaces."),
-}
-OF_HOST: Final = {
-    "processor": ("processor_percent", "Percent of all processors of the host."),
-    "memory": ("memory_used_bytes", "Memory of the host that is not available."),
-    "free": ("disk_free_bytes", "Free space where machines are kept."),
-}
+from examples.console.words import FIGURES
 
 
 class MachineCollector(Collector):
@@ -48,13 +32,13 @@ class MachineCollector(Collector):
         for machine in machines:
             state.add_metric([machine.name, machine.last_state], 1)
         yield state
-        for key, (name, meaning) in FIGURES.items():
+        for key, (name, meaning) in FIGURES["machine"].items():
             family = GaugeMetricFamily(f"console_machine_{name}", meaning, labels=["machine"])
             for machine in machines:
                 if (value := machine.history.latest(key)) is not None:
                     family.add_metric([machine.name], value)
             yield family
-        for key, (name, meaning) in OF_HOST.items():
+        for key, (name, meaning) in FIGURES["host"].items():
             if (value := self._monitors.host_use.history.latest(key)) is not None:
                 yield GaugeMetricFamily(f"console_host_{name}", meaning, value=value)
 

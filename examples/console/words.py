@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 _TEXTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text())
 REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
 FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
+HINTS: Final[Mapping[str, str]] = _TEXTS["hints"]
+NEEDS: Final[Mapping[str, str]] = _TEXTS["needs"]
+SHARED: Final[Sequence[str]] = _TEXTS["clone"]["shared"]
+STATISTICS: Final[Mapping[str, Mapping[str, str]]] = _TEXTS["statistics"]
+FIGURES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _TEXTS["figures"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
+_TEXTS["change"] |= {
+    f"{kind}{step}": {member: text.format(noun=noun) for member, text in texts.items()}
+    for kind, noun in _TEXTS["nouns"].items()
+    for step, texts in _TEXTS["device"].items()
+}
 
 
 def words_of(kind: str, name: str) -> Mapping[str, str]:

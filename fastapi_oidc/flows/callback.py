@@ -13,6 +13,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.advice import advise_on_tokens
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
@@ -22,6 +23,7 @@ from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
     fitted,
     new_session,
+    stepped_up,
     with_new_login,
     with_new_tokens,
 )
@@ -29,6 +31,7 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode, response_stat
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import Expected, IdToken, accept_id_token
 from fastapi_oidc.protocol.return_path import same_origin_path
+from fastapi_oidc.protocol.tenants import tenant_of
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
@@ -52,14 +55,16 @@ class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
     `replayed`: by an earlier login, whose callback came again (a reload, the back button).
-    `silent`: by a check in a hidden iframe, which renewed the session it had. `stored` is where the
-    session is, None when it was there before.
+    `silent`: by a check in a hidden iframe, which renewed the session it had. `continued`: the
+    session was there before and goes on with a new authentication. `stored` is where the session
+    is, None when it was there before.
     """
 
     session: OIDCSession[Identity]
     return_to: str
     silent: bool = False
     replayed: bool = False
+    continued: bool = False
     changes: Changes = field(default=(), repr=False)
     stored: StoredSession[Identity] | None = field(default=None, repr=False)
 
@@ -223,8 +228,12 @@ async def _code(
         state=transaction.state,
         issuer=party.policy.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
-        scope=party.policy.scope,
+        scope=_scope(party, transaction),
     )
+
+
+def _scope(party: RelyingParty[Identity], transaction: LoginTransaction) -> tuple[str, ...]:
+    return party.policy.scope if transaction.scope is None else transaction.scope
 
 
 async def _redeemed(
@@ -234,7 +243,7 @@ async def _redeemed(
     try:
         if silent:
             return await _confirm(party, coordinator, login)
-        return await _sign_in(party, login)
+        return await _sign_in(party, coordinator, login)
     except _CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
         return LoginRefused(unsent.error, silent, may_be_retried=True)
@@ -261,13 +270,15 @@ async def _without_transaction(
     return SignedIn(stored.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Identity]:
-    """A new session in a new place; the one that this browser had is over."""
+async def _sign_in(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+) -> SignedIn[Identity]:
+    """The session of this login, made once for all processes."""
     default = party.policy.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     if not party.has_shared_records:
-        stored = await _new_session(party, login)
-        return SignedIn(stored.session, return_to, stored=stored)
+        stored, continued = await _established(party, coordinator, login)
+        return SignedIn(stored.session, return_to, continued=continued, stored=stored)
     name = _record_name(login.transaction)
     expires_at = party.clock.now() + LOGIN_SECONDS
     hold = party.hold(name, 0, expires_at, margin=LOGIN_SECONDS)
@@ -275,7 +286,7 @@ async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Ide
     if other is not None:
         return SignedIn(other.session, return_to, replayed=True, stored=other)
     try:
-        stored = await _new_session(party, login)
+        stored, continued = await _established(party, coordinator, login)
     except _CodeNotSent:
         await hold.release()
         raise
@@ -283,7 +294,7 @@ async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Ide
         await hold.end()
         raise
     await hold.done(_written(party, stored))
-    return SignedIn(stored.session, return_to, stored=stored)
+    return SignedIn(stored.session, return_to, continued=continued, stored=stored)
 
 
 async def _of_another_process(
@@ -323,8 +334,41 @@ def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession
     return StoredSession(party.codec.decode(encoded), reference)
 
 
-async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSession[Identity]:
+async def _established(
+    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
+) -> tuple[StoredSession[Identity], bool]:
+    """The session, and whether it is the one that this browser had: stepped up by its own user."""
     bundle, id_token = await _exchange_code(party, login)
+    if login.transaction.steps_up:
+        stored = await current(party, login.cookies)
+        if stored is not None and _is_of_same_user(stored.session, id_token):
+            replaced = await _replaced(
+                party,
+                coordinator,
+                stored,
+                bundle,
+                lambda session: stepped_up(party, session, bundle, id_token),
+            )
+            party.announce(
+                EventName.LOGIN_SUCCEEDED,
+                sub=id_token.sub,
+                session_id=stored.session.id,
+                sid=id_token.sid,
+            )
+            return replaced, True
+    return await _new_session(party, login, bundle, id_token), False
+
+
+def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
+    """`sub` is unique within its issuer alone (Core 5.7), which a tenant has of its own."""
+    before = session.issuer, tenant_of(session.claims), session.sub
+    return before == (id_token.iss, tenant_of(id_token.claims), id_token.sub)
+
+
+async def _new_session(
+    party: RelyingParty[Identity], login: _Login, bundle: TokenBundle, id_token: IdToken
+) -> StoredSession[Identity]:
+    """A new session in a new place; the one that this browser had is over."""
     resolving = party.application.identity_of(
         id_token.claims, bundle.user_info, bundle.response.access_token
     )
@@ -335,6 +379,7 @@ async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSe
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
     party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
+    await advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
     party.announce(
@@ -369,16 +414,33 @@ async def _confirm(
     if stored.session.sub != id_token.sub:
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
 
-    async def confirmed(now: StoredSession[Identity]) -> StoredSession[Identity]:
-        session = with_new_tokens(party, now.session, bundle)
+    def confirmed(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
+        renewed = with_new_tokens(party, session, bundle)
         # The refresh token decides with which ID token later ones are compared.
-        if bundle.response.refresh_token is not None:
-            session = with_new_login(session, id_token)
-        return await fitted(party, now, session, bundle)
+        if bundle.response.refresh_token is None:
+            return renewed
+        return with_new_login(renewed, id_token)
 
-    outcome = await coordinator.replace(stored, confirmed)
+    replaced = await _replaced(party, coordinator, stored, bundle, confirmed)
+    return SignedIn(replaced.session, "/", silent=True, stored=replaced)
+
+
+async def _replaced(
+    party: RelyingParty[Identity],
+    coordinator: RefreshCoordinator[Identity],
+    stored: StoredSession[Identity],
+    bundle: TokenBundle,
+    renew: Callable[[OIDCSession[Identity]], OIDCSession[Identity]],
+) -> StoredSession[Identity]:
+    """What `renew` makes of the newest state of `stored`, for which `bundle` came.
+
+    Raises SessionError when the session ended meanwhile or cannot be renewed.
+    """
+    outcome = await coordinator.replace(
+        stored, lambda now: fitted(party, now, renew(now.session), bundle)
+    )
     if isinstance(outcome, Refreshed):
-        return SignedIn(outcome.stored.session, "/", silent=True, stored=outcome.stored)
+        return outcome.stored
     if isinstance(outcome, Postponed):
         explanation = "the session cannot be renewed right now"
         raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
@@ -401,6 +463,8 @@ async def _exchange_code(
         if error.is_unsent:
             raise _CodeNotSent(error) from error
         raise
+    if tokens.scope is None:  # the scope that was asked for (RFC 6749 5.1)
+        tokens = replace(tokens, scope=_scope(party, transaction))
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, transaction)
     user_info = None
@@ -411,14 +475,16 @@ async def _exchange_code(
 
 
 async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
-    """The key for the new tokens; the session's own when a silent login renews it.
+    """The key for the new tokens; the session's own when this login renews it.
 
-    Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
+    Its refresh token may stay in a silent login, and is bound to the key (RFC 9449 5).
     """
     if not party.policy.dpop:
         return None
-    stored = await current(party, login.cookies) if login.transaction.silent else None
-    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
+    silent, steps_up = login.transaction.silent, login.transaction.steps_up
+    stored = await current(party, login.cookies) if silent or steps_up else None
+    key = None if stored is None else stored.session.tokens.proof_key()
+    return key if key or (stored and silent) else DPoPKey.new()
 
 
 async def _accepted(
@@ -433,6 +499,7 @@ async def _accepted(
         access_token=tokens.access_token,
         algorithm=verified.algorithm,
         max_age=transaction.max_age,
+        acr_values=transaction.acr_values,
         tenants=party.policy.tenants,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,15 +35,26 @@ class LoginOptions:
 
     `return_to` is a path of this application; anything else becomes the default path. `silent` asks
     the provider whether the same end user is still signed in there (`prompt=none`, for the hidden
-    iframe of Session Management 1.0 3.1). `max_age` is in seconds.
+    iframe of Session Management 1.0 3.1). `scope` takes the place of the settings' one; it and
+    `acr_values` are lists or texts with spaces.
+
+    `max_age`, in seconds, and `acr_values`, of which the ID token must have one, are verified when
+    the login comes back. With either of them the session goes on if the same user returns.
     """
 
     return_to: str | None = None
     prompt: Prompt | None = None
     login_hint: str | None = None
     max_age: int | None = None
+    acr_values: str | Sequence[str] = ()
+    scope: str | Sequence[str] | None = None
     extra_params: Mapping[str, str] = field(default_factory=dict)
     silent: bool = False
+
+    @property
+    def steps_up(self) -> bool:
+        """Whether more is asked for than at any other login (RFC 9470)."""
+        return not self.silent and (self.max_age is not None or bool(self.acr_values))
 
 
 async def begin_login(
@@ -103,9 +114,22 @@ def _transaction(
         return_to=same_origin_path(options.return_to, default=default),
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
+        acr_values=_words(options.acr_values),
+        scope=_scope(options),
+        steps_up=options.steps_up,
         silent=options.silent,
         previous=previous,
     )
+
+
+def _scope(options: LoginOptions) -> tuple[str, ...] | None:
+    if options.scope is None:
+        return None
+    return tuple(dict.fromkeys(("openid", *_words(options.scope))))
+
+
+def _words(values: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(values.split() if isinstance(values, str) else values)
 
 
 def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:
@@ -124,7 +148,7 @@ def _request(
     return AuthorizationRequest(
         client_id=party.policy.client_id,
         redirect_uri=transaction.redirect_uri,
-        scope=party.policy.scope,
+        scope=party.policy.scope if transaction.scope is None else transaction.scope,
         state=transaction.state,
         nonce=transaction.nonce,
         code_challenge=code_challenge(transaction.code_verifier),
@@ -134,6 +158,7 @@ def _request(
         login_hint=options.login_hint,
         id_token_hint=session.tokens.id_token if session else None,
         max_age=transaction.max_age,
+        acr_values=transaction.acr_values,
         extra_params={**party.policy.extra_params, **options.extra_params},
     )
 

@@ -16,9 +16,11 @@ from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
     announce_failure,
     end_current,
+    revoke,
     revoke_tokens,
 )
 from fastapi_oidc.protocol.end_session import EndSessionRequest
+from fastapi_oidc.protocol.front_channel import front_channel_sid
 from fastapi_oidc.protocol.logout_token import (
     ExpectedLogout,
     LogoutToken,
@@ -164,13 +166,27 @@ async def accept_back_channel_logout(
     party.announce(EventName.BACK_CHANNEL_LOGOUT_ACCEPTED, sub=token.sub, sid=token.sid)
 
 
+async def accept_front_channel_logout(
+    party: RelyingParty[Identity], parameters: Mapping[str, Sequence[str]]
+) -> None:
+    """From now on the sessions with the `sid` that a page of the provider names are revoked.
+
+    Nothing proves who asks (Front-Channel Logout 1.0 5). Raises OIDCError for a request without
+    `iss` and `sid`, for another issuer's, and while the store fails.
+    """
+    policy = party.policy
+    sid = front_channel_sid(parameters, policy.issuer, tenants=policy.tenants)
+    await revoke(party, sid=sid, reason="ended_by_provider")
+    party.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
+
+
 def require_revocations(party: RelyingParty[Identity]) -> None:
     """Raises ConfigurationError (configuration.store_missing) when no store keeps revocations."""
     if not party.backend.records_revocations:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
-            'back-channel logout needs back_channel_logout_store="memory", or a session_store '
-            "that keeps revocations",
+            'a logout from the provider needs back_channel_logout_store="memory", or a '
+            "session_store that keeps revocations",
         )
 
 

@@ -47,6 +47,7 @@ _FIXED = (
     "audiences",
     "azp",
     "auth_time",
+    "acr",
     "authenticated_at",
     "prior_revocations",
     "created_at",
@@ -73,7 +74,8 @@ class IdentityContext:
 class PersistContext(Generic[Identity]):
     """The session that is about to be stored, and why.
 
-    A replacement may have another identity, claims, tokens, `session_state` and an earlier end.
+    A replacement may have another identity, claims, tokens of the same key, `session_state` and an
+    earlier end.
     """
 
     session: OIDCSession[Identity]
@@ -123,7 +125,8 @@ class Application(Generic[Identity]):
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
-    """Refuse a session that later ID tokens and logout tokens could not be checked against."""
+    """Refuse a session that later ID tokens and logout tokens could not be checked against, and
+    tokens without the key that they are bound to."""
     if not isinstance(replacement, OIDCSession):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "before_session_persist returned something else"
@@ -131,6 +134,8 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
     if replacement.expires_at > session.expires_at:
         changed.append("expires_at")
+    if replacement.tokens.dpop_key != session.tokens.dpop_key:
+        changed.append("tokens.dpop_key")
     if changed:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, f"before_session_persist changed {', '.join(changed)}"

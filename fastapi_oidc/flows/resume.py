@@ -9,6 +9,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
+from fastapi_oidc.flows.advice import advise_on_lost_session
 from fastapi_oidc.flows.local_sessions import Postponed, newer_of, seen_at
 from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
 from fastapi_oidc.flows.relying_party import Changes, Policy, RelyingParty
@@ -113,7 +114,10 @@ async def resume(
     lookup = await party.backend.lookup(cookies)
     if party.outbox:
         party.outbox.wake()
-    if lookup is None or not party.is_ours(lookup.stored.session):
+    if lookup is None:
+        advise_on_lost_session(party, cookies)
+        return Resumed(None)
+    if not party.is_ours(lookup.stored.session):
         return Resumed(None)
     stored, ended = lookup
     if (local := party.sessions.get(stored.session.id)) is not None:

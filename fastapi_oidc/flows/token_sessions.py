@@ -65,6 +65,7 @@ def new_session(
         sid=id_token.sid,
         session_state=bundle.session_state,
         auth_time=id_token.auth_time,
+        acr=id_token.acr,
         nonce=id_token.nonce,
         audiences=id_token.aud,
         azp=id_token.azp,
@@ -100,11 +101,26 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
     return session.model_copy(
         update={
             "auth_time": id_token.auth_time,
+            "acr": id_token.acr,
             "nonce": id_token.nonce,
             "audiences": id_token.aud,
             "azp": id_token.azp,
         }
     )
+
+
+def stepped_up(
+    party: RelyingParty[Identity],
+    session: OIDCSession[Identity],
+    bundle: TokenBundle,
+    id_token: IdToken,
+) -> OIDCSession[Identity]:
+    """`session` after another login of its user: its tokens are those of the new login alone.
+
+    An older refresh token would bring ID tokens of the older authentication (Core 12.2).
+    """
+    renewed = with_new_login(with_new_tokens(party, session, bundle), id_token)
+    return renewed.model_copy(update={"tokens": _tokens(party, bundle, None)})
 
 
 async def _with_identity(

@@ -74,6 +74,7 @@ class AuthorizationRequest:
     login_hint: str | None = None
     id_token_hint: str | None = field(default=None, repr=False)
     max_age: int | None = None
+    acr_values: tuple[str, ...] = ()
     extra_params: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,6 +108,7 @@ class AuthorizationRequest:
             "login_hint": self.login_hint,
             "id_token_hint": self.id_token_hint,
             "max_age": None if self.max_age is None else str(self.max_age),
+            "acr_values": " ".join(self.acr_values) or None,
         }
         return {name: value for name, value in named.items() if value is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.error_text import shown
-from fastapi_oidc.protocol.json import JSON, Claims
+from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.tenants import Tenants
 
 MAX_NUMERIC_DATE = 253_402_300_799
@@ -79,7 +79,7 @@ def require_audience(
     claims: Claims, client_id: str, trusted: frozenset[str], code: Code
 ) -> tuple[str, ...]:
     """`aud` has this client and no other audience that is not trusted (Core 3.1.3.7 rule 3)."""
-    audience = _audience(claims.get("aud"), code)
+    audience = audience_of(claims, code)
     if client_id not in audience:
         raise ProtocolViolation(code, f"aud is {shown(audience)}, the client {shown(client_id)}")
     others = [name for name in audience if name != client_id and name not in trusted]
@@ -89,7 +89,9 @@ def require_audience(
     return audience
 
 
-def _audience(value: JSON, code: Code) -> tuple[str, ...]:
+def audience_of(claims: Claims, code: Code) -> tuple[str, ...]:
+    """`aud`: one text or a list of texts (RFC 7519 4.1.3)."""
+    value = claims.get("aud")
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list):
         raise ProtocolViolation(code, "aud is neither a text nor a list of texts")

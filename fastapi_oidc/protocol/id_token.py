@@ -40,8 +40,8 @@ class Expected:
     """What an ID token must match.
 
     `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
-    the request had none; `trusted_audiences` never replaces `client_id`; `tenants` are those for
-    which a shared `issuer` stands.
+    the request had none; `acr_values` are the accepted classes; `trusted_audiences` never replaces
+    `client_id`; `tenants` are those for which a shared `issuer` stands.
     """
 
     issuer: str
@@ -51,6 +51,7 @@ class Expected:
     access_token: str | None = field(default=None, repr=False)
     trusted_audiences: frozenset[str] = frozenset()
     max_age: int | None = None
+    acr_values: tuple[str, ...] = ()
     tenants: Tenants | None = None
 
 
@@ -96,6 +97,7 @@ def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
     require_nonce(id_token.nonce, expected.nonce)
     require_access_token_hash(claims, expected)
     require_recent_authentication(id_token.auth_time, expected.max_age, at)
+    require_authentication_context(id_token.acr, expected.acr_values)
     return id_token
 
 
@@ -206,11 +208,25 @@ def require_recent_authentication(auth_time: int | None, max_age: int | None, at
         return
     if auth_time is None:
         raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, "max_age was sent, auth_time is missing")
-    if at.is_past(auth_time + max_age) or at.is_ahead(auth_time):
+    if not is_recent(auth_time, max_age, at):
         explanation = (
             f"authenticated {at.now - auth_time} s ago by this clock; max_age is {max_age}"
         )
         raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, explanation, auth_time=auth_time)
+
+
+def is_recent(auth_time: int | None, max_age: int, at: Instant) -> bool:
+    """Whether the end user authenticated in the last `max_age` seconds (Core 3.1.2.1)."""
+    if auth_time is None:
+        return False
+    return not (at.is_past(auth_time + max_age) or at.is_ahead(auth_time))
+
+
+def require_authentication_context(acr: str | None, acr_values: tuple[str, ...]) -> None:
+    """`acr` is one of those that were asked for (rule 12, RFC 9470 5)."""
+    if acr_values and acr not in acr_values:
+        explanation = f"acr is {shown(acr)}; the login asked for {shown(' '.join(acr_values))}"
+        raise ProtocolViolation(Code.ID_TOKEN_AUTHENTICATION_CONTEXT, explanation)
 
 
 def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> None:

@@ -16,6 +16,7 @@ _ASKED_DIRECTLY: Final = (
     "token_endpoint",
     "userinfo_endpoint",
     "revocation_endpoint",
+    "introspection_endpoint",
     "pushed_authorization_request_endpoint",
 )
 
@@ -24,8 +25,9 @@ _ASKED_DIRECTLY: Final = (
 class ProviderMetadata:
     """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
 
-    Lists of what the OP supports are left out: this client's registration decides, not they. An
-    optional endpoint that breaks the URL rules counts as absent; `ignored` says which, and why.
+    Lists of what the OP supports are left out: this client's registration decides, not they;
+    `offers_offline_access` is for a hint in the log (Core 11). An optional endpoint that breaks the
+    URL rules counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -35,11 +37,13 @@ class ProviderMetadata:
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
     revocation_endpoint: str | None
+    introspection_endpoint: str | None
     pushed_authorization_request_endpoint: str | None
     check_session_iframe: str | None
     requires_pushed_authorization_requests: bool
     promises_authorization_response_issuer: bool
     ignored: tuple[str, ...] = ()
+    offers_offline_access: bool = False
 
     @classmethod
     def parse(
@@ -68,6 +72,7 @@ class ProviderMetadata:
             userinfo_endpoint=source.url("userinfo_endpoint"),
             end_session_endpoint=source.url("end_session_endpoint"),
             revocation_endpoint=source.url("revocation_endpoint"),
+            introspection_endpoint=source.url("introspection_endpoint"),
             pushed_authorization_request_endpoint=source.url(
                 "pushed_authorization_request_endpoint"
             ),
@@ -79,6 +84,7 @@ class ProviderMetadata:
                 "authorization_response_iss_parameter_supported"
             ),
             ignored=tuple(source.ignored),
+            offers_offline_access=source.lists("scopes_supported", "offline_access"),
         )
 
 
@@ -168,6 +174,11 @@ class _Document:
                 Code.PROVIDER_METADATA_INVALID, f"{name} is missing or no URL", endpoint=name
             )
         return url
+
+    def lists(self, name: str, value: str) -> bool:
+        """Whether a list has `value`; one that is no list has nothing."""
+        values = self._members.get(name)
+        return isinstance(values, list) and value in values
 
     def flag(self, name: str) -> bool:
         """A truth value; absent and null are false (Discovery 4.2: no value, no member)."""

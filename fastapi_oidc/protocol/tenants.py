@@ -56,6 +56,14 @@ class Tenants:
             found = shown(claims.get("iss"))
             raise ProtocolViolation(code, f"iss is {found}, not {shown(expected)} as tid says")
 
+    def has_issuer(self, iss: str) -> bool:
+        """Whether `iss` is the issuer of an allowed tenant."""
+        before, _, after = self.template.partition(PLACEHOLDER)
+        tenant = iss.removeprefix(before).removesuffix(after)
+        if self.template.replace(PLACEHOLDER, tenant) != iss or not _TENANT.fullmatch(tenant):
+            return False
+        return self.allowed is None or tenant in self.allowed
+
 
 def tenant_of(claims: Claims) -> str | None:
     """The tenant that the claims name."""

@@ -14,6 +14,7 @@ from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
 from fastapi_oidc.protocol.token import TokenResponse
@@ -90,6 +91,14 @@ class ClientEndpoints:
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
         (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
+
+    async def introspect(self, metadata: ProviderMetadata, token: str) -> Claims:
+        """What the OP says of the access token `token` (RFC 7662 2)."""
+        endpoint = _required(metadata.introspection_endpoint, "introspection")
+        form = {"token": token, "token_type_hint": "access_token"}
+        answer = await self._post(metadata, endpoint, form)
+        answer.require_status(HTTPStatus.OK)
+        return answer.members()
 
     async def _post(
         self,

@@ -178,15 +178,25 @@ class Provider:
                     raise
                 raise ProviderError(error.code, error.explanation, **error.details) from error
 
-    async def verify(self, token: str, *, sender: Sender = "provider") -> VerifiedToken:
-        """The claims of a JWT that the OP signed with a pinned algorithm.
+    async def verify(
+        self,
+        token: str,
+        *,
+        sender: Sender = "provider",
+        algorithms: frozenset[str] | None = None,
+        setting: str = "id_token_signing_algorithms",
+    ) -> VerifiedToken:
+        """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
-        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the
-        keys at hand do not verify makes them be read again, at once the first time and then once a
+        Without any it is those of ID tokens; `setting` is where they are pinned. Raises
+        ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the keys
+        at hand do not verify makes them be read again, at once the first time and then once a
         minute at the most for each kind of sender.
         """
         async with self._limit():
-            return await self._verifier.verify(token, sender=sender)
+            return await self._verifier.verify(
+                token, sender=sender, algorithms=algorithms, setting=setting
+            )
 
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
@@ -197,6 +207,11 @@ class Provider:
         """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint."""
         async with self._limit():
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
+
+    async def introspect(self, token: str) -> Claims:
+        """What the OP says of an access token (RFC 7662); nothing of it is checked yet."""
+        async with self._limit():
+            return await self._endpoints.introspect(await self._metadata.get(), token)
 
     async def aclose(self) -> None:
         """Close the pooled connections; a later call opens new ones."""

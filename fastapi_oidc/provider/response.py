@@ -8,7 +8,7 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
-from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
+from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json
 
 _JSON: Final = "application/json"
 
@@ -45,6 +45,13 @@ class OPResponse:
         if not self.is_json:
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
         return self._parsed()
+
+    def members(self) -> Claims:
+        """The members of the JSON object in the body; raises ProviderError."""
+        document = self.document()
+        if not isinstance(document, dict):
+            raise self._malformed("not a JSON object")
+        return document
 
     def published_document(self) -> JSON:
         """As `document`, for a file that web servers may give out as plain text."""

@@ -44,6 +44,8 @@ class SessionBackend(ABC, Generic[Identity]):
     """
 
     records_last_use: bool
+    in_memory: tuple[str, ...] = ()
+    """The stores that are this process's memory, which no other process sees, by their options."""
     finds_by_id: bool
     """Whether `lookup_by_id` works, as far as is known before it is tried."""
 
@@ -66,6 +68,10 @@ class SessionBackend(ABC, Generic[Identity]):
         self, cookies: Mapping[str, str], issuer: str, client_id: str
     ) -> CookieHint[Identity] | None:
         """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
+
+    @abstractmethod
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """Why the session cookie cannot be read; None for one that can, and without one."""
 
     @abstractmethod
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:

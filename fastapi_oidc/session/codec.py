@@ -118,7 +118,7 @@ class TransactionCodec:
 
     def encode(self, transaction: LoginTransaction) -> bytes:
         """The transaction with its secrets, as JSON."""
-        return transaction.model_dump_json(exclude_none=True).encode()
+        return transaction.model_dump_json(exclude_defaults=True).encode()
 
     def decode(self, encoded: bytes) -> LoginTransaction:
         """The transaction that `encode` wrote; raises SessionError (session.malformed)."""

@@ -18,6 +18,7 @@ from fastapi_oidc.session.backend import (
 )
 from fastapi_oidc.session.codec import SessionCodec, SessionReader, pack_jwts, unpack_jwts
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.memory import MemoryRevocationStore
 from fastapi_oidc.session.model import Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
@@ -103,6 +104,8 @@ class CookieBackend(SessionBackend[Identity]):
     ) -> None:
         super().__init__(names, clock, revocations)
         self._cookie = cookie
+        if isinstance(revocations, MemoryRevocationStore):
+            self.in_memory = ("back_channel_logout_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
         """The session sealed in the cookie."""
@@ -115,6 +118,16 @@ class CookieBackend(SessionBackend[Identity]):
         """The session sealed in the cookie."""
         stored = self._opened(cookies)
         return None if stored is None else CookieHint(self.previous(stored), stored)
+
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """What opening the cookie raises."""
+        value = cookies.get(self._names.session)
+        try:
+            if value:
+                self._cookie.open(value)
+        except SessionError as error:
+            return error.code
+        return None
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
         """Raises ConfigurationError: nobody knows what browsers hold."""

@@ -91,6 +91,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     sid: str | None = None
     session_state: str | None = None
     auth_time: int | None = None
+    acr: str | None = None
     nonce: str | None = Field(default=None, repr=False)
     audiences: tuple[str, ...] = ()
     azp: str | None = None
@@ -162,8 +163,9 @@ class PreviousSession(Frozen):
 class LoginTransaction(Frozen):
     """A login that was begun and is not finished; `created_at` in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `previous` is the
-    session that the login replaces.
+    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `steps_up`: the
+    session of the same user continues with the new authentication. `scope` was asked for, None for
+    that of the settings. `previous` is the session that the login replaces.
     """
 
     state: str = Field(repr=False)
@@ -174,6 +176,9 @@ class LoginTransaction(Frozen):
     issuer: str
     created_at: int
     max_age: int | None = None
+    acr_values: tuple[str, ...] = ()
+    scope: tuple[str, ...] | None = None
+    steps_up: bool = False
     silent: bool = False
     previous: PreviousSession | None = None
 

@@ -17,6 +17,7 @@ from fastapi_oidc.session.backend import (
 )
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
+from fastapi_oidc.session.memory import MemorySessionStore
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.outage import unavailable, unavailable_as
 from fastapi_oidc.session.reference import ReferenceCookie, SessionReference
@@ -49,6 +50,8 @@ class StoreBackend(SessionBackend[Identity]):
         self._store, self._cookie, self._codec = store, cookie, codec
         self._has_own_revocations = revocations is None
         self.records_last_use = store.records_last_use
+        if isinstance(store, MemorySessionStore):
+            self.in_memory = ("session_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
         """The session that the store has under the cookie's reference."""
@@ -70,6 +73,16 @@ class StoreBackend(SessionBackend[Identity]):
             reference=reference.store_id,
         )
         return CookieHint(previous)
+
+    def fault(self, cookies: Mapping[str, str]) -> Code | None:
+        """What opening the reference raises."""
+        value = cookies.get(self._names.session)
+        try:
+            if value:
+                self._cookie.open(value)
+        except SessionError as error:
+            return error.code
+        return None
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
         """The session with this id, which the store finds without a cookie."""

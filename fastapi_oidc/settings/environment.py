@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -12,6 +13,7 @@ from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
+FILE = ".env"
 SIMILARITY = 0.85
 """How alike a variable and an option must be for the one to be meant as the other (0 to 1)."""
 
@@ -45,6 +47,12 @@ class FileOfVariables(PydanticBaseSettingsSource):
             for name, value in self._file().items()
             if name in options or name not in variables
         }
+
+
+def unread_file(values: Mapping[str, Any], configured: object) -> str | None:
+    """The name of a `.env` file that is here, when the settings name no file at all."""
+    is_named = configured is not None or "_env_file" in values
+    return None if is_named or not Path(FILE).is_file() else FILE
 
 
 def misspelt(prefix: str, options: Collection[str], variables: Iterable[str]) -> Mapping[str, str]:

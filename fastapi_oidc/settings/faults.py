@@ -33,16 +33,20 @@ def configuration_error(
     *,
     variable: Callable[[str], str] | None = None,
     misspelt: Mapping[str, str] | None = None,
+    unread: str | None = None,
 ) -> ConfigurationError:
     """One error with every fault, none of which shows a value.
 
-    `variable` gives the name of an option that was not written in code. The code is that of the
+    `variable` gives the name of an option that was not written in code. `unread` is the name of a
+    file that may have what is missing. The code is that of the
     faults when they have the same, else configuration.invalid.
     """
     details = error.errors(include_url=False, include_context=False, include_input=False)
     faults = [_fault(detail, options, variable, misspelt or {}) for detail in details]
     codes = {_code(detail) for detail in details}
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
+    if unread is not None and any(detail["type"] == "missing" for detail in details):
+        explanation += f'\n  {unread} is not read: write OIDCSettings(_env_file="{unread}")'
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
     return ConfigurationError(code, explanation, faults=tuple(faults))
 

@@ -28,6 +28,7 @@ from fastapi_oidc.settings.environment import (
     FileOfVariables,
     misspelt,
     prefix_of,
+    unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
 from fastapi_oidc.settings.rules import require_own_credentials
@@ -114,6 +115,8 @@ class OIDCSettings(BaseSettings):
     userinfo_signing_algorithms: Algorithms | None = None
     """None: those of ID tokens."""
     trusted_id_token_audiences: Words = ()
+    front_channel_logout: bool = False
+    """Mount a route at which a page of the provider ends sessions; it needs revocations."""
     logout_token_without_exp: bool = False
     """For a provider whose logout tokens have no `exp`: accept them for two minutes from `iat`."""
 
@@ -151,6 +154,7 @@ class OIDCSettings(BaseSettings):
                     options,
                     variable=lambda name: name if name in values else prefix + name.upper(),
                     misspelt=wrong,
+                    unread=unread_file(values, config.get("env_file")),
                 ) from None
 
     @classmethod

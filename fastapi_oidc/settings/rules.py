@@ -49,6 +49,9 @@ def require_scope(scope: Iterable[str]) -> None:
     """Each value has the characters of RFC 6749 3.3: no space, quote or backslash."""
     if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
         raise _invalid("has a value with a character that no scope has")
+    # A comma is a character of a scope; what lies between two of them is no scope of OpenID.
+    if any("," in token and "openid" in token.split(",") for token in scope):
+        raise _invalid("has commas: put spaces between the values")
 
 
 def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> None:

@@ -91,9 +91,10 @@ def _response_mode(parameters: Parameters) -> ResponseMode:
 
 
 def _scope(parameters: Parameters) -> tuple[str, ...]:
+    """The scope; whoever wants a token for an API alone needs no `openid` (RFC 6749 3.3)."""
     scope = tuple(parameters.get("scope", "").split(" "))
-    if "openid" not in scope:
-        raise Refusal("invalid_scope", "scope must contain openid")
+    if "openid" not in scope and "resource" not in parameters:
+        raise Refusal("invalid_scope", "scope must contain openid, unless there is a resource")
     return scope
 
 

@@ -24,7 +24,8 @@ def token_response(
     """A successful token response with new tokens (Core 3.1.3.3)."""
     value = _issued_access_token(op, grant, access)
     members = _members(op, access, value)
-    members["id_token"] = id_token(op, grant, access.scope, access_token=value, nonce=nonce)
+    if "openid" in grant.scope:
+        members["id_token"] = id_token(op, grant, access.scope, access_token=value, nonce=nonce)
     if grant.client.issue_refresh_tokens:
         # That of a confidential client is bound to its authentication instead (RFC 9449 5).
         is_public = grant.client.authentication_method == "none"

@@ -19,7 +19,12 @@ from fastapi_oidc.flows.callback import (
     complete_login,
 )
 from fastapi_oidc.flows.login import LoginOptions, begin_login
-from fastapi_oidc.flows.logout import LogoutOptions, accept_back_channel_logout, begin_logout
+from fastapi_oidc.flows.logout import (
+    LogoutOptions,
+    accept_back_channel_logout,
+    accept_front_channel_logout,
+    begin_logout,
+)
 from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import Parameters
@@ -128,6 +133,18 @@ class Actions(Generic[Identity, RequestData]):
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=NO_STORE)
         return Response(status_code=200, headers=NO_STORE)
+
+    async def accept_front_channel_logout(self, request: Request) -> Response:
+        """An empty page for a frame of the provider's; raises OIDCError."""
+        party = self.runtime.party
+        with self._context(request).owning():
+            try:
+                await accept_front_channel_logout(party, query_parameters(request))
+            except OIDCError as error:
+                now = party.clock.now()
+                party.announcer(refusal(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error, now))
+                raise
+        return responses.framed_by(party.policy.issuer)
 
     def _context(self, request: Request) -> RequestContext[Identity, RequestData]:
         return context_of(request, self.runtime.name)

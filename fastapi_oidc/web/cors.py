@@ -15,6 +15,9 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.web.request_context import RequestContext
+
 _log = logging.getLogger("fastapi_oidc.configuration")
 
 
@@ -32,6 +35,20 @@ def report_cors_inside(app: Any, instances: Collection[str]) -> None:
             "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "
             "after it respond. Refusals of OIDCMiddleware get its headers, others do not.\n"
             "Move app.add_middleware(CORSMiddleware, ...) below the line with OIDCMiddleware."
+        )
+
+
+def advise_on_cors(context: RequestContext[Any, Any]) -> None:
+    """A script of another origin was refused, and no CORSMiddleware lets it read why."""
+    app, headers = context.scope["app"], context.connection.headers
+    is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
+    if headers.get("sec-fetch-mode") != "cors" or not is_foreign:
+        return
+    if not any(_is_cors(each) for each in getattr(app, "user_middleware", ())):
+        context.runtime.party.announcer.advise(
+            "CORSMiddleware",
+            f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
+            'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
         )
 
 

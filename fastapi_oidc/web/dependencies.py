@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from inspect import Parameter, Signature
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi import Depends
+from fastapi import Depends, Header
 from fastapi.openapi.models import APIKey
 from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection, Request
@@ -26,7 +26,16 @@ from fastapi_oidc.web.runtime import RequestData
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 
 _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+CSRF_IN_DOCUMENT: Any = Header(
+    default=None, alias=CSRF_HEADER, description="The session's CSRF token, unless a form has it."
+)
+"""Shows the header in the API document; `RequireCSRF` reads it from the request itself."""
+
+_CSRF_TOKEN: Final = Parameter(
+    "csrf_header", Parameter.KEYWORD_ONLY, default=CSRF_IN_DOCUMENT, annotation=str | None
+)
+URL_ENCODED = "application/x-www-form-urlencoded"
+_FORMS = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
@@ -73,15 +82,18 @@ class Guard(ABC, Generic[Identity]):
     it. `await guard(request)` asks `require_auth` itself.
     """
 
-    def __init__(self, require_auth: RequireAuth[Identity]) -> None:
+    def __init__(self, require_auth: RequireAuth[Identity], *documented: Parameter) -> None:
         self._require_auth = require_auth
         connection = Parameter("connection", _NAMED, annotation=HTTPConnection)
         session = Parameter("session", _NAMED, default=Depends(require_auth))
-        self.__signature__ = Signature([connection, session])
+        self.__signature__ = Signature([connection, session, *documented])
         """What FastAPI reads in place of `__call__`, which knows no instance."""
 
     async def __call__(
-        self, connection: HTTPConnection, session: OIDCSession[Identity] | None = None
+        self,
+        connection: HTTPConnection,
+        session: OIDCSession[Identity] | None = None,
+        **documented: object,
     ) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         if session is None:
@@ -125,6 +137,9 @@ class RequireCSRF(Guard[Identity]):
     The token is in the header `X-CSRF-Token` or, for HTML forms, in the field `csrf_token`.
     """
 
+    def __init__(self, require_auth: RequireAuth[Identity]) -> None:
+        super().__init__(require_auth, _CSRF_TOKEN)
+
     async def _check(
         self,
         context: RequestContext[Identity, Any],
@@ -138,10 +153,14 @@ class RequireCSRF(Guard[Identity]):
         context.runtime.csrf.require(session, token)
 
 
+def media_type(connection: HTTPConnection) -> str:
+    """What the body is, without parameters (RFC 9110 8.3.1)."""
+    return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
-    media_type = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not isinstance(connection, Request) or media_type not in _FORMS:
+    if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None

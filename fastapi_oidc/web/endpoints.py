@@ -14,6 +14,7 @@ from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.logout import LogoutOptions, complete_logout, require_revocations
+from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import responses
 from fastapi_oidc.web.actions import Actions
@@ -30,6 +31,9 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
+LONGEST_AGE = 10 * 366 * 24 * 3600
+"""The largest `max_age` of the login route, in seconds."""
+
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 OnSuccess: TypeAlias = Callable[
@@ -44,6 +48,8 @@ class LoginQuery(BaseModel):
     return_to: str | None = None
     prompt: Prompt | None = None
     login_hint: Annotated[str | None, Field(max_length=255)] = None
+    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_AGE)] = None
+    acr_values: Annotated[str, Field(max_length=255)] = ""
     silent: bool = False
 
 
@@ -80,9 +86,14 @@ class Endpoints(Generic[Identity, RequestData]):
             if asked.silent:
                 return await self._begin_silent_login(request)
             if elsewhere := url_at_base(context_of(request, self._runtime.name)):
+                self._advise_on_address(request)
                 return responses.redirect(elsewhere)
             options = LoginOptions(
-                return_to=asked.return_to, prompt=asked.prompt, login_hint=asked.login_hint
+                return_to=asked.return_to,
+                prompt=asked.prompt,
+                login_hint=asked.login_hint,
+                max_age=asked.max_age,
+                acr_values=asked.acr_values,
             )
             return await self._actions.begin_login(request, options)
 
@@ -145,6 +156,15 @@ class Endpoints(Generic[Identity, RequestData]):
 
         return self._named(Role.BACK_CHANNEL_LOGOUT, back_channel_logout)
 
+    def front_channel_logout(self) -> Callable[[Request], Awaitable[Response]]:
+        """`GET /frontchannel-logout`; raises ConfigurationError without a store for it."""
+        require_revocations(self._runtime.party)
+
+        async def front_channel_logout(request: Request) -> Response:
+            return await self._actions.accept_front_channel_logout(request)
+
+        return self._named(Role.FRONT_CHANNEL_LOGOUT, front_channel_logout)
+
     def session(self) -> Callable[[Request], Awaitable[Response]]:
         """`GET /session`, the public session; `active=1` when somebody is there."""
 
@@ -173,6 +193,15 @@ class Endpoints(Generic[Identity, RequestData]):
             return responses.script(request)
 
         return self._named(Role.SCRIPT, script)
+
+    def _advise_on_address(self, request: Request) -> None:
+        asked, base_url = shown(request.headers.get("host", "")), self._runtime.origin
+        self._runtime.party.announcer.advise(
+            "base_url",
+            f"it is {base_url}, and a login began at the host {asked}: the browser was sent to "
+            "base_url. If the application is not there, correct it; behind a proxy pass on the "
+            "Host header",
+        )
 
     async def _begin_silent_login(self, request: Request) -> Response:
         require_own_iframe(request)

@@ -59,6 +59,13 @@ class Handlers(Generic[Identity, RequestData]):
         """
         return self._endpoints.back_channel_logout()
 
+    def front_channel_logout_handler(self) -> EndpointFunction:
+        """The endpoint function of `GET /frontchannel-logout`, which a page of the provider frames.
+
+        Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
+        """
+        return self._endpoints.front_channel_logout()
+
     def session_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /session`, which the browser component asks."""
         return self._endpoints.session()

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
 from fastapi_oidc.session.cookies import CookieChange
-from fastapi_oidc.web.cors import report_cors_inside, with_cors
+from fastapi_oidc.web.cors import advise_on_cors, report_cors_inside, with_cors
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.refusal import announce_refusal, refusal_response, websocket_close_code
 from fastapi_oidc.web.request_context import RequestContext
@@ -32,7 +32,7 @@ from fastapi_oidc.web.request_contexts import (
 )
 from fastapi_oidc.web.route_checks import require_sound_routes
 from fastapi_oidc.web.runtime import Instance
-from fastapi_oidc.web.startup import report_missing_routes, watched
+from fastapi_oidc.web.startup import report_memory_of_one, report_missing_routes, watched
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -112,6 +112,7 @@ class OIDCMiddleware:
         if scope["type"] == "websocket":
             await _close(error.status, send)
             return
+        advise_on_cors(context)
         response = await refusal_response(context, error)
         await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
 
@@ -161,8 +162,9 @@ class OIDCMiddleware:
         if "app" in scope:
             self._check(scope)
             report_cors_inside(scope["app"], self._table.by_name)
-            for name in self._table.by_name:
+            for name, served in self._table.by_name.items():
                 report_missing_routes(name, scope)
+                report_memory_of_one(served.runtime)
 
     def _check(self, scope: Scope) -> None:
         """Once, at the start or, where no lifespan runs, at the first request; or for ever."""

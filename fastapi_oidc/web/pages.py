@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from http import HTTPStatus
@@ -23,26 +23,38 @@ STYLE: Final = (
     "background:#fff;border:1px solid #d5d9df;border-radius:.75rem}"
     "h1{margin:0;font-size:1.375rem;line-height:1.3}"
     "p{margin:.75rem 0 0}"
-    "a{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border-radius:.5rem;"
-    "background:#1d5fc4;color:#fff;font-weight:600;text-decoration:none}"
-    "a:hover{background:#174c9e}"
+    "a,button{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border:0;"
+    "border-radius:.5rem;background:#1d5fc4;color:#fff;font:inherit;font-weight:600;"
+    "text-decoration:none;cursor:pointer}"
+    "a:hover,button:hover{background:#174c9e}"
     "a.other{background:none;color:inherit;text-decoration:underline}"
-    "a:focus-visible{outline:3px solid currentColor;outline-offset:3px}"
+    "a:focus-visible,button:focus-visible{outline:3px solid currentColor;outline-offset:3px}"
     "small{display:block;margin-top:1.5rem;color:#59616b;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{background:#14171a;color:#e7eaee}"
     "main{background:#1e2226;border-color:#3a4047}"
-    "a{background:#8ab8ff;color:#0d1b30}a:hover{background:#aecdff}small{color:#a4adb7}}"
+    "a,button{background:#8ab8ff;color:#0d1b30}a:hover,button:hover{background:#aecdff}"
+    "small{color:#a4adb7}}"
 )
 STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """What a page's policy says so that the style applies and no other."""
 
-_HEADERS: Final = UNREFERRED | {
-    "Content-Security-Policy": (
-        f"default-src 'none'; {STYLE_SOURCE}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Frame-Options": "DENY",
-}
+Fields: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values of a form, in its order."""
+
+
+def _headers(form_action: Literal["'none'", "'self'"]) -> dict[str, str]:
+    return UNREFERRED | {
+        "Content-Security-Policy": (
+            f"default-src 'none'; {STYLE_SOURCE}; "
+            f"base-uri 'none'; form-action {form_action}; frame-ancestors 'none'"
+        ),
+        "X-Frame-Options": "DENY",
+    }
+
+
+_HEADERS: Final = _headers("'none'")
+# With no-referrer the form's Origin would be "null", which applications refuse.
+_HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +64,14 @@ class Page:
     `kind` is "refused" for an error, whose stable code is `code`, and "signed_out" for a sign-out
     during which the provider did not respond. `href` is a URL of this application. A page that
     offers to try again also offers to sign in, by `other_action` and `other_href`.
+
+    "step_up" is for a form that waits until its user has signed in again, at `href` in a new tab:
+    `fields` are posted to `other_href` then. They are None for a form with a file.
+
+    "choose_provider" asks at which of `choices` to sign in: pairs of a name and a URL.
     """
 
-    kind: Literal["refused", "signed_out"]
+    kind: Literal["refused", "signed_out", "step_up", "choose_provider"]
     status: HTTPStatus
     heading: str
     text: str
@@ -63,15 +80,12 @@ class Page:
     code: str = ""
     other_action: str = ""
     other_href: str = ""
+    fields: Fields | None = field(default=None, repr=False)
+    choices: tuple[tuple[str, str], ...] = ()
 
     def response(self) -> Response:
         """The page as this library shows it: no script, no other origin, light and dark."""
         text = f"<p>{escape(self.text)}</p>" if self.text else ""
-        other = (
-            f' <a class="other" href="{escape(self.other_href)}">{escape(self.other_action)}</a>'
-            if self.other_action
-            else ""
-        )
         code = f"<small>{escape(self.code)}</small>" if self.code else ""
         html = (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -79,10 +93,28 @@ class Page:
             '<meta name="robots" content="noindex">'
             f"<title>{escape(self.heading)}</title><style>{STYLE}</style></head>"
             f"<body><main><h1>{escape(self.heading)}</h1>{text}"
-            f'<a href="{escape(self.href)}">{escape(self.action)}</a>{other}{code}'
-            "</main></body></html>"
+            f"{self._links()}{self._other()}{code}</main></body></html>"
         )
-        return HTMLResponse(html, self.status, headers=_HEADERS)
+        headers = _HEADERS if self.fields is None else _HEADERS_OF_FORM
+        return HTMLResponse(html, self.status, headers=headers)
+
+    def _links(self) -> str:
+        target = "" if self.fields is None else ' target="_blank" rel="noopener"'
+        links = [
+            f'<a href="{escape(href)}"{target}>{escape(action)}</a>'
+            for action, href in self.choices or ((self.action, self.href),)
+        ]
+        return " ".join(links)
+
+    def _other(self) -> str:
+        action, href = escape(self.other_action), escape(self.other_href)
+        if self.fields is None:
+            return f' <a class="other" href="{href}">{action}</a>' if action else ""
+        inputs = "".join(
+            f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
+            for name, value in self.fields
+        )
+        return f'<form method="post" action="{href}">{inputs}<button>{action}</button></form>'
 
 
 RenderPage: TypeAlias = Callable[[Request, Page], Response | Awaitable[Response | None] | None]

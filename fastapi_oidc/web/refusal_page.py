@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.return_path import same_origin_path
-from fastapi_oidc.web.pages import Page
+from fastapi_oidc.web.pages import Fields, Page
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
@@ -33,7 +33,8 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
     """The page about `error`."""
     heading, _, text = error.public_text.partition(". ")
     action, href = _action(context, error)
-    login = context.paths.paths.get(Role.LOGIN)
+    paths = context.paths.paths
+    login = paths.get(Role.CHOOSER, paths.get(Role.LOGIN))
     can_sign_in = action == "Try again" and login is not None and context.path != login
     return Page(
         kind="refused",
@@ -44,7 +45,31 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
         href=href,
         code=str(error.code),
         other_action="Sign in again" if can_sign_in else "",
-        other_href=context.paths.required(Role.LOGIN) if can_sign_in else "",
+        other_href=context.paths.sign_in if can_sign_in else "",
+    )
+
+
+def step_up_page(
+    context: RequestContext[Any, Any], error: OIDCError, login: str, fields: Fields | None
+) -> Page:
+    """The page about a form that waits for a login of its user: with its `fields` it is sent again.
+
+    Without them (a form with a file) the browser's own page has to send it again.
+    """
+    heading, _, _ = error.public_text.partition(". ")
+    back = "Sign in again, then go back and send the form once more."
+    here = "Sign in again in a new tab. Then come back to this page and send the form again."
+    return Page(
+        kind="step_up",
+        status=error.status,
+        heading=heading,
+        text=back if fields is None else here,
+        action="Sign in again",
+        href=login,
+        code=str(error.code),
+        other_action="" if fields is None else "Send the form again",
+        other_href="" if fields is None else _same_path(context),
+        fields=fields,
     )
 
 
@@ -60,6 +85,20 @@ def signed_out_page(return_to: str) -> Page:
         ),
         action="Go on",
         href=return_to,
+    )
+
+
+def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
+    """The page that asks at which provider to sign in: names and URLs."""
+    action, href = choices[0]
+    return Page(
+        kind="choose_provider",
+        status=HTTPStatus.OK,
+        heading="Sign in",
+        text="",
+        action=action,
+        href=href,
+        choices=choices,
     )
 
 
@@ -86,13 +125,17 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
     path, paths = context.path, context.paths.paths
     can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
-        path = requested_path(context.connection)
-        default = context.runtime.party.policy.default_return_path
-        return "Try again", same_origin_path(path, default=default)
+        return "Try again", _same_path(context)
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
-        return "Sign in" if is_first else "Sign in again", context.paths.required(Role.LOGIN)
+        return "Sign in" if is_first else "Sign in again", context.paths.sign_in
     return "Go to the start page", context.runtime.party.policy.default_return_path
+
+
+def _same_path(context: RequestContext[Any, Any]) -> str:
+    """What was asked for, unless a browser would ask another origin for it."""
+    default = context.runtime.party.policy.default_return_path
+    return same_origin_path(requested_path(context.connection), default=default)
 
 
 def _login_helps(error: OIDCError) -> bool:

@@ -32,6 +32,7 @@ from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.authorization_header import token_scheme_in
 from fastapi_oidc.web.cookie_header import own_cookies
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.routes import Entrance, Role, RoutePaths
@@ -103,8 +104,18 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies of this instance that the browser sent."""
+        """The cookies of this instance that the browser sent; none beside an access token.
+
+        A request with a token is judged by the token alone.
+        """
+        if self.runtime.apis and self.brings_token:
+            return {}
         return own_cookies(self.scope["headers"], self.runtime.party.names)
+
+    @cached_property
+    def brings_token(self) -> bool:
+        """Whether the request brings an access token, good or not."""
+        return token_scheme_in(self.scope["headers"]) is not None
 
     @property
     def origin(self) -> str:
@@ -231,12 +242,12 @@ class RequestContext(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.stored is not None:
-            is_new = not (outcome.silent or outcome.replayed)
+            is_new = not (outcome.silent or outcome.replayed or outcome.continued)
             self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            if not (outcome.silent or outcome.replayed):
+            if not (outcome.silent or outcome.replayed or outcome.continued):
                 await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))
@@ -283,7 +294,9 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def has_changes(self) -> bool:
         """Whether there may be cookie changes that no response has taken yet."""
-        return bool(self._changes) or self._pending is not None or bool(self._changing)
+        if not (self._changes or self._pending is not None or self._changing):
+            return False
+        return not (self.runtime.apis and self.brings_token)
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""

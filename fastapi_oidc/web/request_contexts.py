@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from weakref import ref
 
 from starlette.requests import HTTPConnection
@@ -16,10 +16,12 @@ from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.web.cookie_header import cookie_names, require_parsable
 from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.request_context import RequestContext
-from fastapi_oidc.web.routes import Entrance, Role, RoutePaths, mounted_paths
+from fastapi_oidc.web.routes import Application, Entrance, Role, RoutePaths, mounted_paths
 from fastapi_oidc.web.runtime import Runtime
 
 SCOPE_KEY: Final = "fastapi_oidc"
+
+FindPaths: TypeAlias = Callable[[Application, str], Mapping[Role, str]]
 
 of_this_task: Final[ContextVar[ref[RequestContexts] | None]] = ContextVar(
     "fastapi_oidc", default=None
@@ -31,10 +33,18 @@ _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
 class Served:
-    """One instance as a middleware serves it; `excluded` are path prefixes that end in a slash."""
+    """One instance as a middleware serves it; `excluded` are path prefixes that end in a slash.
 
-    def __init__(self, runtime: Runtime[Any, Any], excluded: tuple[str, ...]) -> None:
-        self.runtime, self._excluded = runtime, excluded
+    `find_paths` finds its routes in the app by its name.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime[Any, Any],
+        excluded: tuple[str, ...],
+        find_paths: FindPaths = mounted_paths,
+    ) -> None:
+        self.runtime, self._excluded, self._find_paths = runtime, excluded, find_paths
         self.cookie = runtime.party.names.session.encode()
         self._paths: RoutePaths | None = None
         self._own: frozenset[str] = frozenset()
@@ -55,7 +65,7 @@ class Served:
     def _mounted(self, entrance: Entrance) -> Mapping[Role, str]:
         if self._paths is not None:
             return self._paths.paths
-        return mounted_paths(entrance.app, self.runtime.name)
+        return self._find_paths(entrance.app, self.runtime.name)
 
 
 class Table:

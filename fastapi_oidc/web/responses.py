@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi.encoders import jsonable_encoder
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn
@@ -36,6 +37,13 @@ def silent_refusal(code: Code) -> Response:
     """The page for a silent login that did not come to its end."""
     other = code is Code.AUTHORIZATION_OTHER_USER
     return _silent(SilentPage("other_user" if other else "error", str(code)))
+
+
+def framed_by(issuer: str) -> Response:
+    """An empty page that no other origin than the provider's shows in a frame."""
+    url = urlsplit(issuer)
+    policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
+    return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
 
 def is_in_iframe(connection: HTTPConnection) -> bool:

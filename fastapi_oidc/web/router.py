@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.endpoints import Endpoints, OnSuccess
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
@@ -23,7 +23,10 @@ _NO_LINK: Final = (
 
 
 def conventional_router(
-    endpoints: Endpoints[Identity, RequestData], response_mode: Literal["query", "form_post"]
+    endpoints: Endpoints[Identity, RequestData],
+    response_mode: Literal["query", "form_post"],
+    *,
+    front_channel_logout: bool = False,
 ) -> APIRouter:
     """A router to include with a prefix; its routes are not part of the app's API document.
 
@@ -32,10 +35,31 @@ def conventional_router(
     """
     lifespan = reporting_missing_middleware(endpoints.instance)
     router = APIRouter(include_in_schema=False, lifespan=lifespan)
+    for row in routes_of(endpoints, response_mode, front_channel_logout=front_channel_logout):
+        add_route(router, f"/{row.role}", row, endpoints.instance)
+    return router
+
+
+class Row(NamedTuple):
+    """One route of an instance."""
+
+    role: Role
+    endpoint: Callable[[Request], Awaitable[Response]]
+    methods: Collection[str]
+
+
+def routes_of(
+    endpoints: Endpoints[Identity, RequestData],
+    response_mode: Literal["query", "form_post"],
+    *,
+    front_channel_logout: bool = False,
+    on_success: OnSuccess[Identity] | None = None,
+) -> list[Row]:
+    """Every route of one instance."""
     callback_methods = ["GET", "POST"] if response_mode == "form_post" else ["GET"]
     routes = [
         (Role.LOGIN, endpoints.login(), ["GET"]),
-        (Role.CALLBACK, endpoints.callback(), callback_methods),
+        (Role.CALLBACK, endpoints.callback(on_success), callback_methods),
         (Role.LOGOUT, endpoints.logout(), ["POST"]),
         (Role.LOGGED_OUT, endpoints.logged_out(), ["GET"]),
         (Role.SESSION, endpoints.session(), ["GET"]),
@@ -44,14 +68,19 @@ def conventional_router(
     ]
     if endpoints.has_back_channel_logout:
         routes.append((Role.BACK_CHANNEL_LOGOUT, endpoints.back_channel_logout(), ["POST"]))
-    for role, endpoint, methods in routes:
-        name = role.route_name(endpoints.instance)
-        matched = ["GET", *methods] if role is Role.LOGOUT else methods
-        router.add_route(f"/{role}", _only(endpoint, methods), methods=matched, name=name)
-    return router
+    if front_channel_logout:
+        routes.append((Role.FRONT_CHANNEL_LOGOUT, endpoints.front_channel_logout(), ["GET"]))
+    return [Row(*route) for route in routes]
 
 
-def _only(
+def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
+    """Mount `row` at `path` under the name by which the instance finds it."""
+    matched = ["GET", *row.methods] if row.role is Role.LOGOUT else list(row.methods)
+    endpoint = only(row.endpoint, row.methods)
+    router.add_route(path, endpoint, methods=matched, name=row.role.route_name(instance))
+
+
+def only(
     endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
 ) -> Callable[[Request], Awaitable[Response]]:
     """`endpoint` for `methods` alone: Starlette adds HEAD, by which a scanner of links would use up

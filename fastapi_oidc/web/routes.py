@@ -17,10 +17,12 @@ from fastapi_oidc.errors import Code, ConfigurationError
 class Role(StrEnum):
     """What a route is for; its value is the conventional path below the prefix."""
 
+    CHOOSER = "choose-provider"
     LOGIN = "login"
     CALLBACK = "callback"
     LOGOUT = "logout"
     LOGGED_OUT = "logged-out"
+    FRONT_CHANNEL_LOGOUT = "frontchannel-logout"
     BACK_CHANNEL_LOGOUT = "backchannel-logout"
     SESSION = "session"
     SESSION_MANAGEMENT = "session-management"
@@ -34,7 +36,7 @@ class Role(StrEnum):
 class Application(Protocol):
     """The app in which the middleware runs."""
 
-    def url_path_for(self, name: str, /) -> URLPath:
+    def url_path_for(self, name: str, /, **path_params: str) -> URLPath:
         """The path of the route with this name."""
         ...
 
@@ -90,6 +92,14 @@ class RoutePaths:
                 f"the {role} route is not mounted: app.include_router(oidc.router, prefix='/auth')",
             )
         return self.root_path + self.paths[role]
+
+    @property
+    def sign_in(self) -> str:
+        """Where a person signs in: at the page to choose a provider, if there are several.
+
+        Raises ConfigurationError (configuration.route_missing).
+        """
+        return self.required(Role.CHOOSER if Role.CHOOSER in self.paths else Role.LOGIN)
 
     def __contains__(self, path: str) -> bool:
         """Whether `path`, without the `root_path`, belongs to the library."""

@@ -51,7 +51,8 @@ class Runtime(Generic[Identity, RequestData]):
 
     `origin` is the scheme and host browsers use; None derives it from each request, which the
     settings allow for local development alone. Websockets are accepted from `trusted_origins` too.
-    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL.
+    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are those
+    that accept access tokens.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Runtime(Generic[Identity, RequestData]):
     render_page: RenderPage | None = None
     load_request_data: LoadRequestData[Identity, RequestData] | None = field(default=None)
     create_public_session: CreatePublicSession[Identity, RequestData] | None = field(default=None)
+    apis: list[Any] = field(default_factory=list)
 
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes that were sent; write what stores did not take.

@@ -7,14 +7,18 @@ application's, and a middleware may be inside of another one.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 from starlette.types import Message, Scope, Send
 
 from fastapi_oidc.web.cors import serves
 from fastapi_oidc.web.routes import Role, mounted_paths
+from fastapi_oidc.web.runtime import Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -34,6 +38,25 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
             instance,
             ", ".join(missing),
         )
+
+
+def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
+    """One warning about each store in the memory of one of several processes."""
+    workers = configured_workers(sys.argv, os.environ)
+    for option in runtime.party.backend.in_memory if workers > 1 else ():
+        runtime.party.announcer.advise(
+            option,
+            f'"memory" is that of one process, and this server has {workers}: what one of them '
+            "stores the others do not know. Use a store in Redis, or one process",
+        )
+
+
+def configured_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """How many processes the server was asked for, as uvicorn, gunicorn and hypercorn read it."""
+    words = " ".join(arguments).replace("=", " ").split()
+    asked = [value for flag, value in pairwise(words) if flag in ("--workers", "-w")]
+    number = (asked or [environment.get("WEB_CONCURRENCY", "")])[-1]
+    return int(number) if number.isdecimal() else 1
 
 
 def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[None]]) -> Send:

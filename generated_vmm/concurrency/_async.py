@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
 time_limit = asyncio.timeout
+Interruption = asyncio.CancelledError
+"""What ends a wait before its time."""
 
 
 class _CountedLock(asyncio.Lock):
@@ -48,7 +52,33 @@ class Lock:
         return lock
 
 
-async def readable(connection: socket.socket, deadline: float) -> bool:
+class Wakeup:
+    """Ends a wait of the task that made it; any thread or signal handler may call it."""
+
+    def __init__(self) -> None:
+        self._loop, self._called = asyncio.get_running_loop(), asyncio.Event()
+
+    def __call__(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._called.set)
+
+    async def wait(self, deadline: float) -> bool:
+        """Whether it was called before the deadline, since the last wait."""
+        try:
+            async with asyncio.timeout(_seconds_until(deadline)):
+                await self._called.wait()
+        except TimeoutError:
+            return False
+        self._called.clear()
+        return True
+
+
+def from_thread(call: Callable[..., object]) -> Callable[..., object]:
+    """What another thread may call, so that `call` is called on this event loop."""
+    return partial(asyncio.get_running_loop().call_soon_threadsafe, call)
+
+
+async def readable(connection: socket.socket | int, deadline: float) -> bool:
     """Whether there was something to receive, the end included, before the deadline."""
     loop = asyncio.get_running_loop()
     return await _ready(loop.add_reader, loop.remove_reader, connection, deadline)
@@ -68,7 +98,7 @@ async def stream_of(connection: socket.socket) -> Stream:
 async def _ready(
     watch: Callable[..., Any],
     unwatch: Callable[..., Any],
-    connection: socket.socket,
+    connection: socket.socket | int,
     deadline: float,
 ) -> bool:
     loop = asyncio.get_running_loop()

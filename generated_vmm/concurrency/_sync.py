@@ -6,10 +6,12 @@ signal (PEP 475); a limit of the kernel's own (SO_RCVTIMEO) would begin anew.
 
 from __future__ import annotations
 
+import queue
 import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TypeAlias
 
@@ -20,6 +22,8 @@ LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes millisec
 sleep = time.sleep
 time_limit = nullcontext
 """No limit of its own: a thread cannot be interrupted in what it calls."""
+Interruption = BaseException
+"""What ends a wait before its time: whatever a signal handler raises."""
 
 
 class Lock:
@@ -36,7 +40,31 @@ class Lock:
         return self._lock if self._lock.acquire(timeout=seconds) else None
 
 
-def readable(connection: socket.socket, deadline: float) -> bool:
+class Wakeup:
+    """Ends a wait of the thread that made it; any thread or signal handler may call it."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()  # reentrant, for handlers
+
+    def __call__(self) -> None:
+        self._calls.put(None)
+
+    def wait(self, deadline: float) -> bool:
+        """Whether it was called before the deadline, since the last wait."""
+        seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
+        try:
+            self._calls.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
+
+
+def from_thread(call: Callable[..., object]) -> Callable[..., object]:
+    """What another thread may call, so that `call` is called: there."""
+    return call
+
+
+def readable(connection: socket.socket | int, deadline: float) -> bool:
     """Whether there was something to receive, the end included, before the deadline."""
     return _ready(connection, select.POLLIN, deadline)
 
@@ -52,7 +80,7 @@ def stream_of(connection: socket.socket) -> Stream:
     return connection
 
 
-def _ready(connection: socket.socket, event: int, deadline: float) -> bool:
+def _ready(connection: socket.socket | int, event: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(connection, event)
     while (left := deadline - time.monotonic()) > 0:

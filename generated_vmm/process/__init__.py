@@ -7,16 +7,20 @@
 `AsyncMonitor` and `AsyncJailedMonitor` have the same members, awaited.
 """
 
-from generated_vmm.process.asynchronous import AsyncMonitor
-from generated_vmm.process.broadcast import AsyncRingBuffer, RingBuffer
+from generated_vmm.process._async.monitor import AsyncJailedMonitor, AsyncMonitor
+from generated_vmm.process._async.streams import (
+    AsyncRingBuffer,
+    AsyncSerial,
+    async_log,
+    async_metrics,
+)
+from generated_vmm.process._sync.monitor import JailedMonitor, Monitor
+from generated_vmm.process._sync.streams import RingBuffer, Serial, log, metrics
 from generated_vmm.process.child import Usage
+from generated_vmm.process.console import Piece
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.jailed import AsyncJailedMonitor, JailedMonitor, JailedOptions
 from generated_vmm.process.lines import DriveRates, LogLine, Metrics, NetworkRates, Rates
-from generated_vmm.process.monitor import Monitor
-from generated_vmm.process.reading import async_log, async_metrics, log, metrics
-from generated_vmm.process.serial import AsyncSerial, Piece, Serial
-from generated_vmm.process.settings import MonitorOptions
+from generated_vmm.process.settings import JailedOptions, MonitorOptions
 
 __all__ = [
     "AsyncJailedMonitor",

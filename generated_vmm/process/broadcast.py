@@ -5,13 +5,10 @@ Nobody holds a lock while waiting, so a signal handler may wait for what it has 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import queue
 import threading
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -22,45 +19,16 @@ class Broadcast:
     """Tells everybody who waits that something has changed."""
 
     def __init__(self) -> None:
-        self._listeners: set[Callable[[None], object]] = set()
+        self._listeners: set[Callable[[], object]] = set()
 
     def notify(self) -> None:
         """Lets everybody look again."""
         for listener in list(self._listeners):
-            listener(None)
-
-    def wait_for(self, is_true: Callable[[], object], seconds: float | None = None) -> None:
-        """Waits until something is true. TimeoutError when it is not within the time."""
-        changes: queue.SimpleQueue[None] = queue.SimpleQueue()
-        deadline = (
-            None if seconds is None else time.monotonic() + min(seconds, threading.TIMEOUT_MAX)
-        )
-        with self._listening(changes.put):
-            while not is_true():
-                left = None if deadline is None else max(0, deadline - time.monotonic())
-                try:
-                    changes.get(timeout=left)
-                except queue.Empty:
-                    raise TimeoutError from None
-
-    async def async_wait_for(
-        self, is_true: Callable[[], object], seconds: float | None = None
-    ) -> None:
-        """As `wait_for`, for a task of an event loop."""
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake(_: None) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(changed.set)
-
-        with self._listening(wake):
-            async with asyncio.timeout(seconds):
-                while not is_true():
-                    await changed.wait()
-                    changed.clear()
+            listener()
 
     @contextlib.contextmanager
-    def _listening(self, listener: Callable[[None], object]) -> Iterator[None]:
+    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Calls the listener at each change, in whatever thread, while the block runs."""
         self._listeners.add(listener)
         try:
             yield
@@ -95,16 +63,6 @@ class BroadcastLog(Broadcast):
         """Whether there is something from a position on."""
         return self._position > position
 
-    def wait(self, position: int, seconds: float | None = None) -> bool:
-        """Waits for something from a position on; false at the end. TimeoutError."""
-        self.wait_for(lambda: self._ended or self.has_more(position), seconds)
-        return self.has_more(position)
-
-    async def async_wait(self, position: int, seconds: float | None = None) -> bool:
-        """As `wait`, for a task of an event loop."""
-        await self.async_wait_for(lambda: self._ended or self.has_more(position), seconds)
-        return self.has_more(position)
-
 
 class LastItems(BroadcastLog, Generic[Item]):
     """The last items of a stream, oldest first."""
@@ -135,39 +93,6 @@ class LastItems(BroadcastLog, Generic[Item]):
         items = self._items.copy()  # at once, while the thread that puts goes on
         end = items[-1][0] + 1 if items else self._position
         return [item for at, item in items if at >= position], end
-
-
-class RingBuffer(LastItems[Item]):
-    """The last items of a stream, oldest first: iterate over it, or `follow` those to come."""
-
-    def follow(self, since: int | None = None) -> Iterator[Item]:
-        """The items from a position on (None: those to come), until the stream ends.
-
-        A follower that is slower than the stream misses the items that are no longer kept.
-        """
-        return self._follow(self.position if since is None else since)
-
-    def _follow(self, position: int) -> Iterator[Item]:
-        while self.wait(position):
-            items, position = self.piece(position)
-            yield from items
-
-
-class AsyncRingBuffer(LastItems[Item]):
-    """`RingBuffer` for the tasks of an event loop: `async for` the items to come."""
-
-    def follow(self, since: int | None = None) -> AsyncIterator[Item]:
-        """The items from a position on (None: those to come), until the stream ends.
-
-        A follower that is slower than the stream misses the items that are no longer kept.
-        """
-        return self._follow(self.position if since is None else since)
-
-    async def _follow(self, position: int) -> AsyncIterator[Item]:
-        while await self.async_wait(position):
-            items, position = self.piece(position)
-            for item in items:
-                yield item
 
 
 class Work(Broadcast, Generic[Result]):

@@ -6,12 +6,17 @@ the monitor writes to a full fifo in part or not at all, and does not try again.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
+
+from generated_vmm.process.settings import HostPath
 
 NO_METRICS = (
     ValueError,
@@ -24,6 +29,9 @@ NO_METRICS = (
 )
 Group: TypeAlias = Mapping[str, int | Mapping[str, int]]
 LONGEST_LINE = 1_048_576
+READING = os.O_RDONLY | os.O_NONBLOCK
+READ_BYTES = 65_536
+LOOK_AGAIN = 0.1  # seconds between two looks at a file: nothing tells of its growth
 # 2026-11-21T14:40:37.243521075 [id:thread] text, or [id:thread:LEVEL:file:line] text
 WRITTEN = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d* "
@@ -186,3 +194,49 @@ def parse_metrics(line: str) -> tuple[datetime, dict[str, Group]] | None:
         name: group for name, group in value.items() if isinstance(group, dict)
     }
     return at, groups
+
+
+class LineReader:
+    """The lines of a fifo or a file, as far as they have been written.
+
+    A fifo is emptied without waiting for anybody, so that its writer never waits. A file that was
+    truncated is read from its beginning, as is one that has taken the place of the file.
+    """
+
+    def __init__(self, path: HostPath) -> None:
+        self._path = path
+        self.descriptor = os.open(path, READING)
+        self.is_fifo = stat.S_ISFIFO(os.fstat(self.descriptor).st_mode)
+        self.is_at_end = False
+        self._lines = Lines()
+
+    def read(self) -> Iterator[str]:
+        """The whole lines that are there; `is_at_end` tells whether a fifo's writers are gone."""
+        with contextlib.suppress(BlockingIOError):
+            while received := os.read(self.descriptor, READ_BYTES):
+                yield from self._lines.feed(received)
+            self.is_at_end = self.is_fifo
+
+    def has_grown(self) -> bool:
+        """Whether there is more to read, or a fifo has been waited for."""
+        if self.is_fifo:
+            return True
+        position, found = os.lseek(self.descriptor, 0, os.SEEK_CUR), os.fstat(self.descriptor)
+        if found.st_size < position:
+            os.lseek(self.descriptor, 0, os.SEEK_SET)
+            self._lines = Lines()
+        return found.st_size > 0 if found.st_size != position else self._is_replaced(found)
+
+    def _is_replaced(self, read: os.stat_result) -> bool:
+        """Goes on with the file that is at the path now, once something is in it."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self._path)
+            if found.st_size and not os.path.samestat(found, read):
+                os.close(self.descriptor)
+                self.descriptor, self._lines = os.open(self._path, READING), Lines()
+                return True
+        return False
+
+    def close(self) -> None:
+        """Closes the fifo or the file."""
+        os.close(self.descriptor)

@@ -12,18 +12,17 @@ import os
 import re
 import secrets
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
-from typing import Any, NotRequired, Self, TypedDict
+from typing import Any, NotRequired, TypedDict
 from weakref import WeakSet
 
-from generated_vmm.process import reaper
-from generated_vmm.process.asynchronous import async_finished, until
+from generated_vmm.process._async.waiting import AsyncBlock
+from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.monitor import finished
 from generated_vmm.process.netlink import (
     TUN,
     Mark,
@@ -35,6 +34,7 @@ from generated_vmm.process.netlink import (
     take_name,
 )
 from generated_vmm.process.reaper_client import REAPER
+from generated_vmm.process.things import Network
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
@@ -52,7 +52,7 @@ class InterfaceFields(TypedDict):
     guest_mac: NotRequired[str]
 
 
-class Owned(ABC):
+class Owned(AsyncBlock, Block):
     """Something that is made at the start of a block and removed at its end, in a thread."""
 
     @property
@@ -75,45 +75,6 @@ class Owned(ABC):
 
     def _removing(self) -> Work[None]:
         return Work(lambda _: self._remove(), "monitor-network")
-
-    def __enter__(self) -> Self:
-        work = self._making()
-        try:
-            finished(work)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._close()
-        except MonitorError:
-            raise
-        except BaseException:  # what a signal handler raises
-            self._close()
-            raise
-
-    def _close(self) -> None:
-        work = self._removing()
-        work.start()
-        work.wait_for(work.is_done)
-        work.result()
-
-    async def __aenter__(self) -> Self:
-        work = self._making()
-        try:
-            await async_finished(work)
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        work = self._removing()
-        work.start()
-        await until(work, work.is_done)
-        work.result()
 
 
 class NetworkNamespace(Owned):
@@ -228,7 +189,7 @@ class Tap(Owned):
                 take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
                     what = {"name": self.name, "mark": str(mark)}
-                    REAPER.entrust(mark.token, [(reaper.Network(what), None)])
+                    REAPER.entrust(mark.token, [(Network(what), None)])
                 self._make_marked(route, mark)
         except BaseException:
             self._remove()

@@ -12,15 +12,21 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from generated_vmm.process.broadcast import LastItems
-from generated_vmm.process.lines import Lines, LogLine, Metrics, MetricsReader, parse_log_line
-from generated_vmm.process.serial import Console
+from generated_vmm.process.console import Console
+from generated_vmm.process.lines import (
+    READ_BYTES,
+    READING,
+    Lines,
+    LogLine,
+    Metrics,
+    MetricsReader,
+    parse_log_line,
+)
 from generated_vmm.process.workspace import CONSOLE_OUTPUT, LOG, METRICS, Workspace
 
 Feed: TypeAlias = Callable[[bytes], object]
 
 LOG_LINES, METRICS_LINES, LAST_WORDS = 200, 60, 20
-READING = os.O_RDONLY | os.O_NONBLOCK
-READ_BYTES = 65_536
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 LONGEST_TAIL = 65_536
 LONGEST_POLL = 86_400_000  # milliseconds

@@ -34,7 +34,12 @@ ACCEPTED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
         {"network.iface_id": "eth1", "network.host_dev_name": "tap1"},
         "PUT /network-interfaces/eth1",
     ),
-    ("network_anew", "furnished", {"network_anew.mtu": "1400"}, "PUT /network-interfaces/eth0"),
+    (
+        "network_anew",
+        "furnished",
+        {"network_anew.guest_mac": "06:00:00:00:00:01"},
+        "PUT /network-interfaces/eth0",
+    ),
     (
         "network_limits",
         "running",

@@ -8,8 +8,24 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from examples.console.versions import version_of
+from generated_vmm import API_VERSION
 from tests.console.browser import Browser
 from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, running_console
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "since(version): of a monitor of this release or newer")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves out tests of what the monitor lacks that the client is made for."""
+    made_for = version_of(API_VERSION)
+    items[:] = [
+        item
+        for item in items
+        if all(version_of(mark.args[0]) <= made_for for mark in item.iter_markers("since"))
+    ]
 
 
 @pytest.fixture(scope="module")

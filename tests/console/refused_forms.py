@@ -170,7 +170,7 @@ REFUSED: Final[tuple[tuple[str, Stage, Typed, str], ...]] = (
     (
         "cpu_config",
         "empty",
-        {"cpu_config.contents": '{"cpus": 1}'},
-        "cpus: There is no such member.",
+        {"cpu_config.contents": "[1]"},
+        "JSON object",
     ),
 )

@@ -18,10 +18,10 @@ from examples.console.app import create_app
 from examples.console.demo import Parts, parts, samples
 from examples.console.lively_memory import LivelyMemory
 from examples.console.monitors import Monitors
-from examples.console.serving import serving
 from examples.console.settings import ConsoleSettings
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
+from tests.console.serving import serving
 
 ALICE, BOB = "AA Alice Admin", "BV Bob Viewer"
 
@@ -30,6 +30,7 @@ class MachineSettings(TypedDict, total=False):
     """What the environment may say of a console's machines."""
 
     firecracker: str
+    jailer: str
     kernel: str
     rootfs: str
 
@@ -113,11 +114,16 @@ def signed_in(console: RunningConsole, name: str = ALICE) -> Browser:
 
 
 def pid_of(name: str, folder: Path | None = None) -> int:
-    """The process of a machine's monitor, found by the socket on its command line."""
+    """The process of a machine's monitor, found by the socket on its command line.
+
+    In a jail all have the same socket: then by the id, which comes first.
+    """
     socket_path = f"{folder or ''}/machines/{name}/api.socket".encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
-            if any(word.endswith(socket_path) for word in path.read_bytes().split(b"\0")):
+            words = path.read_bytes().split(b"\0")
+            is_jailed = words[1:3] == [b"--id", name.encode()] and b"/api.socket" in words
+            if is_jailed or any(word.endswith(socket_path) for word in words):
                 return int(path.parent.name)
     raise LookupError(name)
 

@@ -1,6 +1,7 @@
 """Machines in the console, with simulated monitors or with the real one that is named.
 
-`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest says `guest is up` on its console.
+`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest says `guest is up` on its console. With
+`JAILER_BIN` it is played in jails too, which need root.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
-import httpx
 import pytest
 
-from examples.console.calls import RecordedTransport
+from examples.console.calls import RecordedChannel
+from generated_vmm.operation import Operation
 from generated_vmm.process import Monitor
+from generated_vmm.transport import HttpAnswer
 from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import do
 from tests.console.running import (
@@ -34,8 +36,13 @@ from tests.console.running import (
 SIMULATED = (sys.executable, "-m", "generated_vmm.testing")
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
+CAN_JAIL = os.environ.get("FIRECRACKER_BIN") and os.environ.get("JAILER_BIN") and not os.geteuid()
+
+
+@pytest.fixture(scope="module", params=["", *(["in a jail"] if CAN_JAIL else [])])
+def files(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> MachineSettings:
     """A program, a kernel and a disk: the real ones, or those that the simulated monitor takes."""
     disk = tmp_path_factory.mktemp("disk") / "disk"
     disk.write_bytes(bytes(1 << 20))
@@ -49,6 +56,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
         pytest.skip("not run: a guest of the real monitor needs KERNEL and /dev/kvm")
     return {
         "firecracker": os.path.abspath(found),
+        "jailer": os.environ["JAILER_BIN"] if request.param else "",
         "kernel": os.path.abspath(kernel),
         "rootfs": str(disk),
     }
@@ -118,6 +126,7 @@ def test_a_clone_goes_on_beside_the_machine_it_was_made_of(
         alice.click("Delete")
 
 
+@pytest.mark.since("1.14")
 def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
     alice: Browser, files: MachineSettings
 ) -> None:
@@ -188,15 +197,17 @@ def test_a_monitor_that_hangs_is_stopped_from_its_page(
 
 def stopped_when_asked(monkeypatch: pytest.MonkeyPatch, pid: int) -> Event:
     """Set as soon as a change is sent to a monitor, which stands still and never answers."""
-    asked, send = Event(), RecordedTransport.handle_async_request
+    asked, send = Event(), RecordedChannel.exchange
 
-    async def note(self: RecordedTransport, request: httpx.Request) -> httpx.Response:
+    async def note(
+        self: RecordedChannel, operation: Operation[object], seconds: float | None
+    ) -> HttpAnswer:
         if not asked.is_set():
             os.kill(pid, signal.SIGSTOP)
             asked.set()
-        return await send(self, request)
+        return await send(self, operation, seconds)
 
-    monkeypatch.setattr(RecordedTransport, "handle_async_request", note)
+    monkeypatch.setattr(RecordedChannel, "exchange", note)
     return asked
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from examples.console.changes import CHANGES
+from examples.console.machine import Machine
+from generated_vmm import FullVmConfiguration, InstanceInfo
 from tests.console.browser import Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, RunningConsole, signed_in
@@ -76,6 +79,7 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
         delete(alice, name)
 
 
+@pytest.mark.since("1.16")
 def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
     alice: Browser, folder: Path
 ) -> None:
@@ -94,6 +98,7 @@ def test_a_clone_has_tap_devices_a_vsock_and_metadata_of_its_own(
         delete(alice, name)
 
 
+@pytest.mark.since("1.12")
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
@@ -126,6 +131,7 @@ def test_a_clone_that_cannot_be_made_leaves_nothing(
     delete(alice, "source")
 
 
+@pytest.mark.since("1.14")
 def test_a_machine_that_writes_to_persistent_memory_is_not_cloned(
     alice: Browser, host: RunningConsole
 ) -> None:
@@ -161,3 +167,17 @@ def test_a_snapshot_that_is_none_leaves_no_machine(alice: Browser) -> None:
     assert alice.field("new.name") == "nobody"
     alice.open("/")
     assert "nobody" not in alice.page.links
+
+
+def machine_of(release: str) -> Machine:
+    """A machine that runs and has a network interface."""
+    made = b'{"network-interfaces": [{"iface_id": "eth0", "host_dev_name": "tap0"}]}'
+    instance = InstanceInfo(app_name="a", id="a", state="Running", vmm_version=release)
+    return Machine(instance, FullVmConfiguration.from_answer(made), is_hosted=True)
+
+
+def test_a_clone_that_the_monitor_cannot_make_is_not_offered() -> None:
+    """Its devices could not be others than those of the machine."""
+    why_not = CHANGES["clone"].why_not
+    assert "needs a monitor of release 1.12 or newer." in why_not(machine_of("1.11.0"))
+    assert why_not(machine_of("1.12.0")) == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples.console.first_run import Need, needs
+from examples.console.words import NEEDS
 from tests.console.machines import delete
 from tests.console.running import ALICE, BOB, hosting_console, signed_in
 
@@ -41,17 +42,18 @@ def test_a_real_machine_needs_a_program_kvm_a_kernel_and_a_disk(tmp_path: Path) 
         "boot_source.kernel_image_path": str(kernel),
         "root_drive.path_on_host": str(kernel),
     }
-    found = needs([str(program)], suggestions, kvm)
-    assert [need.what for need in found] == ["Firecracker", "KVM", "Kernel", "Disk"]
+    found = needs([str(program)], suggestions, "jailer", kvm)
+    assert [need.what for need in found] == ["Firecracker", "KVM", "Jailer", "Kernel", "Disk"]
     assert all(need.met for need in found)
 
 
 def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     suggestions = {"boot_source.kernel_image_path": gone}
-    assert needs([gone], suggestions, tmp_path / "gone") == [
+    assert needs([gone], suggestions, kvm=tmp_path / "gone") == [
         Need("Firecracker", False, f"{gone} is no program. Set FIRECRACKER_BIN."),
         Need("KVM", False, f"This user may not use {gone}, or it is not there."),
+        Need("Jailer", False, NEEDS["no jail"]),
         Need("Kernel", False, f"{gone} cannot be read. Set KERNEL to another file."),
         Need("Disk", False, "Set ROOTFS, or type its path into the form."),
     ]

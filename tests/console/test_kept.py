@@ -36,7 +36,10 @@ def calls_of(browser: Browser, name: str) -> str:
 
 TOLD = (
     ("monitor", "Save log", {"logger.level": "Debug", "logger.show_level": "true"}, "PUT /logger"),
-    ("monitor", "Save console", {"serial.rate_limiter.size": "65536"}, "PUT /serial"),
+    pytest.param(
+        *("monitor", "Save console", {"serial.rate_limiter.size": "65536"}, "PUT /serial"),
+        marks=pytest.mark.since("1.14"),
+    ),
     ("monitor", "Save template", {"cpu_config.contents": "{}"}, "PUT /cpu-config"),
 )
 
@@ -55,6 +58,7 @@ def test_what_no_monitor_shows_is_shown_and_told_again(
     delete(alice, "told")
 
 
+@pytest.mark.since("1.16")
 def test_metadata_and_devices_are_there_again(alice: Browser, host: RunningConsole) -> None:
     disk = host.disk("more")
     create(alice, "full", new_network__host_dev_name="tap0", new__start="")
@@ -104,6 +108,7 @@ def test_what_cannot_be_told_again_is_a_sentence_and_nothing_is_forgotten(
     delete(alice, "lost")
 
 
+@pytest.mark.since("1.16")
 def test_a_machine_that_was_made_without_pci_says_so(alice: Browser) -> None:
     create(alice, "fixed", new__has_pci="")
     alice.open("/machines/fixed/devices")
@@ -151,6 +156,7 @@ def test_an_empty_monitor_takes_nothing_away_but_the_devices() -> None:
     assert kept.configuration.boot_source == BootSource(kernel_image_path="/k")
 
 
+@pytest.mark.since("1.13")
 def test_changes_go_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> None:
     create(alice, "snap", machine_config__track_dirty_pages="true")
     alice.click("Pause")
@@ -168,6 +174,7 @@ def test_changes_go_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> 
         delete(alice, name)
 
 
+@pytest.mark.since("1.14")
 def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:
     kept = Kept(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
     kept.note("serial", {"rate_limiter": {"size": 1, "refill_time": 2}})

@@ -174,3 +174,28 @@ def test_files_that_a_setting_names_may_be_anywhere(tmp_path: Path) -> None:
         library.require(str(kernel), ["disks"], tmp_path / "machine")
     with pytest.raises(ValueError, match="a setting"):
         library.delete("kernels", "vmlinux", lambda path: [])
+
+
+def test_a_snapshot_has_the_disks_of_its_moment(alice: Browser, host: RunningConsole) -> None:
+    folder = host.parts.folder
+    assert folder is not None
+    create(alice, "early")
+    (disk,) = (folder / "disks").glob("early-*")
+    disk.write_bytes(b"then" * 1024)
+    alice.click("Pause")
+    do(alice, "early", "snapshots", "Create snapshot", {"named_snapshot.name": "moment"})
+    alice.click("Resume")
+    disk.write_bytes(b"now." * 1024)
+    alice.open("/new/snapshot?snapshot=moment")
+    alice.click("Restore into a new machine", {"new.name": "back", "restore.resume_vm": "true"})
+    assert "back Running" in alice.text
+    (own,) = (folder / "disks").glob("back-*")
+    assert own.read_bytes() == b"then" * 1024
+    assert disk.read_bytes() == b"now." * 1024
+    alice.open("/machines/back/devices")
+    assert f"rootfs root {own}" in alice.text
+    for name in ("early", "back"):
+        delete(alice, name)
+    alice.open("/images")
+    alice.click("Delete moment")
+    assert list((folder / "snapshots").glob("moment*")) == []

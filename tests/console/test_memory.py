@@ -37,6 +37,7 @@ def test_a_machine_without_a_balloon_says_so(memory: Browser) -> None:
     assert not memory.has_button("Resize balloon")
 
 
+@pytest.mark.since("1.14")
 def test_hints_are_asked_for_and_stopped(memory: Browser) -> None:
     memory.click("Save balloon", {"balloon.free_page_hinting": "true"})
     start(memory, "memory")
@@ -47,6 +48,7 @@ def test_hints_are_asked_for_and_stopped(memory: Browser) -> None:
     assert "Hints last command of the host 1, of the guest 0" in memory.text
 
 
+@pytest.mark.since("1.14")
 def test_hints_that_were_not_allowed_are_not_offered(memory: Browser) -> None:
     memory.click("Save balloon")
     start(memory, "memory")
@@ -54,6 +56,7 @@ def test_hints_that_were_not_allowed_are_not_offered(memory: Browser) -> None:
     assert not memory.has_button("Ask for hints")
 
 
+@pytest.mark.since("1.14")
 def test_memory_is_given_and_taken_back(memory: Browser) -> None:
     memory.click("Save limit", {"memory_hotplug.total_size_mib": "256"})
     start(memory, "memory")
@@ -62,12 +65,14 @@ def test_memory_is_given_and_taken_back(memory: Browser) -> None:
         assert f"Asked for {size} MiB Taken by the guest {size} MiB" in memory.text
 
 
+@pytest.mark.since("1.14")
 def test_memory_on_top_that_was_not_set_up_is_not_offered(memory: Browser) -> None:
     start(memory, "memory")
     assert "Memory on top was not set up before the start." in memory.text
     assert not memory.has_button("Ask for this size")
 
 
+@pytest.mark.since("1.14")
 def test_sizes_that_do_not_fit_are_told_at_their_field(memory: Browser) -> None:
     typed = {"memory_hotplug.total_size_mib": "256", "memory_hotplug.block_size_mib": "3"}
     memory.click("Save limit", typed)

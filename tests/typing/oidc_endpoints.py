@@ -11,7 +11,10 @@ from fastapi import Depends, FastAPI, WebSocket
 from pydantic import BaseModel
 
 from fastapi_oidc import (
+    API,
     OIDC,
+    AccessToken,
+    Caller,
     Code,
     DownstreamAPI,
     Grant,
@@ -66,6 +69,27 @@ def mounted(oidc: OIDC[User, int]) -> None:
         assert_type(locals.data, int | None)
         assert_type(locals.is_authenticated, bool)
         print(locals.session.sub)  # type: ignore[union-attr]
+
+
+def apis(oidc: OIDC[User, int]) -> None:
+    api = oidc.api(audience="https://api.example.com", roles_claim=("realm_access", "roles"))
+    assert_type(api, API[User])
+    oidc.api(audience="https://api.example.com", introspect="yes")  # type: ignore[arg-type]
+    oidc.api(audience="https://api.example.com", scope="read")  # type: ignore[call-arg]
+    oidc.api("https://api.example.com", resolve_identity=lambda context: User(sub="x"))
+    oidc.api("x", resolve_identity=lambda context: 1)  # type: ignore[arg-type, return-value]
+    app.include_router(api.router)
+    app.mount("/tools", api.protected(app, "tools:use"))
+
+    @app.get("/machines", responses=api.responses)
+    async def machines(token: Annotated[AccessToken, Depends(api.require("read"))]) -> None:
+        assert_type(token.scope, tuple[str, ...])
+
+    @app.get("/either")
+    async def either(caller: Annotated[Caller[User], Depends(oidc.require_user)]) -> None:
+        assert_type(caller.identity, User)
+        assert_type(caller.session, OIDCSession[User] | None)
+        assert_type(caller.access_token, AccessToken | None)
 
 
 @app.get("/me")

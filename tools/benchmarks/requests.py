@@ -6,6 +6,7 @@ In one process and without a socket, so that only Python code is measured.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
@@ -14,6 +15,7 @@ from redis.asyncio import Redis
 
 from fastapi_oidc import SessionCodec, StandardIdentity
 from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.sql import SQLSessionStore
 from tools.benchmarks.applications import (
     BY_DEPENDS,
     BY_REQUEST,
@@ -27,6 +29,7 @@ from tools.benchmarks.applications import (
     starlette_cookies,
 )
 from tools.benchmarks.figures import Figure
+from tools.benchmarks.postgres_server import postgres_folder, postgres_server
 from tools.benchmarks.provider import Lives, RotatingProvider
 from tools.benchmarks.redis_server import redis_server
 from tools.benchmarks.rounds import Batch, Cost, awaited, cold, costs
@@ -43,15 +46,18 @@ OURS_FIRST, PEER_FIRST = "ours, each time another cookie", "SessionMiddleware, e
 AUTH0, MEMORY = "auth0-fastapi, Depends", "ours, memory store, request.state"
 REDIS, REDIS_FIRST = "ours, Redis store, request.state", "ours, Redis store, each time another"
 GET = "redis-py, GET of another row each time"
+POSTGRESQL, SQLITE = "PostgreSQL", "SQLite"
 
 
 def figures() -> Iterator[Figure]:
     """Every way to find a session, in a tight loop and with cold caches."""
     with ExitStack() as stack:
         runner, url = stack.enter_context(asyncio.Runner()), stack.enter_context(redis_server())
-        on_redis = redis_cases(runner, url)
+        stored = redis_cases(runner, url)
+        for database, where in databases(stack).items():
+            stored |= sql_cases(runner, database, where)
         cases = cookie_cases(runner)
-        tight = costs(cases | on_redis, rounds=ROUNDS, calls=REQUESTS)
+        tight = costs(cases | stored, rounds=ROUNDS, calls=REQUESTS)
         cool = cold(cases, rounds=COLD_ROUNDS)
     yield from shown("tight loop", tight)
     yield from shown("cold caches", cool)
@@ -100,6 +106,30 @@ def redis_cases(runner: asyncio.Runner, url: str) -> dict[str, Batch]:
         REDIS: asking(runner, app, BY_REQUEST, cookies[:1]),
         REDIS_FIRST: asking(runner, app, BY_REQUEST, cookies[1:]),
         GET: awaited(runner, get),
+    }
+
+
+def databases(stack: ExitStack) -> dict[str, str]:
+    """The URL of a new database of each kind."""
+    programs = postgres_folder()
+    if programs is None:
+        raise RuntimeError("these figures need the package postgresql")
+    url, _ = stack.enter_context(postgres_server(programs))
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    return {POSTGRESQL: url, SQLITE: f"sqlite+aiosqlite:///{folder}/sessions.db"}
+
+
+def sql_cases(runner: asyncio.Runner, database: str, url: str) -> dict[str, Batch]:
+    """Sessions in a SQL database, as `redis_cases`."""
+    provider = RotatingProvider(ISSUER, Lives())
+    store = SQLSessionStore(url, StandardIdentity)
+    runner.run(store.create_tables())
+    app, _ = our_application(ISSUER, provider=provider.app, session_store=store)
+    cookies = runner.run(signed_in(app, BROWSERS))
+    name = f"ours, {database} store"
+    return {
+        f"{name}, request.state": asking(runner, app, BY_REQUEST, cookies[:1]),
+        f"{name}, each time another": asking(runner, app, BY_REQUEST, cookies[1:]),
     }
 
 

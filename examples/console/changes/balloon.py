@@ -9,6 +9,7 @@ from examples.console.changes.change import AFTER_START, BEFORE_START, Change, P
 from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.machine import Machine, free_page_hinting_of
+from examples.console.words import STATISTICS
 from generated_vmm import (
     AsyncVmmClient,
     Balloon,
@@ -21,19 +22,6 @@ from generated_vmm import (
 BYTES_PER_MIB: Final = 1 << 20
 HINTING: Final = (1, 14)
 """The release that brought hints and reports about free pages."""
-IN_BYTES: Final[Mapping[str, str]] = {
-    "total_memory": "The guest's memory",
-    "available_memory": "Available",
-    "free_memory": "Free",
-    "disk_caches": "Disk caches",
-    "swap_in": "Swapped in",
-    "swap_out": "Swapped out",
-}
-COUNTED: Final[Mapping[str, str]] = {
-    "major_faults": "Page faults with a disk",
-    "minor_faults": "Page faults without",
-    "oom_kill": "Processes killed for memory",
-}
 
 
 def _balloon(machine: Machine) -> Balloon | None:
@@ -74,11 +62,13 @@ async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
 def _statistics(stats: BalloonStats) -> Mapping[str, str]:
     """What the guest tells, in MiB where it is memory."""
     told = stats.model_dump(exclude_none=True)
-    memory = {
-        IN_BYTES[key]: f"{told[key] / BYTES_PER_MIB:.0f} MiB" for key in IN_BYTES if key in told
-    }
-    counts = {COUNTED[key]: str(told[key]) for key in COUNTED if key in told}
-    return {"Given up": f"{stats.actual_mib} MiB", **memory, **counts}
+    memory, counts = (
+        {label: told[key] for key, label in STATISTICS[kind].items() if key in told}
+        for kind in ("in_bytes", "counted")
+    )
+    in_mib = {label: f"{size / BYTES_PER_MIB:.0f} MiB" for label, size in memory.items()}
+    numbers = {label: str(number) for label, number in counts.items()}
+    return {"Given up": f"{stats.actual_mib} MiB", **in_mib, **numbers}
 
 
 BALLOON = Section(
@@ -86,21 +76,9 @@ BALLOON = Section(
     title="Balloon",
     model=Balloon,
     fields=(
-        Field(
-            "amount_mib",
-            "Size in MiB",
-            kind="number",
-            initial="0",
-            hint="What the guest is asked to give up: 0 up to the memory of the machine.",
-        ),
+        Field("amount_mib", "Size in MiB", kind="number", initial="0"),
         Field("deflate_on_oom", "Give memory back when the guest runs out", kind="flag"),
-        Field(
-            "stats_polling_interval_s",
-            "Statistics every … seconds",
-            "number",
-            initial="1",
-            hint="0 to 65535. 0 leaves statistics off until the machine is gone.",
-        ),
+        Field("stats_polling_interval_s", "Statistics every … seconds", "number", initial="1"),
         Field("free_page_reporting", "The guest reports freed pages", "flag", since=HINTING),
         Field("free_page_hinting", "Ask for hints about free pages", "flag", since=HINTING),
     ),

@@ -9,16 +9,29 @@ from examples.console.fields import Field
 from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine, pmem_of
+from examples.console.versions import ANY, in_words, is_known, since
+from generated_vmm import NetworkOverride, SnapshotLoadParams
 
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     await clone(monitor, Wish.model_validate(parsed[CLONE.key]))
 
 
-def _shares_memory(machine: Machine) -> str:
-    if all(device.read_only for device in pmem_of(machine.configuration)):
-        return ""
-    return "This machine writes to persistent memory, which a clone would write to as well."
+def _cannot_be_cloned(machine: Machine) -> str:
+    made = machine.configuration
+    if not all(device.read_only for device in pmem_of(made)):
+        return "This machine writes to persistent memory, which a clone would write to as well."
+    own = {
+        "network_overrides": made.network_interfaces,
+        "vsock_override": made.vsock,
+        "track_dirty_pages": made.machine_config and made.machine_config.track_dirty_pages,
+    }
+    release = max(
+        (since(SnapshotLoadParams, name) for name, used in own.items() if used), default=ANY
+    )
+    if machine.version < release:
+        return f"A clone of this machine needs a monitor of release {in_words(release)} or newer."
+    return ""
 
 
 CLONE = Section(
@@ -28,7 +41,7 @@ CLONE = Section(
     fields=(
         Field("name", "Name of the clone"),
         Field("run", "Run it at once", kind="flag", initial="true"),
-        Field("taps", "Tap devices", kind="pairs"),
+        *((Field("taps", "Tap devices", kind="pairs"),) if is_known(NetworkOverride) else ()),
     ),
     about={"a machine called": "name", "tap device": "taps", "disk": "name"},
 )
@@ -39,7 +52,7 @@ CLONES = Panel(
         Change(
             name="clone",
             when=AFTER_START,
-            unless=_shares_memory,
+            unless=_cannot_be_cloned,
             sections=(CLONE,),
             act=hosted(_clone),
             hosted=True,

@@ -47,7 +47,6 @@ STATIC = Section(
             "Template",
             "choice",
             choices=("None", "C3", "T2", "T2S", "T2CL", "T2A", "V1N1"),
-            hint="V1N1 is for aarch64, the others are for x86_64. None takes any template away.",
         ),
     ),
     send=lambda vm, fields: vm.machine_config.update(fields),

@@ -9,8 +9,8 @@ from pydantic import Field as ModelField
 
 from examples.console.changes.change import BEFORE_START, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.changes.snapshots import RESTORE
-from examples.console.fields import Field, Texts
+from examples.console.changes.snapshots import RESTORE, go_on
+from examples.console.fields import Field, Texts, rare
 from examples.console.forms import Section
 from examples.console.registry import MachineName
 from generated_vmm import Balloon, NetworkInterface
@@ -26,6 +26,11 @@ class NewMachine(ApiModel):
         description="Devices can be added and removed then. The guest's kernel needs drivers for "
         "devices on PCI, or it finds none.",
     )
+    tap: bool = ModelField(
+        default=False,
+        description="The console makes a tap device for it, and tells the guest's kernel its "
+        "address. It goes when the machine or the console ends.",
+    )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
 
 
@@ -35,7 +40,12 @@ NEW = Section(
     key="new",
     title="Name and start",
     model=NewMachine,
-    fields=(NAME, Field("start", "Start it at once", kind="flag", initial="true"), HAS_PCI),
+    fields=(
+        NAME,
+        Field("start", "Start it at once", kind="flag", initial="true"),
+        HAS_PCI,
+        Field("tap", "Network of its own", kind="flag"),
+    ),
 )
 RESTORED = Section(key="new", title="Name", model=NewMachine, fields=(NAME, HAS_PCI))
 BALLOON = Section(
@@ -51,11 +61,8 @@ NETWORK = Section(
     title="Network",
     model=NetworkInterface,
     fields=(
-        Field(
-            "host_dev_name",
-            "Tap device",
-            hint="A tap device of this host, for the guest's eth0. Empty: no network.",
-        ),
+        Field("host_dev_name", "Tap device"),
+        *rare((Field("guest_mac", "Hardware address"),)),
     ),
     send=lambda vm, fields: vm.network_interface("eth0").set(fields),
     fixed={"iface_id": "eth0"},
@@ -66,7 +73,7 @@ CREATE = Change(
     name="create", when=BEFORE_START, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK, BALLOON)
 )
 CREATE_FROM_SNAPSHOT = Change(
-    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE)
+    name="create_from_snapshot", when=BEFORE_START, sections=(RESTORED, RESTORE), act=go_on
 )
 PRESETS: Final[Mapping[str, Texts]] = {
     "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from examples.console.changes.change import AFTER_START, ANY_TIME, BEFORE_START, Change, Parsed
 from examples.console.changes.power import hosted
@@ -12,22 +13,30 @@ from examples.console.forms import Section
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
 from examples.console.versions import in_words
-from generated_vmm import AsyncVmmClient
+from generated_vmm import AsyncVmmClient, Drive, Pmem
+from generated_vmm.model import ApiModel
 
-TAB = "devices"
 PLUGGING = (1, 16)
+TAGS = {
+    "root": ("is_root_device", "root_device"),
+    "read only": ("is_read_only", "read_only"),
+    "limited": ("rate_limiter",),
+}
 NO_PCI = "Devices come and go while it runs only if it was created for that (PCI)."
+
+
+Devices: TypeAlias = Callable[[Machine], Sequence[ApiModel]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of device: its `section` sets one up, `limits` changes one that is there.
 
-    `ids` are those that are there, `removable` those that may go and be set up anew.
+    `ids` are those that are there, `removable` those that may go and be set up anew. What is said
+    of its changes is made of the kind's noun in `words.toml`.
     """
 
     name: str
-    noun: str
     id_name: str
     section: Section
     limits: Section
@@ -35,10 +44,24 @@ class Kind:
     removable: Callable[[Machine], Sequence[str]]
     delete: Callable[[AsyncVmmClient, str], Awaitable[None]]
 
-    @property
-    def verb(self) -> str:
-        """What somebody does who may do any of it."""
-        return f"change {self.noun}s"
+
+def ids_of(devices: Devices, id_name: str, stays: str = "") -> Callable[[Machine], list[str]]:
+    """The ids of the devices, without those whose member `stays` is true."""
+    return lambda machine: [
+        getattr(one, id_name) for one in devices(machine) if not getattr(one, stays, False)
+    ]
+
+
+def by_id(devices: Devices, id_name: str) -> Callable[[Machine, str], ApiModel | None]:
+    """Finds a device by its id."""
+    return lambda machine, device_id: next(
+        (one for one in devices(machine) if getattr(one, id_name) == device_id), None
+    )
+
+
+def tags_of(device: Drive | Pmem) -> list[str]:
+    """Short words on a device with a file."""
+    return [tag for tag, names in TAGS.items() if any(getattr(device, one, None) for one in names)]
 
 
 def without_pci(machine: Machine) -> str:
@@ -52,76 +75,26 @@ def without_pci(machine: Machine) -> str:
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
     """Adding, setting up anew, limiting and removing."""
+    name = kind.name
     return (
-        *(_adding(kind), _setting_up_anew(kind), _limiting(kind), _removing(kind)),
+        Change(name=name, when=ANY_TIME, unless=without_pci, sections=(kind.section,)),
+        Change(
+            name=f"{name}_anew", when=BEFORE_START, sections=(_anew(kind),), items=kind.removable
+        ),
+        Change(name=f"{name}_limits", when=AFTER_START, sections=(kind.limits,), items=kind.ids),
+        Change(
+            name=f"{name}_removal",
+            when=AFTER_START,
+            unless=without_pci,
+            sections=(_removal(kind),),
+            items=kind.removable,
+        ),
         _dropping(kind),
     )
 
 
-def _adding(kind: Kind) -> Change:
-    return Change(
-        name=kind.name,
-        tab=TAB,
-        title=f"Add a {kind.noun}",
-        about=f"Before the start, the guest boots with it; while it runs, the {kind.noun} is "
-        "plugged in, if the machine was created for that (PCI).",
-        button=f"Add {kind.noun}",
-        done=f"The {kind.noun} is added.",
-        verb=kind.verb,
-        when=ANY_TIME,
-        unless=without_pci,
-        sections=(kind.section,),
-    )
-
-
-def _setting_up_anew(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_anew",
-        tab=TAB,
-        title="Change",
-        about="It is set up anew with all that is said here.",
-        button="Save",
-        done=f"The {kind.noun} is changed.",
-        verb=kind.verb,
-        when=BEFORE_START,
-        sections=(_anew(kind),),
-        items=kind.removable,
-    )
-
-
-def _limiting(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_limits",
-        tab=TAB,
-        title="Limits",
-        about="They hold at once. A limit that is left empty stays as it is.",
-        button="Save limits of",
-        done="The limits have changed.",
-        verb=kind.verb,
-        when=AFTER_START,
-        sections=(kind.limits,),
-        items=kind.ids,
-    )
-
-
-def _removing(kind: Kind) -> Change:
-    return Change(
-        name=f"{kind.name}_removal",
-        tab=TAB,
-        title=f"Remove a {kind.noun}",
-        button="Remove",
-        working="Removing…",
-        done=f"The {kind.noun} is removed.",
-        verb=kind.verb,
-        when=AFTER_START,
-        confirm=f"Remove this {kind.noun} while the guest may use it?",
-        unless=without_pci,
-        sections=(_removal(kind),),
-        items=kind.removable,
-    )
-
-
 def _dropping(kind: Kind) -> Change:
+    """Removing before the start, for which the monitor begins anew."""
     section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
 
     async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
@@ -129,13 +102,7 @@ def _dropping(kind: Kind) -> Change:
         await monitor.drop(kind.name, kind.id_name, device)
 
     return Change(
-        name=f"{kind.name}_drop",
-        tab=TAB,
-        title=f"Remove a {kind.noun}",
-        button="Remove",
-        working="Removing…",
-        done=f"The {kind.noun} is removed.",
-        verb=kind.verb,
+        name=section.key,
         when=BEFORE_START,
         sections=(section,),
         items=kind.ids,

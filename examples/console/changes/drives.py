@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from examples.console.changes.change import AFTER_START, Change, Item, Panel
-from examples.console.changes.devices import Kind, device_changes
+from examples.console.changes.devices import Kind, by_id, device_changes, ids_of, tags_of
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import Drive, PartialDrive
 
 
-def _ids(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in machine.drives]
-
-
-def _not_root(machine: Machine) -> list[str]:
-    return [drive.drive_id for drive in machine.drives if not drive.is_root_device]
-
-
-def _drive(machine: Machine, drive_id: str) -> Drive | None:
-    return next((one for one in machine.drives if one.drive_id == drive_id), None)
+def _drives(machine: Machine) -> list[Drive]:
+    return machine.drives
 
 
 def _items(machine: Machine) -> list[Item]:
-    return [Item(one.drive_id, _tags(one), _where(one)) for one in machine.drives]
-
-
-def _tags(drive: Drive) -> list[str]:
-    tags = {
-        "root": drive.is_root_device,
-        "read only": drive.is_read_only,
-        "limited": drive.rate_limiter,
-    }
-    return [tag for tag, true in tags.items() if true]
+    return [Item(one.drive_id, tags_of(one), _where(one)) for one in machine.drives]
 
 
 def _where(drive: Drive) -> str:
@@ -44,25 +27,20 @@ DRIVE = Section(
     title="Drive",
     model=Drive,
     fields=(
-        Field("drive_id", "Name", hint="Letters, digits and underscores."),
+        Field("drive_id", "Name"),
         Field("path_on_host", "Disk image", places=("disks",)),
         Field("is_read_only", "Read only", kind="flag"),
         *rare(
             (
                 Field("cache_type", "Cache", "choice", choices=("", "Unsafe", "Writeback")),
                 Field("io_engine", "I/O engine", "choice", choices=("", "Sync", "Async")),
-                Field(
-                    "socket",
-                    "Socket of a vhost-user backend",
-                    places=("machine",),
-                    hint="In place of a disk image; then nothing else can be chosen.",
-                ),
+                Field("socket", "Socket of a vhost-user backend", places=("machine",)),
                 *limits("rate_limiter", "read and written"),
             )
         ),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).set(fields),
-    current=_drive,
+    current=by_id(_drives, "drive_id"),
     fixed={"is_root_device": False},
     about={
         "device id in use": "drive_id",
@@ -79,7 +57,7 @@ LIMITS = Section(
     model=PartialDrive,
     fields=(Field("drive_id", "Name", kind="item"), *limits("rate_limiter", "read and written")),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
-    current=_drive,
+    current=by_id(_drives, "drive_id"),
 )
 MEDIUM = Section(
     key="medium",
@@ -90,17 +68,16 @@ MEDIUM = Section(
         Field("path_on_host", "New disk image", places=("disks",)),
     ),
     send=lambda vm, fields: vm.drive(str(fields["drive_id"])).update(fields),
-    current=_drive,
+    current=by_id(_drives, "drive_id"),
     about={"backing file": "path_on_host", "different backend": "path_on_host"},
 )
 KIND = Kind(
     name="drive",
-    noun="drive",
     id_name="drive_id",
     section=DRIVE,
     limits=LIMITS,
-    ids=_ids,
-    removable=_not_root,
+    ids=ids_of(_drives, "drive_id"),
+    removable=ids_of(_drives, "drive_id", "is_root_device"),
     delete=lambda vm, drive_id: vm.drive(drive_id).delete(),
 )
 DRIVES = Panel(
@@ -108,6 +85,6 @@ DRIVES = Panel(
     items=_items,
     changes=(
         *device_changes(KIND),
-        Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=_ids),
+        Change(name="medium", when=AFTER_START, sections=(MEDIUM,), items=KIND.ids),
     ),
 )

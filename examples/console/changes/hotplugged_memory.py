@@ -34,27 +34,11 @@ SIZES = Section(
     model=MemoryHotplugConfig,
     since=(1, 14),
     fields=(
-        Field(
-            "total_size_mib",
-            "At most, in MiB",
-            "number",
-            initial="1024",
-            hint="A multiple of the pieces of the host, which are 128 MiB unless told otherwise.",
-        ),
+        Field("total_size_mib", "At most, in MiB", "number", initial="1024"),
         *rare(
             (
-                Field(
-                    "slot_size_mib",
-                    "Pieces of the host, in MiB",
-                    "number",
-                    hint="In which the host gives memory: 128 or more; 128 if empty.",
-                ),
-                Field(
-                    "block_size_mib",
-                    "Pieces of the guest, in MiB",
-                    "number",
-                    hint="In which the guest takes memory: a power of two; 2 if empty.",
-                ),
+                Field("slot_size_mib", "Pieces of the host, in MiB", "number"),
+                Field("block_size_mib", "Pieces of the guest, in MiB", "number"),
             )
         ),
     ),
@@ -71,14 +55,7 @@ REQUEST = Section(
     title="Memory on top",
     model=MemoryHotplugSizeUpdate,
     since=(1, 14),
-    fields=(
-        Field(
-            "requested_size_mib",
-            "Memory on top, in MiB",
-            "number",
-            hint="Not more than there may be, and a multiple of the pieces of the guest.",
-        ),
-    ),
+    fields=(Field("requested_size_mib", "Memory on top, in MiB", "number"),),
     send=lambda vm, fields: vm.hotplug_memory.update(fields),
     about={"size": "requested_size_mib"},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from pydantic import Field as ModelField
@@ -34,14 +34,6 @@ def _contents(fields: Fields) -> Mapping[str, JsonValue]:
     return cast(Mapping[str, JsonValue], fields["contents"])
 
 
-def _set(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
-    return vm.mmds.set(_contents(fields))
-
-
-def _update(vm: AsyncVmmClient, fields: Fields) -> Awaitable[None]:
-    return vm.mmds.update(_contents(fields))
-
-
 def _no_access(machine: Machine) -> str:
     if not machine.is_started or machine.configuration.mmds_config:
         return ""
@@ -70,7 +62,7 @@ DOCUMENT = Section(
     title="Document",
     model=Document,
     fields=(Field("contents", "Document", kind="document", initial="{}"),),
-    send=_set,
+    send=lambda vm, fields: vm.mmds.set(_contents(fields)),
     current=_document,
     about={"": "contents"},
 )
@@ -78,15 +70,8 @@ PATCH = Section(
     key="patch",
     title="Parts",
     model=Document,
-    fields=(
-        Field(
-            "contents",
-            "Members to change",
-            kind="document",
-            hint="A JSON object. Members that are null are removed, others that are not here stay.",
-        ),
-    ),
-    send=_update,
+    fields=(Field("contents", "Members to change", kind="document"),),
+    send=lambda vm, fields: vm.mmds.update(_contents(fields)),
     about={"": "contents"},
 )
 ACCESS = Section(
@@ -94,7 +79,7 @@ ACCESS = Section(
     title="Access",
     model=MmdsConfig,
     fields=(
-        Field("network_interfaces", "Interfaces", "words", hint="Names, separated by spaces."),
+        Field("network_interfaces", "Interfaces", "words"),
         Field("version", "Version", kind="choice", choices=("V2", "V1")),
         Field("ipv4_address", "Address"),
         Field("imds_compat", "Answer in plain text, as EC2 does", kind="flag"),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from examples.console.changes.change import Item, Panel
-from examples.console.changes.devices import Kind, device_changes
+from examples.console.changes.devices import Kind, by_id, device_changes, ids_of
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine
 from generated_vmm import NetworkInterface, PartialNetworkInterface
 
 
-def _ids(machine: Machine) -> list[str]:
-    return [interface.iface_id for interface in machine.interfaces]
-
-
-def _interface(machine: Machine, iface_id: str) -> NetworkInterface | None:
-    return next((one for one in machine.interfaces if one.iface_id == iface_id), None)
+def _interfaces(machine: Machine) -> list[NetworkInterface]:
+    return machine.interfaces
 
 
 def _items(machine: Machine) -> list[Item]:
@@ -34,7 +30,7 @@ NETWORK = Section(
     title="Network interface",
     model=NetworkInterface,
     fields=(
-        Field("iface_id", "Name", hint="Letters, digits and underscores."),
+        Field("iface_id", "Name"),
         Field("host_dev_name", "Tap device"),
         *rare(
             (
@@ -45,7 +41,7 @@ NETWORK = Section(
         ),
     ),
     send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).set(fields),
-    current=_interface,
+    current=by_id(_interfaces, "iface_id"),
     about={
         "device id in use": "iface_id",
         "iface_id": "iface_id",
@@ -60,16 +56,15 @@ LIMITS = Section(
     model=PartialNetworkInterface,
     fields=(Field("iface_id", "Name", kind="item"), *LIMITED),
     send=lambda vm, fields: vm.network_interface(str(fields["iface_id"])).update(fields),
-    current=_interface,
+    current=by_id(_interfaces, "iface_id"),
 )
 KIND = Kind(
     name="network",
-    noun="network interface",
     id_name="iface_id",
     section=NETWORK,
     limits=LIMITS,
-    ids=_ids,
-    removable=_ids,
+    ids=ids_of(_interfaces, "iface_id"),
+    removable=ids_of(_interfaces, "iface_id"),
     delete=lambda vm, iface_id: vm.network_interface(iface_id).delete(),
 )
 NETWORKS = Panel(key="networks", aside=True, items=_items, changes=device_changes(KIND))

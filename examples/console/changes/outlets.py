@@ -38,15 +38,9 @@ LOG = Section(
     title="Log",
     model=Logger,
     fields=(
-        Field(
-            "level",
-            "Level",
-            "choice",
-            choices=LEVELS,
-            hint="The least important kind of line to write.",
-        ),
-        Field("log_path", "File", places=("machine",), hint="Empty: as before."),
-        Field("module", "Only of this module", hint="The begin of a module's path."),
+        Field("level", "Level", "choice", choices=LEVELS),
+        Field("log_path", "File", places=("machine",)),
+        Field("module", "Only of this module"),
         Field("show_level", "Say how important a line is", kind="flag"),
         Field("show_log_origin", "Say which source line wrote it", kind="flag"),
     ),

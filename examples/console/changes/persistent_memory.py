@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from examples.console.changes.change import Item, Panel
-from examples.console.changes.devices import Kind, device_changes
+from examples.console.changes.devices import Kind, by_id, device_changes, ids_of, tags_of
 from examples.console.fields import Field, limits, rare
 from examples.console.forms import Section
 from examples.console.machine import Machine, pmem_of
@@ -14,29 +14,8 @@ def _devices(machine: Machine) -> list[Pmem]:
     return pmem_of(machine.configuration)
 
 
-def _ids(machine: Machine) -> list[str]:
-    return [device.id for device in _devices(machine)]
-
-
-def _not_root(machine: Machine) -> list[str]:
-    return [device.id for device in _devices(machine) if not device.root_device]
-
-
-def _device(machine: Machine, device_id: str) -> Pmem | None:
-    return next((one for one in _devices(machine) if one.id == device_id), None)
-
-
 def _items(machine: Machine) -> list[Item]:
-    return [Item(one.id, _tags(one), one.path_on_host) for one in _devices(machine)]
-
-
-def _tags(device: Pmem) -> list[str]:
-    tags = {
-        "root": device.root_device,
-        "read only": device.read_only,
-        "limited": device.rate_limiter,
-    }
-    return [tag for tag, true in tags.items() if true]
+    return [Item(one.id, tags_of(one), one.path_on_host) for one in _devices(machine)]
 
 
 PMEM = Section(
@@ -45,7 +24,7 @@ PMEM = Section(
     model=Pmem,
     since=(1, 14),
     fields=(
-        Field("id", "Name", hint="Letters, digits and underscores."),
+        Field("id", "Name"),
         Field("path_on_host", "File", places=("disks",)),
         Field("read_only", "Read only", kind="flag"),
         *rare(
@@ -56,7 +35,7 @@ PMEM = Section(
         ),
     ),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).set(fields),
-    current=_device,
+    current=by_id(_devices, "id"),
     about={"device id in use": "id", "backing file": "path_on_host", "root device": "root_device"},
 )
 LIMITS = Section(
@@ -66,16 +45,15 @@ LIMITS = Section(
     since=(1, 16),
     fields=(Field("id", "Name", kind="item"), *limits("rate_limiter", "flushed")),
     send=lambda vm, fields: vm.pmem(str(fields["id"])).update(fields),
-    current=_device,
+    current=by_id(_devices, "id"),
 )
 KIND = Kind(
     name="pmem",
-    noun="memory device",
     id_name="id",
     section=PMEM,
     limits=LIMITS,
-    ids=_ids,
-    removable=_not_root,
+    ids=ids_of(_devices, "id"),
+    removable=ids_of(_devices, "id", "root_device"),
     delete=lambda vm, device_id: vm.pmem(device_id).delete(),
 )
 PERSISTENT_MEMORY = Panel(key="pmems", items=_items, changes=device_changes(KIND))

@@ -55,8 +55,8 @@ MACHINE = Section(
     title="Machine",
     model=MachineConfiguration,
     fields=(
-        Field("vcpu_count", "Virtual processors", kind="number", hint="1 to 32."),
-        Field("mem_size_mib", "Memory in MiB", kind="number", hint="More than 0."),
+        Field("vcpu_count", "Virtual processors", kind="number"),
+        Field("mem_size_mib", "Memory in MiB", kind="number"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(
             (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field as ModelField
 
-from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel
+from examples.console.changes.change import BEFORE_START, WHILE_PAUSED, Change, Panel, Parsed
 from examples.console.changes.power import hosted
 from examples.console.fields import Field, rare
 from examples.console.forms import Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import Machine
+from examples.console.monitors import Monitor
+from examples.console.restoring import restore, snapshot, update_snapshot
 from generated_vmm import SnapshotCreateParams, SnapshotLoadParams
 from generated_vmm.model import ApiModel
 
@@ -23,6 +26,15 @@ def _tracks_nothing(machine: Machine) -> str:
 def _set_up(machine: Machine) -> str:
     empty = not machine.is_set_up and not machine.configuration.drives
     return "" if empty else "This machine is set up already: only an empty one can be restored."
+
+
+async def go_on(monitor: Monitor, parsed: Parsed) -> None:
+    """Restore a snapshot; a machine of this console gets disks of its own."""
+    fields = parsed[RESTORE.key]
+    if isinstance(monitor, HostedMonitor):
+        await restore(monitor, fields)
+    else:
+        await monitor.control.snapshot.load(fields)
 
 
 def _snapshot(key: str, kind: str) -> Section:
@@ -49,39 +61,22 @@ RESTORE = Section(
     fields=(
         Field("snapshot_path", "State file", places=("snapshots",)),
         Field("mem_backend.backend_path", "Memory file", places=("snapshots", "machine")),
-        Field(
-            "resume_vm",
-            "Run it at once",
-            kind="flag",
-            hint="Otherwise it stays paused until you resume it.",
-        ),
+        Field("resume_vm", "Run it at once", kind="flag"),
         Field("track_dirty_pages", "Track changed memory", kind="flag"),
         *rare(
             (
                 Field("clock_realtime", "Set the guest's clock to the present", kind="flag"),
-                Field(
-                    "network_overrides",
-                    "Other tap devices",
-                    "pairs",
-                    hint="As in eth0=tap7, separated by spaces.",
-                ),
-                Field(
-                    "vsock_override.uds_path",
-                    "Other socket of the vsock",
-                    places=("machine",),
-                    hint="Needed while the machine of the snapshot still runs.",
-                ),
+                Field("network_overrides", "Other tap devices", "pairs"),
+                Field("vsock_override.uds_path", "Other socket of the vsock", places=("machine",)),
                 Field(
                     "mem_backend.backend_type",
                     "The memory comes from",
                     "choice",
                     choices=("File", "Uffd"),
-                    hint="Uffd: another process serves it, at a socket given in place of the file.",
                 ),
             )
         ),
     ),
-    send=lambda vm, fields: vm.snapshot.load(fields),
     fixed={"mem_backend.backend_type": "File"},
     about={
         "guest memory": "mem_backend.backend_path",
@@ -114,7 +109,7 @@ SNAPSHOTS = Panel(
             name="named_snapshot",
             when=WHILE_PAUSED,
             sections=(NAMED,),
-            act=hosted(lambda monitor, parsed: monitor.snapshot(str(parsed[NAMED.key]["name"]))),
+            act=hosted(lambda monitor, parsed: snapshot(monitor, str(parsed[NAMED.key]["name"]))),
             hosted=True,
             unfolded=True,
         ),
@@ -122,7 +117,7 @@ SNAPSHOTS = Panel(
             name="update_snapshot",
             when=WHILE_PAUSED,
             unless=_tracks_nothing,
-            act=hosted(lambda monitor, parsed: monitor.update_snapshot()),
+            act=hosted(lambda monitor, parsed: update_snapshot(monitor)),
             hosted=True,
         ),
         Change(name="snapshot", foreign=True, when=WHILE_PAUSED, sections=(FULL,), unfolded=True),
@@ -135,7 +130,12 @@ RESTORATION = Panel(
     key="restoration",
     changes=(
         Change(
-            name="restore", when=BEFORE_START, unless=_set_up, sections=(RESTORE,), unfolded=True
+            name="restore",
+            when=BEFORE_START,
+            unless=_set_up,
+            sections=(RESTORE,),
+            act=go_on,
+            unfolded=True,
         ),
     ),
 )

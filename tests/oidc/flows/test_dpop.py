@@ -15,7 +15,7 @@ import pytest
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, OIDCSession, PersistContext, require_auth
 from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
 from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.session import record_hold
@@ -47,6 +47,7 @@ BOUND: dict[str, Any] = {
     },
 }
 API = "https://api.test/machines"
+STEP_UP = "/auth/login?max_age=60&return_to=/"
 
 
 def with_session(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -154,6 +155,20 @@ async def test_a_bound_token_is_refused_without_dpop() -> None:
     assert (answer.status_code, answer.json()["code"]) == (502, "token.type")
 
 
+async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """The next refresh would send no proof, and could be given a bearer token."""
+
+    def without_key(context: PersistContext[Any]) -> OIDCSession[Any]:
+        tokens = context.session.tokens.model_copy(update={"dpop_key": None})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = make_world(before_session_persist=without_key, **BOUND)
+    browser = world.browser()
+    answer = await browser.get(await callback_url(browser))
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "before_session_persist changed tokens.dpop_key" in caplog.text
+
+
 async def test_a_silent_login_keeps_the_key(world: World) -> None:
     browser = await world.signed_in()
     before = await session_of(browser, world)
@@ -163,6 +178,33 @@ async def test_a_silent_login_keeps_the_key(world: World) -> None:
     assert after.generation == 1
     assert after.tokens.dpop_key == before.tokens.dpop_key
     world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
+async def test_a_step_up_keeps_the_key(world: World) -> None:
+    browser = await world.signed_in()
+    before = await session_of(browser, world)
+    world.time.advance(120)
+    await browser.get(await callback_url(browser, STEP_UP))
+    after = await session_of(browser, world)
+    assert (after.id, after.auth_time) == (before.id, (before.auth_time or 0) + 120)
+    assert after.tokens.dpop_key == before.tokens.dpop_key
+    world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
+async def test_a_step_up_binds_the_tokens_of_a_session_that_had_none(mode: str) -> None:
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(time=time, **shared)
+    settings = here.oidc.settings.model_copy(update={"dpop": True})
+    there = another_process(here, mount=with_session, settings=settings, **shared)
+    browser = copy_of(await here.signed_in(), there)
+    here.time.advance(120)
+    await browser.get(await callback_url(browser, STEP_UP))
+    session = await session_of(browser, there)
+    assert (session.generation, session.tokens.token_type) == (1, "DPoP")
+    here.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 2
 
 

@@ -38,6 +38,7 @@ def test_the_unchanged_document_is_accepted() -> None:
         userinfo_endpoint="https://op.test/userinfo",
         end_session_endpoint="https://op.test/logout?tenant=1",
         revocation_endpoint=None,
+        introspection_endpoint=None,
         pushed_authorization_request_endpoint=None,
         check_session_iframe="https://op.test/session",
         requires_pushed_authorization_requests=False,

@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from redis.asyncio import Redis
+from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from tests.oidc.session.examples import NOW
+from fastapi_oidc.session.codec import SessionCodec
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.sql import SQLSessionStore, metadata
+from tests.oidc.session.examples import NOW, SECRET, User
+from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url
 
 
@@ -35,3 +41,47 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 def prefix() -> str:
     """Keeps the keys of one test apart from those of the others."""
     return f"{secrets.token_hex(8)}:"
+
+
+@pytest.fixture(scope="session")
+def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One file for the whole run; each test empties its tables."""
+    return f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('sqlite') / 'sessions.db'}"
+
+
+@asynccontextmanager
+async def opened_sql_store(url: str, secret: str = SECRET) -> AsyncIterator[SQLSessionStore[User]]:
+    """A store as one process has it."""
+    store = SQLSessionStore(url, User)
+    store.bind(SessionCodec(User), KeyRing([secret]).sealer("row"))
+    await store.create_tables()
+    yield store
+    await store.aclose()
+
+
+@asynccontextmanager
+async def empty_sql_store(url: str) -> AsyncIterator[SQLSessionStore[User]]:
+    """A store without a row."""
+    async with opened_sql_store(url) as store:
+        for table in metadata.sorted_tables:
+            await store._database.run(delete(table), {})
+        yield store
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def sql_url(request: pytest.FixtureRequest) -> str:
+    """Of each database in turn."""
+    return url_of(request, request.param)
+
+
+def url_of(request: pytest.FixtureRequest, kind: str) -> str:
+    """Starts PostgreSQL only for tests that use it."""
+    url: str = request.getfixturevalue("postgres_url" if kind == "postgresql" else "sqlite_url")
+    return url
+
+
+@pytest.fixture
+async def sql_store(sql_url: str) -> AsyncIterator[SQLSessionStore[User]]:
+    """Bound, and empty."""
+    async with empty_sql_store(sql_url) as store:
+        yield store

@@ -1,4 +1,4 @@
-"""The transitions of the refresh record, the same in memory and on Redis."""
+"""The transitions of the refresh record, the same in memory, on Redis and on SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from sqlalchemy import update
 
 from fastapi_oidc import Clock, MemoryRefreshLock
 from fastapi_oidc.errors import Code, SessionError
@@ -31,6 +32,10 @@ from fastapi_oidc.session.records import (
 )
 from fastapi_oidc.session.redis import RedisRefreshLock
 from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.sql import SQLSessionStore
+from fastapi_oidc.session.sql.tables import refreshes
+from tests.oidc.session.conftest import empty_sql_store, url_of
+from tests.oidc.session.examples import User
 
 NAME = "session-1"
 HOLD, ANSWERED_HOLD = 1000.0, 400.0
@@ -106,17 +111,37 @@ class KeptOnRedis(Kept):
             await self.client.hincrby(key, "u", -int(seconds * 1000))
 
 
+class KeptOnSQL(Kept):
+    def __init__(self, store: SQLSessionStore[User]) -> None:
+        self.store, self.records = store, store.records
+
+    async def pass_time(self, seconds: float) -> None:
+        """Nobody can set the clock of the database server; each deadline is moved instead."""
+        moved = update(refreshes).values(held_until=refreshes.c.held_until - seconds)
+        await self.store._database.run(moved, {})
+
+
 @asynccontextmanager
-async def every_kind(redis_url: str) -> AsyncIterator[list[Kept]]:
-    client = Redis.from_url(redis_url)
-    yield [KeptByFunctions(), KeptInMemory(), KeptOnRedis(client)]
-    await client.aclose()
+async def every_kind(redis_url: str, *sql_urls: str) -> AsyncIterator[list[Kept]]:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Redis.from_url(redis_url))
+        stores = [await stack.enter_async_context(empty_sql_store(url)) for url in sql_urls]
+        on_sql = [KeptOnSQL(store) for store in stores]
+        yield [KeptByFunctions(), KeptInMemory(), KeptOnRedis(client), *on_sql]
 
 
-@pytest.fixture(params=["functions", "memory", "redis"])
-async def kept(request: pytest.FixtureRequest, redis: Redis) -> Kept:
-    kinds = {"functions": KeptByFunctions, "memory": KeptInMemory}
-    return KeptOnRedis(redis) if request.param == "redis" else kinds[request.param]()
+@pytest.fixture(params=["functions", "memory", "redis", "postgresql", "sqlite"])
+async def kept(request: pytest.FixtureRequest, redis: Redis) -> AsyncIterator[Kept]:
+    match request.param:
+        case "functions":
+            yield KeptByFunctions()
+        case "memory":
+            yield KeptInMemory()
+        case "redis":
+            yield KeptOnRedis(redis)
+        case database:
+            async with empty_sql_store(url_of(request, database)) as store:
+                yield KeptOnSQL(store)
 
 
 def take(owner: str, generation: int = 1) -> Take:
@@ -287,15 +312,15 @@ steps = st.one_of(
 @settings(max_examples=80)
 @given(story=st.lists(st.tuples(steps, st.sampled_from([NAME, "session-2"])), max_size=12))
 def test_every_kind_of_records_tells_the_same_story(
-    redis_url: str, story: list[tuple[Any, str]]
+    redis_url: str, postgres_url: str, sqlite_url: str, story: list[tuple[Any, str]]
 ) -> None:
     async def told() -> None:
-        async with every_kind(redis_url) as kinds:
+        async with every_kind(redis_url, postgres_url, sqlite_url) as kinds:
             for step, name in story:
                 answers = [await kept.do(step, name) for kept in kinds]
                 looks = [await kept.seen(name) for kept in kinds]
-                assert answers == answers[:1] * 3
-                assert looks == looks[:1] * 3
+                assert answers == answers[:1] * len(kinds)
+                assert looks == looks[:1] * len(kinds)
 
     asyncio.run(told())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
@@ -18,7 +19,7 @@ from fastapi_oidc.session.revocations import (
     end_record,
 )
 from tests.oidc.protocol.examples import refused
-from tests.oidc.session.conftest import MovableClock
+from tests.oidc.session.conftest import MovableClock, empty_sql_store, url_of
 from tests.oidc.session.dictionary_stores import ListOfRevocations
 from tests.oidc.session.examples import NOW, User, a_record, a_session
 from tests.oidc.session.revocation_cases import ALICE, APPLICATION_SUB, CASES, SID_1
@@ -26,21 +27,27 @@ from tests.oidc.session.revocation_cases import ALICE, APPLICATION_SUB, CASES, S
 HOUR = 3600
 
 
-@pytest.fixture(params=["list", "memory", "memory of sessions", "redis", "redis of sessions"])
-def store(
+KINDS = ["list", "memory", "memory of sessions", "redis", "redis of sessions"]
+
+
+@pytest.fixture(params=[*KINDS, "postgresql", "sqlite"])
+async def store(
     request: pytest.FixtureRequest, moving: MovableClock, redis: Redis, prefix: str
-) -> RevocationStore:
+) -> AsyncIterator[RevocationStore]:
     match request.param:
         case "list":
-            return ListOfRevocations()
+            yield ListOfRevocations()
         case "memory":
-            return MemoryRevocationStore(clock=moving.clock)
+            yield MemoryRevocationStore(clock=moving.clock)
         case "memory of sessions":
-            return MemorySessionStore(clock=moving.clock).revocations
+            yield MemorySessionStore(clock=moving.clock).revocations
         case "redis":
-            return RedisRevocationStore(redis, prefix=prefix)
-        case _:
-            return RedisSessionStore(redis, User, prefix=prefix).revocations
+            yield RedisRevocationStore(redis, prefix=prefix)
+        case "redis of sessions":
+            yield RedisSessionStore(redis, User, prefix=prefix).revocations
+        case database:
+            async with empty_sql_store(url_of(request, database)) as on_sql:
+                yield on_sql.revocations
 
 
 @pytest.mark.parametrize(

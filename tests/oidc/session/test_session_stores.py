@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from redis.asyncio import Redis
 
@@ -13,25 +15,31 @@ from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.stores import SessionStore, require_option
-from tests.oidc.session.conftest import MovableClock
+from tests.oidc.session.conftest import MovableClock, empty_sql_store, url_of
 from tests.oidc.session.dictionary_stores import DictionaryStore
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session
 
 ID = "a" * 43
 
 
-@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis"])
-def store(
+@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis", "postgresql", "sqlite"])
+async def store(
     request: pytest.FixtureRequest, moving: MovableClock, redis: Redis, prefix: str
-) -> SessionStore[User]:
-    if request.param == "dictionary":
-        return DictionaryStore()
-    if request.param == "memory":
-        return MemorySessionStore(clock=moving.clock)
-    made = RedisSessionStore(redis, User, prefix=prefix)
-    if request.param == "sealed on redis":
-        made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-    return made
+) -> AsyncIterator[SessionStore[User]]:
+    match request.param:
+        case "dictionary":
+            yield DictionaryStore()
+        case "memory":
+            yield MemorySessionStore(clock=moving.clock)
+        case "redis":
+            yield RedisSessionStore(redis, User, prefix=prefix)
+        case "sealed on redis":
+            made = RedisSessionStore(redis, User, prefix=prefix)
+            made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+            yield made
+        case database:
+            async with empty_sql_store(url_of(request, database)) as on_sql:
+                yield on_sql
 
 
 async def test_an_unknown_id_is_no_session(store: SessionStore[User]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,3 +177,53 @@ def test_a_file_may_have_the_variables_of_several_and_of_others(
     assert OIDCSettings(_env_file=file).issuer == both["OIDC_"]
     assert caplog.messages == ["OIDC_SCOPES is not read: is OIDC_SCOPE meant?"]
     assert OIDCSettings(name="partners", _env_file=file).issuer == both["OIDC_PARTNERS_"]
+
+
+@pytest.mark.parametrize("given", [{}, {"_env_file": None}])
+def test_a_file_that_is_not_read_is_named_beside_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OIDC_ISSUER")
+    (tmp_path / ".env").write_text("export OIDC_ISSUER=https://op.example.com\n")
+    with pytest.raises(ConfigurationError, match="OIDC_ISSUER: is missing") as caught:
+        OIDCSettings(**given)
+    is_named = '.env is not read: write OIDCSettings(_env_file=".env")' in str(caught.value)
+    assert is_named is (given == {})
+    assert caught.value.faults == ("OIDC_ISSUER: is missing",)
+    assert OIDCSettings(_env_file=".env").issuer == "https://op.example.com"
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_file_is_not_named_where_nothing_is_missing_or_none_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if present:
+        (tmp_path / ".env").touch()
+        monkeypatch.setenv("OIDC_SESSION_LIFETIME", "1")
+    else:
+        monkeypatch.delenv("OIDC_ISSUER")
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings()
+    assert ".env" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "fault"),
+    [
+        ("openid,profile", "OIDC_SCOPE: has commas: put spaces between the values"),
+        ("openid,profile email", "OIDC_SCOPE: has commas: put spaces between the values"),
+        ("openid pages:read,write", None),
+    ],
+)
+def test_commas_between_scopes_are_named(
+    monkeypatch: pytest.MonkeyPatch, scope: str, fault: str | None
+) -> None:
+    monkeypatch.setenv("OIDC_SCOPE", scope)
+    if fault is None:
+        assert OIDCSettings().scope == ("openid", "pages:read,write")
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        OIDCSettings()
+    assert caught.value.faults == (fault,)

@@ -10,7 +10,7 @@ import httpx
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCSession
+from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCProviders, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
@@ -38,6 +38,11 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/forbidden", dependencies=[Depends(oidc.require(lambda _identity: False))])
     async def forbidden() -> None: ...
 
+    @app.api_route(
+        "/strong", methods=["GET", "POST"], dependencies=[Depends(oidc.require_acr("mfa"))]
+    )
+    async def strong() -> None: ...
+
     @app.post("/change", dependencies=[Depends(oidc.require_csrf)])
     async def change() -> None: ...
 
@@ -61,9 +66,11 @@ class Broken(MemoryRevocationStore):
         raise ConnectionError
 
 
-def asking(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
+def asking(
+    method: str, path: str, headers: Headers = NONE, *, content: bytes = b"", settings: Any = None
+) -> Asking:
     async def ask() -> httpx.Response:
-        async with make_world(mount=mount).browser() as browser:
+        async with make_world(mount=mount, settings=settings).browser() as browser:
             return await browser.request(
                 method, path, content=content, headers=headers, follow_redirects=False
             )
@@ -71,10 +78,12 @@ def asking(method: str, path: str, headers: Headers = NONE, *, content: bytes = 
     return ask
 
 
-def signed_in(method: str, path: str, headers: Headers = NONE) -> Asking:
+def signed_in(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
     async def ask() -> httpx.Response:
         browser = await make_world(mount=mount).signed_in()
-        return await browser.request(method, path, headers=headers, follow_redirects=False)
+        return await browser.request(
+            method, path, content=content, headers=headers, follow_redirects=False
+        )
 
     return ask
 
@@ -220,6 +229,17 @@ async def crashing() -> httpx.Response:
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
         same.cookies.update(dict(browser.cookies))
         return await same.get("/crash")
+
+
+async def choosing() -> httpx.Response:
+    providers = OIDCProviders({"One": make_world().oidc})
+    app = FastAPI()
+    for oidc in providers:
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(providers.router, prefix="/auth")
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as browser:
+        return await browser.get("/auth/login?return_to=/me")
 
 
 async def begin(app: FastAPI, path: str, **scope: Any) -> httpx.Response:

@@ -21,6 +21,7 @@ from tests.oidc.web.asking import (
     at_either_callback,
     callback,
     callback_without_store,
+    choosing,
     crashing,
     login_after_a_failure,
     lost_by_form_post,
@@ -36,6 +37,9 @@ from tests.oidc.web.asking import (
 LOGIN: Final = "/auth/login"
 LOGOUT: Final = "/auth/logout"
 SCRIPT_URL: Final = "/auth/oidc-context.js"
+FRONT_CHANNEL: Final = "/auth/frontchannel-logout"
+WITH_FRONT_CHANNEL: Final = {"front_channel_logout": True}
+FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 LOST: Final = "/auth/callback?state=unknown&code=1"
 TOO_MANY: Final = "/auth/logged-out?" + "&".join(["a=1"] * (MAX_FIELDS + 1))
 FOREIGN: Final = {"origin": "https://elsewhere.test", "sec-fetch-site": "cross-site"}
@@ -63,6 +67,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /login` 503 page": [login_after_a_failure(PAGE)],
     "`GET /login` 503 JSON": [login_after_a_failure()],
     "`GET /login` 422 for bad parameters": [asking("GET", f"{LOGIN}?prompt=no")],
+    "`GET /login` 200 page of several providers": [choosing],
     "`GET /callback` 302 signed in": [callback()],
     "`POST /callback` 303 signed in": [callback(settings=FORM_POST)],
     "`GET /callback` 200 silent page": [silently("alice")],
@@ -112,6 +117,15 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /logged-out` 400 JSON": [asking("GET", TOO_MANY)],
     "`POST /backchannel-logout` 200 empty": [told_of_a_logout],
     "`POST /backchannel-logout` 400 JSON": [asking("POST", "/auth/backchannel-logout")],
+    "`GET /frontchannel-logout` 200 empty": [
+        asking("GET", f"{FRONT_CHANNEL}?iss=https://op.test&sid=1", settings=WITH_FRONT_CHANNEL)
+    ],
+    "`GET /frontchannel-logout` 400 page": [
+        asking("GET", FRONT_CHANNEL, PAGE, settings=WITH_FRONT_CHANNEL)
+    ],
+    "`GET /frontchannel-logout` 400 JSON": [
+        asking("GET", FRONT_CHANNEL, settings=WITH_FRONT_CHANNEL)
+    ],
     "`GET /session` 200 JSON": [asking("GET", "/auth/session")],
     "`GET /session` 503 JSON": [to_be_refreshed("GET", "/auth/session")],
     "`GET /session-management` 200 JSON": [asking("GET", "/auth/session-management")],
@@ -132,6 +146,15 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`require`, `require_csrf` 403 JSON": [
         signed_in("GET", "/forbidden"),
         signed_in("POST", "/change"),
+    ],
+    "`require_recent`, `require_acr` 302 to the login": [signed_in("GET", "/strong", PAGE)],
+    "`require_recent`, `require_acr` 401 page": [signed_in("POST", "/strong", PAGE)],
+    "`require_recent`, `require_acr` 401 page with a form": [
+        signed_in("POST", "/strong", PAGE | FORM, content=b"a=1")
+    ],
+    "`require_recent`, `require_acr` 401 JSON": [
+        signed_in("GET", "/strong"),
+        signed_in("POST", "/strong", FORM, content=b"a=1"),
     ],
     "`request.state.oidc` 200 with a session": [signed_in("GET", "/")],
     "`request.state.oidc` 200 without a session": [asking("GET", "/")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from fastapi_oidc import (
     require_auth,
     require_csrf,
 )
+from fastapi_oidc.web.startup import configured_workers
 from tests.oidc.world import make_world
 
 
@@ -130,3 +132,41 @@ async def test_a_guard_of_an_instance_that_this_app_has_not_names_it() -> None:
     answer = await world.browser().get("/partners")
     assert answer.status_code == 500
     assert answer.json()["code"] == Code.CONFIGURATION_MIDDLEWARE_MISSING
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "workers"),
+    [
+        (["uvicorn", "app:app"], "", 1),
+        (["uvicorn", "app:app", "--workers", "2"], "", 2),
+        (["uvicorn", "app:app", "--workers=3"], "", 3),
+        (["gunicorn", "-w", "4", "app:app"], "", 4),
+        (["gunicorn", "app:app"], "5", 5),
+        (["uvicorn", "app:app", "--workers", "1"], "5", 1),
+        (["uvicorn", "app:app"], "many", 1),
+        (["uvicorn", "--workers"], "", 1),
+    ],
+)
+def test_how_many_processes_a_server_has(arguments: list[str], variable: str, workers: int) -> None:
+    assert configured_workers(arguments, {"WEB_CONCURRENCY": variable}) == workers
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"session_store": "memory"}, ["session_store"]),
+        ({"back_channel_logout_store": "memory"}, ["back_channel_logout_store"]),
+        ({"back_channel_logout_store": None}, []),
+    ],
+)
+async def test_memory_with_several_workers_is_one_warning(
+    options: dict[str, Any],
+    named: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+    await start(make_world(**options).app)
+    assert [message.partition(":")[0] for message in caplog.messages] == named
+    for message in caplog.messages:
+        assert '"memory" is that of one process, and this server has 4' in message

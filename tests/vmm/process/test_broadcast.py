@@ -94,7 +94,7 @@ async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
 def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
     numbers: AsyncRingBuffer[int] = AsyncRingBuffer(3)
     loop = asyncio.new_event_loop()
-    task = loop.create_task(numbers.async_wait(0))
+    task = loop.create_task(numbers.wait(0))
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     numbers.put(1)

@@ -32,7 +32,7 @@ def test_a_monitor_that_has_ended_is_no_zombie(start: Make, do: Do) -> None:
     monitor = start()
     pid = monitor.pid
     os.kill(pid, signal.SIGKILL)
-    assert not monitor.log.wait(10_000, PATIENCE)
+    assert not do(monitor.log.wait(10_000, PATIENCE))
     with contextlib.suppress(ChildProcessError):
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT):
             os.sched_yield()

@@ -23,7 +23,8 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.reaper import HELD, Folder, lock, remove_entries
+from generated_vmm.process.removal import HELD, lock, remove_entries
+from generated_vmm.process.things import Folder
 from tests.vmm.process.conftest import PATIENCE, SIMULATED
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]

@@ -23,7 +23,7 @@ def flush(monitor: Monitor, do: Do) -> Metrics:
     """The metrics that the monitor writes when it is asked to."""
     position = monitor.metrics.position
     do(monitor.client.action("FlushMetrics"))
-    assert monitor.metrics.wait(position, PATIENCE)
+    assert do(monitor.metrics.wait(position, PATIENCE))
     assert monitor.metrics.last is not None
     return monitor.metrics.last
 
@@ -71,7 +71,7 @@ def test_the_console_is_read_and_written(start: Make, do: Do, guest: dict[str, A
 def test_the_console_is_bounded(start: Make, do: Do, guest: dict[str, Any]) -> None:
     monitor = start(serial_bytes=16)
     do(monitor.client.boot(**guest))
-    monitor.serial.wait(32, PATIENCE)
+    do(monitor.serial.wait(32, PATIENCE))
     piece = monitor.serial.read()
     assert len(piece.data) == 16
     assert piece.start == piece.end - 16 > 0

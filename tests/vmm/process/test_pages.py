@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.process.jailed import JailedOptions
-from generated_vmm.process.settings import MonitorOptions
+from generated_vmm.process.settings import JailedOptions, MonitorOptions
 
 PAGES = Path(__file__).parents[3] / "docs" / "vmm"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)

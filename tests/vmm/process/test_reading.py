@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from generated_vmm.process import async_log, async_metrics, log, metrics
+from generated_vmm.process._sync import streams
 
 LINES = [json.dumps({"utc_timestamp_ms": number * 1000}) + "\n" for number in range(3)]
 
@@ -41,7 +41,7 @@ def test_a_file_is_followed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path.write_text("first\n")
     lines = log(path)
     assert next(lines).message == "first"
-    monkeypatch.setattr(time, "sleep", lambda _: path.write_text("first\nsecond\n"))
+    monkeypatch.setattr(streams, "sleep", lambda _: path.write_text("first\nsecond\n"))
     assert next(lines).message == "second"
 
 

@@ -1,0 +1,73 @@
+"""`python -m examples.api`: the application and a provider for it, until Ctrl-C."""
+
+import os
+import secrets
+import socket
+from contextlib import suppress
+
+import uvicorn
+
+from examples.api.application import SCOPES, create_app
+from fastapi_oidc import OIDCSettings
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
+
+
+def provider(origin: str, secret: str) -> DevProvider:
+    """A provider with the application, a program, and the API document as its clients."""
+    machines = f"{origin}/machines"
+    return DevProvider(
+        users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
+        clients=[
+            DevClient(
+                client_id="app",
+                client_secret=secret,
+                redirect_uris=[f"{origin}/auth/callback"],
+                post_logout_redirect_uris=[f"{origin}/auth/logged-out"],
+            ),
+            DevClient(
+                client_id="program",
+                client_secret=secret,
+                access_token_format="jwt",  # noqa: S106 - a format
+            ),
+            DevClient(
+                client_id="docs",
+                redirect_uris=[f"{origin}/docs/oauth2-redirect"],
+                access_token_format="jwt",  # noqa: S106 - a format
+            ),
+        ],
+        resources=[DevResource(machines, list(SCOPES))],
+    )
+
+
+def settings(issuer: str, origin: str, secret: str) -> OIDCSettings:
+    """The settings of the application."""
+    return OIDCSettings(
+        issuer=issuer,
+        client_id="app",
+        client_secret=secret,
+        cookie_secret=secrets.token_urlsafe(32),
+        base_url=origin,
+        allow_insecure_http=True,
+    )
+
+
+def main() -> None:
+    """Serve, and say what to try."""
+    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
+    origin, secret = f"http://127.0.0.1:{listener.getsockname()[1]}", secrets.token_urlsafe(32)
+    with provider(origin, secret).serve() as issuer:
+        app = create_app(settings(issuer, origin, secret))
+        print(
+            f"A person:  open {origin}/machines\n"
+            f"A program: curl -u program:{secret} -d grant_type=client_credentials"
+            f" -d scope=machines:write {issuer}/token\n"
+            f"           curl -H 'Authorization: Bearer ...' -X POST '{origin}/machines?name=one'\n"
+            f"By hand:   open {origin}/docs and press Authorize",
+            flush=True,
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+
+
+if __name__ == "__main__":
+    main()

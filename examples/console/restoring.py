@@ -1,0 +1,179 @@
+"""Snapshots of machines with the disks that they write to, and machines that go on from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from examples.console.fields import Fields, member_of
+from examples.console.hosted import HostedMonitor
+from examples.console.jail import bring_in, give
+from examples.console.kept import SnapshotFiles
+from examples.console.library import copy_file, disk_of
+from examples.console.machine import pmem_of
+from generated_vmm import Drive, FullVmConfiguration, SnapshotLoadParams
+
+RESTORED: Final = ("snapshot_path", "mem_backend.backend_path")
+DRIVE_ID: Final = re.compile(r"\w+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """State, memory, and copies of the disks that are written to, by the drive's name."""
+
+    state: Path
+    memory: Path
+    disks: Mapping[str, Path]
+
+    @classmethod
+    def of_snapshot(cls, state: Path, memory: Path, made: FullVmConfiguration) -> Self:
+        """Those of a snapshot in the library."""
+        return cls(
+            state, memory, {one.drive_id: disk_of(state, one.drive_id) for one in written(made)}
+        )
+
+    @property
+    def all(self) -> list[Path]:
+        """Every one."""
+        return [self.state, self.memory, *self.disks.values()]
+
+    @property
+    def names(self) -> SnapshotFiles:
+        """State and memory, for the monitor."""
+        return SnapshotFiles(snapshot_path=str(self.state), mem_file_path=str(self.memory))
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove the files that there are."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def written(made: FullVmConfiguration) -> list[Drive]:
+    """The drives that a machine writes to. ValueError for one that is no file."""
+    drives = [one for one in made.drives or [] if one.path_on_host and not one.is_read_only]
+    for drive in drives:
+        if not DRIVE_ID.fullmatch(drive.drive_id) or not Path(drive.path_on_host or "").is_file():
+            raise ValueError(
+                f"The disk {drive.path_on_host} is no ordinary file: copy it yourself."
+            )
+    return drives
+
+
+async def snapshot(machine: HostedMonitor, name: str) -> None:
+    """Write a paused machine to new files of the library. Raises VmmError and ValueError."""
+    library, made = machine.house.library, (await machine.look()).configuration
+    files = Files.of_snapshot(*library.named(name), made)
+    try:
+        await write_down(machine, made, files)
+        library.describe(files.state, machine.name, made)
+    except BaseException:
+        remove(files.all)
+        raise
+    machine.kept.last_snapshot = files.names
+
+
+async def update_snapshot(machine: HostedMonitor) -> None:
+    """Write what has changed into the last snapshot. Raises VmmError and ValueError."""
+    last = machine.kept.last_snapshot
+    if last is None:
+        raise ValueError("There is no snapshot of this run: create one first.")
+    if users := machine.house.users_of(Path(last.mem_file_path)):
+        raise ValueError(f"{', '.join(users)} runs from the last snapshot: create another.")
+    made, state = (await machine.look()).configuration, Path(last.snapshot_path)
+    files = Files.of_snapshot(state, Path(last.mem_file_path), made)
+    await write_down(machine, made, files, "Diff")
+    machine.house.library.describe(state, machine.name, made)
+
+
+async def write_down(
+    machine: HostedMonitor,
+    made: FullVmConfiguration,
+    files: Files,
+    kind: Literal["Full", "Diff"] = "Full",
+) -> None:
+    """Write a paused machine to `files`. Raises VmmError and ValueError."""
+    for drive in written(made):
+        machine.require(str(drive.path_on_host), ("disks",), writes=True)
+    await _write_memory(machine, files, kind)
+    for drive in written(made):
+        await copy_file(Path(str(drive.path_on_host)), files.disks[drive.drive_id])
+
+
+async def _write_memory(
+    machine: HostedMonitor, files: Files, kind: Literal["Full", "Diff"]
+) -> None:
+    """Write state and memory, which the machine's jail may write to for so long."""
+    jail, paths = machine.jail, [files.state, files.memory]
+    try:
+        if jail is not None:
+            for path in paths:
+                path.touch(0o600)
+                await bring_in(jail, path, str(path), machine.kept.uid)
+        await machine.control.snapshot.create(**files.names.model_dump(), snapshot_type=kind)
+    finally:
+        for path in paths if jail else []:
+            give(path, 0)
+
+
+async def restore(machine: HostedMonitor, fields: Fields) -> None:
+    """Go on from a snapshot with copies of its disks; `fields` are of the call that loads it.
+
+    Raises VmmError and ValueError.
+    """
+    state, memory = (Path(str(member_of(fields, name))) for name in RESTORED)
+    made = machine.house.library.about(state).made or FullVmConfiguration()
+    copies = Files.of_snapshot(state, memory, made).disks
+    files = Files(state, memory, machine.new_disks(copies))
+    try:
+        for drive_id, disk in files.disks.items():
+            await copy_file(copies[drive_id], disk)
+        await go_on(machine, made, files, {**fields, "resume_vm": False})
+        await _require_own(machine)
+    except BaseException:
+        remove(files.disks.values())
+        raise
+    machine.kept.configuration = with_disks(made, files) if made.drives else None
+    machine.kept.backing = str(memory)
+    if fields.get("resume_vm"):
+        await machine.control.resume()
+
+
+async def go_on(
+    machine: HostedMonitor, made: FullVmConfiguration, files: Files, fields: Fields
+) -> None:
+    """Load a snapshot into an empty monitor, paused, and give it its own disks.
+
+    A jailed monitor finds the copies in place of the originals; another one opens the originals for
+    a moment, in which its guest does not run. Raises VmmError and ValueError.
+    """
+    for file in (files.state, files.memory):
+        await machine.admit(str(file), ("snapshots", "machine"), writes=False)
+    for drive in made.drives or []:
+        if drive.path_on_host and (disk := files.disks.get(drive.drive_id)):
+            await machine.admit(str(disk), ("disks",), writes=True, at=drive.path_on_host)
+            await machine.admit(str(disk), ("disks",), writes=True)
+        elif drive.path_on_host:
+            await machine.admit(drive.path_on_host, ("disks",), writes=False)
+    for device in pmem_of(made):
+        await machine.admit(device.path_on_host, ("disks",), writes=not device.read_only)
+    await machine.control.snapshot.load(SnapshotLoadParams.model_validate(fields, strict=False))
+    for drive_id, disk in files.disks.items():
+        await machine.control.drive(drive_id).update(path_on_host=disk)
+
+
+async def _require_own(machine: HostedMonitor) -> None:
+    """ValueError when the restored machine has a disk that it may not have."""
+    for drive in (await machine.look()).drives:
+        if drive.path_on_host:
+            machine.require(drive.path_on_host, ("disks",), writes=not drive.is_read_only)
+
+
+def with_disks(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:
+    """What the origin is made of, with the disks of the machine that goes on."""
+    own = {drive_id: {"path_on_host": str(disk)} for drive_id, disk in files.disks.items()}
+    drives = [one.model_copy(update=own.get(one.drive_id)) for one in made.drives or []]
+    return made.model_copy(update={"drives": drives})

@@ -1,0 +1,113 @@
+"""`python -m examples.mcp`: a provider, the application, and an agent that calls its tool."""
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from mcp.shared.auth import AuthorizationCodeResult
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from examples.mcp.agent import CLIENT_ID, SignIn, call_tool
+from examples.mcp.application import create_app
+from fastapi_oidc import OIDCSettings
+from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
+
+
+def provider(origin: str, secret: str) -> DevProvider:
+    """A provider at which the application and the agent are registered."""
+    return DevProvider(
+        users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
+        clients=[
+            DevClient(
+                client_id="app", client_secret=secret, redirect_uris=[f"{origin}/auth/callback"]
+            ),
+            DevClient(
+                client_id=CLIENT_ID,
+                any_local_uri=True,
+                access_token_format="jwt",  # noqa: S106 - a format
+            ),
+        ],
+        resources=[DevResource(f"{origin}/mcp", ["notes:read"])],
+    )
+
+
+def settings(issuer: str, origin: str, secret: str) -> OIDCSettings:
+    """The settings of the application."""
+    return OIDCSettings(
+        issuer=issuer,
+        client_id="app",
+        client_secret=secret,
+        cookie_secret=secrets.token_urlsafe(32),
+        base_url=origin,
+        allow_insecure_http=True,
+    )
+
+
+def address(listener: socket.socket) -> str:
+    """Scheme and host of what listens there."""
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def served(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
+    """`app` answers at `listener` inside the block."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def in_a_browser(listener: socket.socket) -> SignIn:
+    """Signs in with whatever browser opens the address; the redirect comes to `listener`."""
+
+    async def sign_in(url: str) -> AuthorizationCodeResult:
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[AuthorizationCodeResult] = loop.create_future()
+
+        async def callback(request: Request) -> PlainTextResponse:
+            result = AuthorizationCodeResult.model_validate(dict(request.query_params))
+            loop.call_soon_threadsafe(arrived.set_result, result)
+            return PlainTextResponse("The agent is signed in. You can close this page.")
+
+        with served(Starlette(routes=[Route("/callback", callback)]), listener):
+            print(f"The agent asks you to sign in: {url}", flush=True)
+            return await arrived
+
+    return sign_in
+
+
+def main() -> None:
+    """Serve until the agent has called the tool."""
+    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
+    callback = socket.create_server(("127.0.0.1", 0))
+    origin, secret = address(listener), secrets.token_urlsafe(32)
+    with (
+        provider(origin, secret).serve() as issuer,
+        served(create_app(settings(issuer, origin, secret)), listener),
+    ):
+        result = asyncio.run(
+            call_tool(
+                f"{origin}/mcp",
+                "my_notes",
+                redirect_uri=f"{address(callback)}/callback",
+                sign_in=in_a_browser(callback),
+            )
+        )
+        print(f"The tool returned: {result}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

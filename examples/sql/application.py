@@ -1,0 +1,70 @@
+"""The application: where its user is signed in, and a button that ends each session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from fastapi_oidc import (
+    OIDC,
+    OIDCMiddleware,
+    OIDCSession,
+    OIDCSettings,
+    StandardIdentity,
+    require_auth,
+    require_csrf,
+)
+from fastapi_oidc.session.sql import SQLSessionStore
+
+Session = OIDCSession[StandardIdentity]
+
+
+def create_app(settings: OIDCSettings, database: str) -> FastAPI:
+    """The application with its sessions in `database`, a URL for SQLAlchemy."""
+    store = SQLSessionStore(database, StandardIdentity)
+    oidc = OIDC(settings, session_store=store)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await store.create_tables()
+        yield
+
+    app = FastAPI(lifespan=lifespan)
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(oidc.router, prefix="/auth")
+
+    @app.get("/")
+    async def account(session: Annotated[Session, Depends(require_auth)]) -> HTMLResponse:
+        """The user's sessions, the newest first."""
+        token = oidc.csrf_token(session)
+        sessions = await oidc.sessions_of(session.sub)
+        rows = "".join(row(each, token, is_this=each.id == session.id) for each in sessions)
+        return HTMLResponse(f"<h1>Where you are signed in</h1><ul>{rows}</ul>")
+
+    @app.post("/sessions/{id}/end")
+    async def end(id: str, session: Annotated[Session, Depends(require_csrf)]) -> RedirectResponse:
+        """End one of the user's sessions."""
+        if id not in {each.id for each in await oidc.sessions_of(session.sub)}:
+            raise HTTPException(404)
+        await oidc.revoke(session_id=id)
+        return RedirectResponse("/", status_code=303)
+
+    return app
+
+
+def row(session: Session, csrf_token: str, *, is_this: bool) -> str:
+    """One session of the list; the session of this browser is signed out by its own button."""
+    since = f"since {datetime.fromtimestamp(session.created_at):%d %B, %H:%M}"
+    if is_this:
+        form = '<form method="post" action="/auth/logout"><button>Sign out</button></form>'
+        return f"<li>here, {since} {form}</li>"
+    field = f'<input type="hidden" name="csrf_token" value="{csrf_token}">'
+    action = f"/sessions/{session.id}/end"
+    return (
+        f'<li>{since} <form method="post" action="{action}">{field}<button>End</button></form></li>'
+    )

@@ -1,0 +1,148 @@
+"""Tenants: one instance for each of them, found by the request and made when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Any, Generic, TypeAlias, cast
+
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+from typing_extensions import TypeVar
+
+from fastapi_oidc.concurrency import settled
+from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.pool import Pool
+from fastapi_oidc.session.identity import StandardIdentity
+from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.dependencies import Guard
+from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.router import only, routes_of
+from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.tenants import (
+    TENANTS,
+    GuardOfTenant,
+    LocalsOfTenant,
+    RequireTenant,
+    TenantsMiddleware,
+    tenant_of,
+)
+
+Identity = TypeVar("Identity", default=StandardIdentity)
+RequestData = TypeVar("RequestData", default=None)
+
+Found: TypeAlias = OIDCSettings | OIDC[Identity, RequestData] | None
+Resolve: TypeAlias = Callable[
+    [HTTPConnection], Found[Identity, RequestData] | Awaitable[Found[Identity, RequestData]]
+]
+
+
+class OIDCTenants(Generic[Identity, RequestData]):
+    """An instance for each tenant, whose settings are found when a request comes.
+
+        tenants = OIDCTenants(resolve)
+        app.add_middleware(tenants.middleware)
+        app.include_router(tenants.router, prefix="/auth")
+
+    `resolve` gives the settings of the request's tenant, or None. Their `name` is the tenant's: it
+    names its cookies, so that a session of one tenant is none of another. `create` makes instances
+    of settings; `maximum` of them stay open while no request uses them, beyond that the one that
+    was used least recently is closed. Those that `resolve` gives ready are its own to close.
+    """
+
+    def __init__(
+        self,
+        resolve: Resolve[Identity, RequestData],
+        *,
+        create: Callable[[OIDCSettings], OIDC[Identity, RequestData]] | None = None,
+        maximum: int = 100,
+    ) -> None:
+        if maximum < 1:
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, "maximum is 1 or more")
+        self._resolve = resolve
+        made = create or cast("Callable[[OIDCSettings], OIDC[Identity, RequestData]]", OIDC)
+        self._pool: Pool[OIDCSettings, OIDC[Identity, RequestData]] = Pool(
+            made, lambda oidc: oidc.aclose(), maximum=maximum
+        )
+        self.router = self._router()
+        """Every route, for all tenants. A prefix may have the path parameter `tenant`."""
+
+    def middleware(self, app: ASGIApp) -> TenantsMiddleware:
+        """`app.add_middleware(tenants.middleware)`: in place of OIDCMiddleware."""
+        return TenantsMiddleware(app, self)
+
+    @cached_property
+    def require_auth(self) -> RequireTenant[Identity]:
+        """`Depends(tenants.require_auth)`: the session of the request at its tenant."""
+        return RequireTenant()
+
+    @cached_property
+    def require_csrf(self) -> Guard[Identity]:
+        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        return self.guard(lambda oidc: oidc.require_csrf)
+
+    @cached_property
+    def locals(self) -> LocalsOfTenant[Identity, RequestData]:
+        """`Depends(tenants.locals)`: the `OIDCLocals` of the request, signed in or not."""
+        return LocalsOfTenant()
+
+    def guard(
+        self, guard_of: Callable[[OIDC[Identity, RequestData]], Guard[Identity]]
+    ) -> Guard[Identity]:
+        """A guard of the request's tenant.
+
+        `tenants.guard(lambda oidc: oidc.require_recent(300))`
+        """
+        return GuardOfTenant(guard_of, self.require_auth)
+
+    def current(self, connection: HTTPConnection) -> OIDC[Identity, RequestData] | None:
+        """The instance of the request's tenant, None for a request of no tenant."""
+        found: OIDC[Identity, RequestData] | None = connection.scope.get(TENANTS)
+        return found
+
+    @asynccontextmanager
+    async def serving(
+        self, connection: HTTPConnection
+    ) -> AsyncIterator[OIDC[Identity, RequestData] | None]:
+        """The instance of the request's tenant, which stays open within the block."""
+        found = await settled(self._resolve(connection))
+        if isinstance(found, OIDCSettings):
+            async with self._pool.lent(found.name, found) as oidc:
+                yield oidc
+        else:
+            yield found
+
+    async def aclose(self) -> None:
+        """Close every instance that was made of settings. The middleware does it at the end."""
+        await self._pool.aclose()
+
+    def _router(self) -> APIRouter:
+        router = APIRouter(include_in_schema=False)
+        for role in Role:
+            if role is not Role.CHOOSER:
+                name, methods = role.route_name(TENANTS), ["GET", "POST"]
+                router.add_route(f"/{role}", _serving(role), methods=methods, name=name)
+        return router
+
+
+def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:
+    """The route of the request's tenant, which may lack it."""
+
+    async def serve(request: Request) -> Response:
+        oidc: OIDC[Any, Any] = tenant_of(request)
+        rows = routes_of(
+            oidc._endpoints,
+            oidc.settings.response_mode,
+            front_channel_logout=oidc.settings.front_channel_logout,
+        )
+        for row in rows:
+            if row.role is role:
+                return await only(row.endpoint, row.methods)(request)
+        raise HTTPException(404, headers=NO_STORE)
+
+    return serve

@@ -1,0 +1,207 @@
+"""The rules of an access token that a client presents to this application's API (RFC 9068)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from fastapi_oidc.clock import Instant
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.claims import (
+    audience_of,
+    optional_numeric_date,
+    optional_string,
+    require_issuer,
+    require_numeric_date,
+    require_subject,
+)
+from fastapi_oidc.protocol.error_text import shown
+from fastapi_oidc.protocol.json import JSON, Claims
+from fastapi_oidc.protocol.tenants import Tenants
+
+_CLIENT_CLAIMS: Final = ("client_id", "azp")
+
+_OF_OTHER_TOKENS: Final = frozenset({"nonce", "at_hash", "c_hash", "events"})
+"""Claims of ID tokens (Core 2, 3.3.2.11) and security event tokens (RFC 8417 2.2)."""
+
+_METHODS: Final = frozenset({"jkt", "x5t#S256"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedAccessToken:
+    """What an access token must match, and where its provider writes what RFC 9068 leaves open.
+
+    `client_claim` names the claim with the client, None for `client_id` or else `azp`.
+    `roles_claim` is a path: the name of a claim, and the names of members inside of it.
+    """
+
+    issuer: str
+    audience: str
+    tenants: Tenants | None = None
+    accepts_plain_jwt: bool = False
+    client_claim: str | None = None
+    scope_claim: str = "scope"
+    roles_claim: tuple[str, ...] = ("roles",)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What whoever presents the token must possess (RFC 7800 3): thumbprints of a key (`jkt`, RFC
+    9449 6) and of a certificate (`x5t#S256`, RFC 8705 3)."""
+
+    jkt: str | None = None
+    x5t_s256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessClaims:
+    """The claims of an access token that passed every rule; times in seconds since the epoch.
+
+    Nobody has looked yet whether its sender possesses what `confirmation` demands.
+    """
+
+    iss: str
+    sub: str
+    aud: tuple[str, ...]
+    client_id: str
+    scope: tuple[str, ...]
+    roles: tuple[str, ...]
+    exp: int
+    confirmation: Confirmation
+    claims: Claims = field(repr=False)
+
+
+def accept_access_token(
+    header_typ: str | None, claims: Claims, expected: ExpectedAccessToken, at: Instant
+) -> AccessClaims:
+    """The access token after the rules of RFC 9068 4; the signature is verified before.
+
+    Raises ProtocolViolation: jws.type or access_token.*.
+    """
+    if not is_access_token_type(header_typ):
+        require_plain_type(header_typ, expected)
+        require_no_other_token(claims, expected)
+    require_issued(claims, at, is_optional=False)
+    require_issuer(claims, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants)
+    return accepted(claims, expected, at)
+
+
+def accepted(claims: Claims, expected: ExpectedAccessToken, at: Instant) -> AccessClaims:
+    """The rules that a JWT and the provider's word on an opaque token have in common."""
+    return AccessClaims(
+        iss=expected.issuer,
+        sub=require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
+        aud=require_own_audience(claims, expected.audience),
+        client_id=require_client(claims, expected),
+        scope=scope_of(claims, expected.scope_claim),
+        roles=roles_of(claims, expected.roles_claim),
+        exp=require_not_expired(claims, at),
+        confirmation=confirmation_of(claims),
+        claims=claims,
+    )
+
+
+def is_access_token_type(header_typ: str | None) -> bool:
+    """Whether `typ` is at+jwt (RFC 9068 2.1, 4; RFC 8725 3.11)."""
+    return (header_typ or "").lower().removeprefix("application/") == "at+jwt"
+
+
+def require_plain_type(header_typ: str | None, expected: ExpectedAccessToken) -> None:
+    """`typ` is absent or JWT, where that is accepted; any other type is another kind of token."""
+    if not expected.accepts_plain_jwt or (header_typ or "JWT").upper() != "JWT":
+        raise ProtocolViolation(
+            Code.JWS_TYPE, f"typ is {shown(header_typ)}, not at+jwt", setting="accept_plain_jwt"
+        )
+
+
+def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> None:
+    """A plain JWT is no ID token and no logout token (RFC 9068 5, RFC 8725 3.12).
+
+    The `aud` of an ID token has the client to which it was issued, and its `azp` is that client
+    (Core 2). So a plain JWT names its client, and the client is not in `aud`.
+    """
+    if found := _OF_OTHER_TOKENS & claims.keys():
+        raise ProtocolViolation(Code.ACCESS_TOKEN_KIND, f"a token with {shown(sorted(found))}")
+    aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
+    names = {*_CLIENT_CLAIMS, expected.client_claim or "azp"}
+    if any(claims.get(name) in aud for name in names):
+        raise ProtocolViolation(
+            Code.ACCESS_TOKEN_KIND, "aud has the client, as an ID token's has; see accept_plain_jwt"
+        )
+
+
+def require_own_audience(claims: Claims, audience: str) -> tuple[str, ...]:
+    """`aud` has this API (RFC 9068 4); it may have others."""
+    aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
+    if audience not in aud:
+        raise ProtocolViolation(
+            Code.ACCESS_TOKEN_AUDIENCE, f"aud is {shown(aud)}, the API {shown(audience)}"
+        )
+    return aud
+
+
+def require_not_expired(claims: Claims, at: Instant) -> int:
+    """`exp` is a number and has not passed (RFC 9068 4)."""
+    exp = require_numeric_date(claims, "exp", Code.ACCESS_TOKEN_EXPIRY)
+    if at.is_past(exp):
+        raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
+    return exp
+
+
+def require_issued(claims: Claims, at: Instant, *, is_optional: bool) -> None:
+    """`iat`, and `nbf` when present, are not in the future (RFC 7519 4.1.5, RFC 9068 2.2)."""
+    read = optional_numeric_date if is_optional else require_numeric_date
+    for name, value in (
+        ("iat", read(claims, "iat", Code.ACCESS_TOKEN_ISSUED_AT)),
+        ("nbf", optional_numeric_date(claims, "nbf", Code.ACCESS_TOKEN_ISSUED_AT)),
+    ):
+        if at.is_ahead(value or 0):
+            explanation = f"{name} is {at.distance(value or 0)}"
+            raise ProtocolViolation(Code.ACCESS_TOKEN_ISSUED_AT, explanation)
+
+
+def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
+    """The client that the token was issued to (RFC 9068 2.2)."""
+    names = _CLIENT_CLAIMS if expected.client_claim is None else (expected.client_claim,)
+    for name in names:
+        client = optional_string(claims, name, Code.ACCESS_TOKEN_CLIENT)
+        if client is not None:
+            return client
+    raise ProtocolViolation(
+        Code.ACCESS_TOKEN_CLIENT, f"none of {shown(list(names))}", setting="client_claim"
+    )
+
+
+def scope_of(claims: Claims, name: str) -> tuple[str, ...]:
+    """The scope: words in one text (RFC 8693 4.2) or, as some providers write it, a list."""
+    value = claims.get(name)
+    return tuple(value.split()) if isinstance(value, str) else _texts(value, name)
+
+
+def roles_of(claims: Claims, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The roles at the end of `path` (RFC 9068 2.2.3.1): a list of texts, or one text."""
+    value: JSON = dict(claims)
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return (value,) if isinstance(value, str) else _texts(value, path[-1])
+
+
+def confirmation_of(claims: Claims) -> Confirmation:
+    """The token's binding; one by a method that nobody here can check is refused (RFC 7800 3.1)."""
+    cnf = claims.get("cnf")
+    if cnf is None:
+        return Confirmation()
+    if not isinstance(cnf, dict) or not cnf or not cnf.keys() <= _METHODS:
+        raise ProtocolViolation(Code.ACCESS_TOKEN_BINDING, "cnf has a method that is unknown here")
+    return Confirmation(
+        optional_string(cnf, "jkt", Code.ACCESS_TOKEN_BINDING),
+        optional_string(cnf, "x5t#S256", Code.ACCESS_TOKEN_BINDING),
+    )
+
+
+def _texts(value: JSON, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ProtocolViolation(Code.ACCESS_TOKEN_SCOPE_MALFORMED, f"{name} is no list of texts")
+    return tuple(cast("list[str]", value))

@@ -1,0 +1,53 @@
+"""What the provider says of opaque tokens, asked once for many requests (RFC 7662)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.protocol.introspection import is_active
+from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.provider import Provider
+from fastapi_oidc.ttl_cache import TTLCache
+
+MAX_TOKENS: Final = 10_000
+"""Responses in the cache; beyond that the one that expires first goes."""
+
+INACTIVE_LIFETIME: Final = 5
+"""Seconds for which "not active" is cached: a client that repeats a dead token does not load the
+provider, and a token that reached a replica late is soon usable."""
+
+
+class Introspections:
+    """Asks the provider about tokens: one request at a time for each, and none within `lifetime`.
+
+    `lifetime` is in seconds; a response is never used beyond the `exp` in it. The cache has digests
+    of the tokens, never the tokens. Failures are not cached.
+    """
+
+    def __init__(self, provider: Provider, clock: Clock, lifetime: int) -> None:
+        self._provider, self._clock, self._lifetime = provider, clock, lifetime
+        self._responses: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
+        self._flights: SingleFlight[bytes, Claims] = SingleFlight()
+
+    async def of(self, token: str) -> Claims:
+        """The provider's response about `token`, unchecked; raises ProviderError."""
+        key = hashlib.sha256(token.encode()).digest()
+        known = self._responses.get(key)
+        return known or await self._flights.run(key, lambda: self._asked(key, token))
+
+    async def _asked(self, key: bytes, token: str) -> Claims:
+        # By the time before the request: the response may be older than its arrival.
+        asked_at = self._clock.now()
+        response = await self._provider.introspect(token)
+        self._responses.set(key, response, expires_at=self._usable_until(response, asked_at))
+        return response
+
+    def _usable_until(self, response: Claims, asked_at: int) -> int:
+        if not is_active(response):
+            return asked_at + min(INACTIVE_LIFETIME, self._lifetime)
+        exp = response.get("exp")
+        ends = int(exp) if isinstance(exp, int | float) else asked_at
+        return min(asked_at + self._lifetime, ends)

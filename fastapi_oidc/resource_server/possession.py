@@ -1,0 +1,60 @@
+"""Whether the sender of a token possesses what the token is bound to (RFC 9449, RFC 8705)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from base64 import b64decode
+from typing import Final
+from urllib.parse import unquote
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.session.records import SealedRecords, Take
+
+_ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
+
+
+class Proofs:
+    """Lets each DPoP proof pass once (RFC 9449 11.1), in every process that shares `records`."""
+
+    def __init__(self, records: SealedRecords) -> None:
+        self._records = records
+
+    async def require_first_use(self, proof: Proof) -> None:
+        """Raises ProtocolViolation (dpop.replayed), SessionError when the records are down."""
+        name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
+        # A proof is acceptable from a window before its time to a window after it.
+        seconds = 2 * PROOF_WINDOW + 1
+        owner = secrets.token_urlsafe(12)
+        take = Take(generation=0, owner=owner, hold=seconds, answered_hold=seconds)
+        record = await self._records.take(f"dpop/{name}", take, lifetime=seconds)
+        if record.owner != owner:
+            raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
+
+
+def require_certificate(header: str | None, thumbprint: str) -> None:
+    """The certificate of the connection is the token's (RFC 8705 3).
+
+    `header` is what the front server says of it: base64 between colons (RFC 9440), or PEM, which
+    may be percent-encoded. Raises ProtocolViolation (access_token.certificate).
+    """
+    if header is None:
+        raise _refused("the token is bound to a certificate, and the request has none")
+    if base64url.encode(hashlib.sha256(_der(header)).digest()) != thumbprint:
+        raise _refused("the token is bound to another certificate")
+
+
+def _der(header: str) -> bytes:
+    text = unquote(header)
+    for line in _ARMOUR:
+        text = text.replace(line, "")
+    try:
+        return b64decode("".join(text.strip().strip(":").split()), validate=True)
+    except ValueError:
+        raise _refused("the header has no certificate") from None
+
+
+def _refused(explanation: str) -> ProtocolViolation:
+    return ProtocolViolation(Code.ACCESS_TOKEN_CERTIFICATE, explanation)

@@ -1,0 +1,281 @@
+"""Sessions in a table: a row for each, read together with its revocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+from sqlalchemy import (
+    URL,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.session.codec import SessionCodec, SessionReader
+from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
+from fastapi_oidc.session.outage import unavailable_as
+from fastapi_oidc.session.records import RefreshRecords
+from fastapi_oidc.session.revocations import (
+    RevocationStore,
+    are_current,
+    digest,
+    first_reason,
+    user_key,
+)
+from fastapi_oidc.session.sealing import DecryptionCache, Sealer
+from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT, Database, Rows
+from fastapi_oidc.session.sql.records import SQLRefreshRecords
+from fastapi_oidc.session.sql.revocation_store import SQLRevocationStore, revocations_in
+from fastapi_oidc.session.sql.tables import (
+    metadata,
+    put,
+    revocations,
+    server_time,
+    sessions,
+)
+from fastapi_oidc.session.stores import SessionStore
+
+MOST_LISTED: Final = 1000
+"""Sessions of a user that `sessions_of` returns at most, the last to end."""
+
+PURGED_AT_ONCE: Final = 1000
+"""Expired rows that one statement removes at most: none locks the table for long."""
+
+PURGE_PAUSE: Final = 10.0
+"""Seconds after which a process removes expired rows with a login again."""
+
+
+def _removing_expired(table: Table) -> Executable:
+    (key,) = table.primary_key.columns
+    expired = select(key).where(table.c.expires_at <= server_time()).limit(PURGED_AT_ONCE)
+    chosen = expired.with_for_update(skip_locked=True)  # two processes remove different rows
+    return delete(table).where(key.in_(chosen)).returning(literal_column("1"))
+
+
+_EXPIRED: Final = {table.name: _removing_expired(table) for table in metadata.sorted_tables}
+_REVOKED: Final = and_(
+    revocations.c.key.in_(bindparam("digests", expanding=True)),
+    revocations.c.expires_at > server_time(),
+)
+_IS_ALIVE: Final = sessions.c.expires_at > server_time()
+_CONTENT: Final = (sessions.c.id, sessions.c.last_seen_at, sessions.c.content)
+_GET: Final = select(*_CONTENT).where(sessions.c.id == bindparam("row"), _IS_ALIVE)
+_FIND: Final = (
+    select(*_CONTENT, *revocations.c)
+    .select_from(sessions.outerjoin(revocations, _REVOKED))
+    .where(sessions.c.id == bindparam("row"), _IS_ALIVE)
+)
+_FIND_BY_SESSION_ID: Final = select(*_CONTENT).where(
+    sessions.c.session_id == bindparam("name"), _IS_ALIVE
+)
+_LIST: Final = (
+    select(*_CONTENT)
+    .where(sessions.c.user_digest == bindparam("user"), _IS_ALIVE)
+    .order_by(sessions.c.expires_at.desc())
+    .limit(MOST_LISTED)
+)
+_DELETE: Final = delete(sessions).where(sessions.c.id == bindparam("row"))
+_TOUCH: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("row"), sessions.c.last_seen_at < bindparam("seen"))
+    .values(last_seen_at=bindparam("seen"))
+)
+# A row that was used while its successor was made keeps the moment of that use.
+_SEEN: Final = case(
+    (sessions.c.last_seen_at > bindparam("seen"), sessions.c.last_seen_at),
+    else_=bindparam("seen"),
+)
+_REPLACE: Final = (
+    update(sessions)
+    .where(
+        sessions.c.id == bindparam("row"),
+        sessions.c.generation < bindparam("next"),
+        _IS_ALIVE,
+    )
+    .values(
+        generation=bindparam("next"),
+        last_seen_at=_SEEN,
+        expires_at=bindparam("ends"),
+        content=bindparam("sealed"),
+    )
+    .returning(sessions.c.id)
+)
+
+
+class SQLSessionStore(SessionStore[Identity]):
+    """Sessions, revocations and refresh records in three tables of PostgreSQL or SQLite.
+
+    Takes an engine, which stays the application's to dispose of, or a URL for an asynchronous
+    driver. Rows are sealed with the `cookie_secret` of the `OIDC` object that the store is given
+    to; before that, methods that read or write a session raise ConfigurationError
+    (configuration.invalid). Every method raises SessionError (session.store_unavailable,
+    session.revocation_unavailable) when the database cannot be asked.
+    """
+
+    records_last_use = returns_copies = True
+
+    def __init__(
+        self,
+        engine: AsyncEngine | URL | str,
+        identity_type: type[Identity],
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        self._database = Database(engine, timeout)
+        self._revocations = SQLRevocationStore(self._database)
+        self._records = SQLRefreshRecords(self._database)
+        self._codec = SessionCodec(identity_type)
+        self._sealer: Sealer | None = None
+        self._readers = DecryptionCache(self._reader, clock=Clock())
+        self._put = put(sessions, self._database.dialect)
+        self._purge_at = 0.0
+
+    @property
+    def revocations(self) -> RevocationStore:
+        """In the same database; also for `back_channel_logout_store`."""
+        return self._revocations
+
+    @property
+    def records(self) -> RefreshRecords:
+        """In the same database; also for `refresh_lock`."""
+        return self._records
+
+    def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
+        """From now on rows are sealed; the identity type stays the store's own.
+
+        With several `OIDC` objects the latest one seals, and all of them open.
+        """
+        self._sealer = sealer if self._sealer is None else self._sealer.also_opening(sealer)
+
+    async def create_tables(self) -> None:
+        """Create the tables and indexes that are missing; any number of processes may do so."""
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            await self._database.create_tables()
+
+    async def purge(self) -> int:
+        """Remove all rows that have expired, a thousand at a time; returns how many these were."""
+        removed = 0
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            for table in metadata.sorted_tables:
+                while count := await self._purge_some(table):
+                    removed += count
+        return removed
+
+    async def get(self, id: str, /) -> OIDCSession[Identity] | None:
+        """See `SessionStore.get`."""
+        rows = await self._run(_GET, row=id)
+        return self._session(rows[0]) if rows else None
+
+    async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
+        """See `SessionStore.set`; sometimes also removes expired rows."""
+        await self._run(
+            self._put,
+            id=id,
+            session_id=session.id,
+            user_digest=digest(user_key(session.issuer, session.client_id, session.sub)),
+            generation=session.generation,
+            last_seen_at=session.last_seen_at or 0,
+            expires_at=session.expires_at,
+            content=self._sealed(id, session),
+        )
+        if monotonic() >= self._purge_at:
+            self._purge_at = monotonic() + PURGE_PAUSE
+            with suppress(Exception):  # the session is stored; the next login tries again
+                for table in metadata.sorted_tables:
+                    await self._purge_some(table)
+
+    async def delete(self, id: str, /) -> None:
+        """See `SessionStore.delete`."""
+        await self._run(_DELETE, row=id)
+
+    async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
+        """See `SessionStore.replace`; one statement."""
+        rows = await self._run(
+            _REPLACE,
+            row=id,
+            next=session.generation,
+            seen=session.last_seen_at or 0,
+            ends=session.expires_at,
+            sealed=self._sealed(id, session),
+        )
+        return bool(rows)
+
+    async def touch(self, id: str, at: int, /) -> None:
+        """See `SessionStore.touch`; one statement."""
+        await self._run(_TOUCH, row=id, seen=at)
+
+    async def sessions_of(
+        self, issuer: str, client_id: str, sub: str, /
+    ) -> Sequence[OIDCSession[Identity]]:
+        """The user's sessions, the first to end first; the last thousand of them."""
+        rows = await self._run(_LIST, user=digest(user_key(issuer, client_id, sub)))
+        found = map(self._session, reversed(rows))
+        return [session for session in found if session is not None]
+
+    async def find_by_session_id(
+        self, session_id: str, /
+    ) -> tuple[str, OIDCSession[Identity]] | None:
+        """The session with this id, and the id of its row."""
+        for row in await self._run(_FIND_BY_SESSION_ID, name=session_id):
+            session = self._session(row)
+            if session is not None and session.id == session_id:
+                return row.id, session
+        return None
+
+    async def find(
+        self, id: str, digests: Sequence[str], /
+    ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
+        """See `SessionStore.find`; one statement."""
+        rows = await self._run(_FIND, row=id, digests=digests)
+        session = self._session(rows[0]) if rows else None
+        if session is None:
+            return None, None
+        if not are_current(digests, session):
+            return session, await self._revocations.ended_by(session)
+        return session, first_reason(session, revocations_in(rows, digests))
+
+    async def aclose(self) -> None:
+        """Close the connections that the store opened; an engine is left alone."""
+        await self._database.aclose()
+
+    async def _run(self, statement: Executable, **values: object) -> Rows:
+        with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
+            return await self._database.run(statement, values)
+
+    async def _purge_some(self, table: Table) -> int:
+        return len(await self._database.run(_EXPIRED[table.name], {}))
+
+    def _sealed(self, id: str, session: OIDCSession[Identity]) -> bytes:
+        return self._bound().encrypt(self._codec.encode(session), name=f"row:{id}")
+
+    def _session(self, row: Any) -> OIDCSession[Identity] | None:
+        """None also for a row of another place, secret or identity type."""
+        try:
+            session = self._readers.open((self._bound(), row.id, row.content))()
+        except SessionError:
+            return None
+        seen = row.last_seen_at
+        return session.model_copy(update={"last_seen_at": seen}) if seen else session
+
+    def _reader(self, sealed: tuple[Sealer, str, bytes]) -> tuple[SessionReader[Identity], int]:
+        sealer, id, text = sealed
+        plaintext = sealer.decrypt(text, name=f"row:{id}")
+        return SessionReader(self._codec, plaintext), len(text) + len(plaintext)
+
+    def _bound(self) -> Sealer:
+        if self._sealer is None:
+            explanation = "give this store to an OIDC object, whose cookie_secret seals its rows"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        return self._sealer

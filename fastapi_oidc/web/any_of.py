@@ -1,0 +1,83 @@
+"""Guards over several instances: the session of whichever of them has signed the browser in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+from starlette.requests import HTTPConnection
+
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.dependencies import Guard, RequireAuth
+from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_contexts import context_of
+from fastapi_oidc.web.runtime import RequestData
+
+
+async def context_with_session(
+    connection: HTTPConnection, names: Mapping[str, Any], *, active: bool = True
+) -> RequestContext[Any, Any] | None:
+    """The context of the instance whose session the request has, usable now or not.
+
+    Raises SessionError when a store cannot be asked.
+    """
+    for name in names:
+        context = context_of(connection, name)
+        locals = await context.locals(active=active)
+        if locals.session is not None or locals.unavailable is not None:
+            return context
+    return None
+
+
+class RequireAny(RequireAuth[Identity]):
+    """The session of one of several instances; without any the request is refused."""
+
+    def __init__(self, guards: Mapping[str, RequireAuth[Identity]]) -> None:
+        self.guards = guards
+        first = next(iter(guards.values()))
+        self._instance, self.scheme_name, self.model = None, first.scheme_name, first.model
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        return await self.guards[await self.name(connection)](connection)
+
+    async def name(self, connection: HTTPConnection) -> str:
+        """The instance whose session the request has; without one the first, which refuses it."""
+        context = await context_with_session(connection, self.guards)
+        return next(iter(self.guards)) if context is None else context.runtime.name
+
+
+class GuardOfAny(Guard[Identity]):
+    """The session, if the guard of its own instance lets it pass."""
+
+    def __init__(
+        self, guards: Mapping[str, Guard[Identity]], require_any: RequireAny[Identity]
+    ) -> None:
+        super().__init__(require_any)
+        self._require_any, self._guards = require_any, guards
+
+    async def __call__(
+        self,
+        connection: HTTPConnection,
+        session: OIDCSession[Identity] | None = None,
+        **documented: object,
+    ) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        name = await self._require_any.name(connection)
+        return await self._guards[name](connection, session)
+
+    async def _check(self, *_: object) -> None:
+        """Each instance's own guard checks."""
+
+
+class LocalsOfAny(Generic[Identity, RequestData]):
+    """`OIDCLocals` of the instance whose session the request has; empty without one."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
+        """The locals; raises SessionError when a store cannot be asked."""
+        context = await context_with_session(connection, self._names)
+        return OIDCLocals() if context is None else await context.locals()

@@ -1,0 +1,74 @@
+"""What an API says of itself: protected resource metadata (RFC 9728), and its part of OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.openapi.models import (
+    OAuth2,
+    OAuthFlowAuthorizationCode,
+    OAuthFlows,
+    OpenIdConnect,
+    SecurityBase,
+)
+from fastapi.security.base import SecurityBase as Scheme
+from pydantic import BaseModel
+
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
+from fastapi_oidc.protocol.metadata import discovery_url
+
+
+class Refusal(BaseModel):
+    """Why a request was refused: a sentence, and a stable code (docs/errors.md)."""
+
+    detail: str
+    code: str
+
+
+class Documented(Scheme):
+    """A security scheme in the API document, which checks nothing."""
+
+    def __init__(self, name: str, model: SecurityBase) -> None:
+        self.scheme_name, self.model = name, model
+
+    async def __call__(self) -> None:
+        """Nothing: another dependency does the work."""
+
+
+def refusals(name: str) -> dict[int | str, dict[str, Any]]:
+    """The 401 and 403 responses of endpoints that need `name`, for `responses=`."""
+    return {
+        401: {"model": Refusal, "description": f"There is no valid {name}."},
+        403: {"model": Refusal, "description": f"The {name} does not permit this."},
+    }
+
+
+def token_scheme(
+    issuer: str,
+    scopes: Mapping[str, str],
+    *,
+    authorization_url: str | None,
+    token_url: str | None,
+) -> SecurityBase:
+    """How clients get a token: by discovery, or at two endpoints with `scopes` to choose from."""
+    if authorization_url is None or token_url is None:
+        return OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
+    flow = OAuthFlowAuthorizationCode(
+        authorizationUrl=authorization_url, tokenUrl=token_url, scopes=dict(scopes)
+    )
+    return OAuth2(flows=OAuthFlows(authorizationCode=flow))
+
+
+def protected_resource(
+    resource: str, issuer: str, scopes: Mapping[str, str], *, has_certificates: bool
+) -> dict[str, object]:
+    """The protected resource metadata (RFC 9728 2)."""
+    return {
+        "resource": resource,
+        "authorization_servers": [issuer],
+        **({"scopes_supported": list(scopes)} if scopes else {}),
+        "bearer_methods_supported": ["header"],
+        "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),
+        **({"tls_client_certificate_bound_access_tokens": True} if has_certificates else {}),
+    }

@@ -1,0 +1,93 @@
+"""How a request without a good access token is refused (RFC 6750 3, RFC 9449 7.1, RFC 9728 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from fastapi_oidc.codes import ANSWERS
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
+from fastapi_oidc.resource_server import Scheme
+
+_UNDECIDED: Final = "Access tokens cannot be checked right now. Try again shortly."
+_REFUSED: Final = ANSWERS[Code.ACCESS_TOKEN_KIND]
+
+
+class AccessTokenError(OIDCError):
+    """A request has no access token that lets it in.
+
+    `status` is 401, 403 or 400; 503 while nothing can be decided, because the provider or a store
+    does not respond. `challenge` is the `WWW-Authenticate` header, empty with 503.
+    """
+
+    def __init__(self, cause: OIDCError, challenge: str = "") -> None:
+        super().__init__(cause.code, cause.explanation, **cause.details)
+        self._is_decided = isinstance(cause, ProtocolViolation)
+        self.challenge = challenge if self._is_decided else ""
+
+    @property
+    def status(self) -> HTTPStatus:
+        """The HTTP status of the response."""
+        if not self._is_decided:
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        return ANSWERS[self.code].status if _is_own(self.code) else _REFUSED.status
+
+    @property
+    def public_text(self) -> str:
+        """The sentence that the client may see."""
+        if not self._is_decided:
+            return _UNDECIDED
+        return ANSWERS[self.code].text if _is_own(self.code) else _REFUSED.text
+
+
+@dataclass(frozen=True, slots=True)
+class Challenger:
+    """Writes the challenges of one API; `resource_metadata` is the URL of RFC 9728 3."""
+
+    realm: str
+    resource_metadata: str | None
+
+    def refusal(self, cause: OIDCError, scheme: Scheme, scope: Sequence[str]) -> AccessTokenError:
+        """The error for `cause`, at an endpoint that needs `scope`; nothing quotes the token."""
+        if cause.code is Code.ACCESS_TOKEN_BINDING:
+            scheme = "DPoP"
+        return AccessTokenError(cause, self._challenge(scheme, _error_of(cause), scope))
+
+    def invitation(self) -> str:
+        """What a request without session and token may bring."""
+        return self._challenge("Bearer", {}, ())
+
+    def _challenge(self, scheme: Scheme, error: dict[str, str], scope: Sequence[str]) -> str:
+        members = {"realm": self.realm} | error
+        if scope:
+            members["scope"] = " ".join(scope)
+        if scheme == "DPoP":
+            members["algs"] = " ".join(PROOF_ALGORITHMS)
+        if self.resource_metadata is not None:
+            members["resource_metadata"] = self.resource_metadata
+        text = ", ".join(f'{name}="{value}"' for name, value in members.items())
+        return f"{scheme} {text}"
+
+
+def _error_of(cause: OIDCError) -> dict[str, str]:
+    """RFC 6750 3.1; without a token there is no error to name."""
+    if cause.code is Code.ACCESS_TOKEN_REQUIRED:
+        return {}
+    names = {
+        HTTPStatus.BAD_REQUEST: "invalid_request",
+        HTTPStatus.FORBIDDEN: "insufficient_scope",
+    }
+    error = AccessTokenError(cause)
+    name = "invalid_dpop_proof" if cause.code.startswith("dpop.") else "invalid_token"
+    return {
+        "error": names.get(error.status, name),
+        "error_description": error.public_text,
+    }
+
+
+def _is_own(code: Code) -> bool:
+    """Whether the code is about access tokens alone; others are what a login says."""
+    return code.startswith(("access_token.", "dpop."))

@@ -1,0 +1,144 @@
+"""One instance for each request: whichever tenant the request is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import Any, Final, Generic, Protocol
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.routing import NoMatchFound
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web.dependencies import Guard, RequireAuth
+from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.middleware import OIDCMiddleware
+from fastapi_oidc.web.request_contexts import FindPaths, Served, Table, context_of
+from fastapi_oidc.web.routes import Application, Role
+from fastapi_oidc.web.runtime import Instance, RequestData
+from fastapi_oidc.web.startup import watched
+
+TENANTS: Final = "oidc_tenants"
+"""Names the routes that all tenants share, and the tenant in the scope of a request."""
+
+_ANY: Final = "any-tenant"
+
+
+class Serving(Protocol):
+    """What the middleware needs of an `OIDCTenants` object."""
+
+    def serving(
+        self, connection: HTTPConnection
+    ) -> AbstractAsyncContextManager[Instance[Any, Any] | None]:
+        """The instance of the request's tenant, which stays open within the block."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every instance."""
+        ...
+
+
+class TenantsMiddleware:
+    """Serves each request as the middleware of its tenant would."""
+
+    def __init__(self, app: ASGIApp, tenants: Serving) -> None:
+        self._app, self._tenants = app, tenants
+        self._paths: Mapping[Role, str] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, websocket or lifespan (ASGI 3)."""
+        if scope["type"] == "lifespan":
+            async with AsyncExitStack() as closing:
+                closing.push_async_callback(self._tenants.aclose)
+                await self._app(scope, receive, watched(send, _nothing, closing.aclose))
+        elif scope["type"] in ("http", "websocket"):
+            async with self._tenants.serving(HTTPConnection(scope)) as instance:
+                scope[TENANTS] = instance
+                app = self._app if instance is None else self._of(instance)
+                await app(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _of(self, instance: Instance[Any, Any]) -> ASGIApp:
+        return _TenantMiddleware(self._app, instance, self._paths_of)
+
+    def _paths_of(self, app: Application, tenant: str) -> Mapping[Role, str]:
+        if self._paths is None:
+            self._paths = paths_of_tenants(app)
+        return {role: path.replace(_ANY, tenant) for role, path in self._paths.items()}
+
+
+class _TenantMiddleware(OIDCMiddleware):
+    """The middleware of one tenant for one request, with the routes of all tenants."""
+
+    def __init__(self, app: ASGIApp, instance: Instance[Any, Any], find_paths: FindPaths) -> None:
+        self._table = Table([Served(instance.runtime, (), find_paths)])
+        self._app, self._has_lifespan, self._is_checked = app, True, True
+
+
+def paths_of_tenants(app: Application) -> Mapping[Role, str]:
+    """Where `app` has the routes of every tenant, with `_ANY` for the path parameter `tenant`."""
+    found: dict[Role, str] = {}
+    parameters: tuple[dict[str, str], ...] = ({"tenant": _ANY}, {})
+    for role in Role:
+        for given in parameters:
+            with suppress(NoMatchFound):
+                found[role] = app.url_path_for(role.route_name(TENANTS), **given)
+    return found
+
+
+def _nothing() -> None:
+    """Tenants are not known when the application starts."""
+
+
+def tenant_of(connection: HTTPConnection) -> Any:
+    """The instance that serves the request; raises HTTPException (404) for one of no tenant."""
+    instance = connection.scope.get(TENANTS)
+    if instance is None:
+        raise HTTPException(404, headers=NO_STORE)
+    return instance
+
+
+class RequireTenant(RequireAuth[Identity]):
+    """The session of the request at its tenant; 404 for a request of no tenant."""
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        session: OIDCSession[Identity] = await tenant_of(connection).require_auth(connection)
+        return session
+
+
+class GuardOfTenant(Guard[Identity]):
+    """The session, if the guard of its tenant lets it pass."""
+
+    def __init__(
+        self, guard_of: Callable[[Any], Guard[Identity]], require: RequireTenant[Identity]
+    ) -> None:
+        super().__init__(require)
+        self._guard_of = guard_of
+
+    async def __call__(
+        self,
+        connection: HTTPConnection,
+        session: OIDCSession[Identity] | None = None,
+        **documented: object,
+    ) -> OIDCSession[Identity]:
+        """The session; raises SessionError."""
+        return await self._guard_of(tenant_of(connection))(connection, session)
+
+    async def _check(self, *_: object) -> None:
+        """The tenant's own guard checks."""
+
+
+class LocalsOfTenant(Generic[Identity, RequestData]):
+    """`OIDCLocals` of the request at its tenant; empty for a request of no tenant."""
+
+    async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
+        """The locals; raises SessionError when a store cannot be asked."""
+        instance = connection.scope.get(TENANTS)
+        if instance is None:
+            return OIDCLocals()
+        return await context_of(connection, instance.runtime.name).locals()

@@ -1,0 +1,1 @@
+"""Monitors as processes, and what waits for them."""

@@ -1,0 +1,124 @@
+"""Following what comes out of a monitor: its guest's console, its log, its metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from generated_vmm.concurrency._async import readable, sleep
+from generated_vmm.process._async.waiting import wait_for
+from generated_vmm.process.broadcast import BroadcastLog, LastItems
+from generated_vmm.process.console import PAUSE, Console, Piece, Seconds, write_some
+from generated_vmm.process.lines import (
+    LOOK_AGAIN,
+    LineReader,
+    LogLine,
+    Metrics,
+    MetricsReader,
+    parse_log_line,
+)
+from generated_vmm.process.settings import HostPath
+
+Item = TypeVar("Item")
+
+
+class AsyncFollowed(BroadcastLog):
+    """Something that comes bit by bit until the monitor ends, and can be waited for."""
+
+    async def wait(self, position: int, seconds: float | None = None) -> bool:
+        """Waits for something from a position on; false at the end. TimeoutError."""
+        await wait_for(self, lambda: self.ended or self.has_more(position), seconds)
+        return self.has_more(position)
+
+
+class AsyncRingBuffer(AsyncFollowed, LastItems[Item]):
+    """The last items of a stream, oldest first: iterate over it, or `follow` those to come."""
+
+    def follow(self, since: int | None = None) -> AsyncIterator[Item]:
+        """The items from a position on (None: those to come), until the stream ends.
+
+        A follower that is slower than the stream misses the items that are no longer kept.
+        """
+        return self._follow(self.position if since is None else since)
+
+    async def _follow(self, position: int) -> AsyncIterator[Item]:
+        while await self.wait(position):
+            items, position = self.piece(position)
+            for item in items:
+                yield item
+
+
+class AsyncSerial(AsyncFollowed, Console):
+    """The guest's serial console: the last bytes it wrote, and writing to it.
+
+    What the monitor prints before its log is set up comes here too. Several callers may share it.
+    """
+
+    def follow(self, since: int | None = None) -> AsyncIterator[Piece]:
+        """What comes from a position on (None: from here on), until the monitor ends."""
+        return self._follow(self.position if since is None else since)
+
+    async def _follow(self, position: int) -> AsyncIterator[Piece]:
+        while await self.wait(position):
+            piece = self.read(position)
+            position = piece.end
+            yield piece
+
+    async def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
+        """What is kept from a position on, as soon as `expected` is in it.
+
+        Raises `VmmTimeoutError` when it is not there within `timeout` seconds, `MonitorError`
+        when the monitor ends before.
+        """
+        seconds = Seconds(timeout)
+        while expected not in (piece := self.read(since)).data:
+            with seconds.say(piece.lacks(expected)):
+                piece.require_more(await self.wait(piece.end, seconds.left), expected)
+        return piece
+
+    async def write(self, data: bytes, timeout: float = 5.0) -> None:
+        """Writes to the guest's console; the monitor's fifo keeps 64 KiB for a slow guest.
+
+        Raises `VmmTimeoutError` when it is not taken within `timeout` seconds, `MonitorError`
+        when there is no monitor to take it.
+        """
+        seconds, what = Seconds(timeout), f"the guest did not take all of {len(data)} bytes"
+        with self.opened_input() as descriptor, seconds.say(what):
+            while data := write_some(descriptor, data):
+                await sleep(min(PAUSE, seconds.left))
+
+
+async def async_log(path: HostPath, *, follow: bool = True) -> AsyncIterator[LogLine]:
+    """The lines of a log: a file, or a fifo, which is emptied by reading it.
+
+    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    """
+    async for line in _lines(path, follow):
+        yield parse_log_line(line)
+
+
+async def async_metrics(path: HostPath, *, follow: bool = True) -> AsyncIterator[Metrics]:
+    """The metrics in a file, or a fifo, which is emptied by reading it.
+
+    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    """
+    reader = MetricsReader()
+    async for line in _lines(path, follow):
+        found = reader.read(line)
+        if found is not None:
+            yield found
+
+
+async def _lines(path: HostPath, follow: bool) -> AsyncIterator[str]:
+    with contextlib.closing(LineReader(path)) as reader:
+        while not reader.is_at_end:
+            if follow and reader.is_fifo:
+                await readable(reader.descriptor, math.inf)
+            while follow and not reader.has_grown():
+                await sleep(LOOK_AGAIN)
+            for line in reader.read():
+                yield line
+            if not follow:
+                return

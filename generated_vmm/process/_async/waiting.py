@@ -1,0 +1,85 @@
+"""Waiting for what another thread does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from generated_vmm.concurrency._async import Interruption, Wakeup
+from generated_vmm.process.broadcast import Broadcast, Work
+from generated_vmm.process.errors import MonitorError
+from generated_vmm.transport.calls import deadline_after
+
+Result = TypeVar("Result")
+
+
+async def wait_for(
+    changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
+) -> None:
+    """Waits until something is true. TimeoutError when it is not within the time."""
+    wakeup, deadline = Wakeup(), deadline_after(seconds)
+    with changing.listening(wakeup):
+        while not is_true():
+            if not await wakeup.wait(deadline):
+                raise TimeoutError
+
+
+async def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
+    """Waits until something is true; an interruption that comes meanwhile is raised after it."""
+    interruption = None
+    while not is_true():
+        try:
+            await wait_for(changing, is_true)
+        except Interruption as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+async def finished(work: Work[Result]) -> Result:
+    """What work gives that a thread does; an interruption of the wait cancels it."""
+    try:
+        work.start()
+        await wait_for(work, work.is_done)
+    except BaseException:
+        work.cancel()
+        await until(work, work.is_done)
+        raise
+    return work.result()
+
+
+class AsyncBlock(ABC):
+    """Something that a thread makes at the start of a block and removes at its end."""
+
+    @abstractmethod
+    def _making(self) -> Work[None]:
+        """Makes it, or leaves nothing."""
+
+    @abstractmethod
+    def _removing(self) -> Work[None]:
+        """Removes it if it is there. Safe to do twice at once."""
+
+    async def __aenter__(self) -> Self:
+        work = self._making()
+        try:
+            await finished(work)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await _surely_finished(self._removing())
+        except MonitorError:
+            raise
+        except BaseException:  # an interruption
+            await _surely_finished(self._removing())
+            raise
+
+
+async def _surely_finished(work: Work[None]) -> None:
+    work.start()
+    await until(work, work.is_done)
+    work.result()

@@ -1,0 +1,86 @@
+# Derived from `generated_vmm/process/_async/waiting.py` by `make codegen`. Do not edit.
+"""Waiting for what another thread does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from generated_vmm.concurrency._sync import Interruption, Wakeup
+from generated_vmm.process.broadcast import Broadcast, Work
+from generated_vmm.process.errors import MonitorError
+from generated_vmm.transport.calls import deadline_after
+
+Result = TypeVar("Result")
+
+
+def wait_for(
+    changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
+) -> None:
+    """Waits until something is true. TimeoutError when it is not within the time."""
+    wakeup, deadline = Wakeup(), deadline_after(seconds)
+    with changing.listening(wakeup):
+        while not is_true():
+            if not wakeup.wait(deadline):
+                raise TimeoutError
+
+
+def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
+    """Waits until something is true; an interruption that comes meanwhile is raised after it."""
+    interruption = None
+    while not is_true():
+        try:
+            wait_for(changing, is_true)
+        except Interruption as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+def finished(work: Work[Result]) -> Result:
+    """What work gives that a thread does; an interruption of the wait cancels it."""
+    try:
+        work.start()
+        wait_for(work, work.is_done)
+    except BaseException:
+        work.cancel()
+        until(work, work.is_done)
+        raise
+    return work.result()
+
+
+class Block(ABC):
+    """Something that a thread makes at the start of a block and removes at its end."""
+
+    @abstractmethod
+    def _making(self) -> Work[None]:
+        """Makes it, or leaves nothing."""
+
+    @abstractmethod
+    def _removing(self) -> Work[None]:
+        """Removes it if it is there. Safe to do twice at once."""
+
+    def __enter__(self) -> Self:
+        work = self._making()
+        try:
+            finished(work)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            _surely_finished(self._removing())
+        except MonitorError:
+            raise
+        except BaseException:  # an interruption
+            _surely_finished(self._removing())
+            raise
+
+
+def _surely_finished(work: Work[None]) -> None:
+    work.start()
+    until(work, work.is_done)
+    work.result()

@@ -1,0 +1,206 @@
+"""What a monitor shows of itself, jailed or not, and how it is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, cast
+
+from generated_vmm.process.broadcast import Work
+from generated_vmm.process.child import Child, Usage
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.holding import hold
+from generated_vmm.process.jail import Jail
+from generated_vmm.process.jail_files import Progress, inside
+from generated_vmm.process.run import Run
+from generated_vmm.process.settings import HostPath, JailedOptions, JailSettings, Settings
+from generated_vmm.process.state import read_state
+from generated_vmm.process.unjailed import Unjailed
+from generated_vmm.process.workspace import Workspace
+
+Client = TypeVar("Client")
+OF_THE_JAIL = {field.name for field in dataclasses.fields(JailSettings)}
+
+
+class MonitorView(Generic[Client]):
+    """What a monitor shows, whether one waits for it with threads or with tasks."""
+
+    _run: Run
+    _client: Client | None = None
+    _workspace_kind: type[Unjailed | Jail] = Unjailed
+
+    @abstractmethod
+    def _set_up(self, workspace: Workspace) -> None:
+        """Makes the outlets and the run that is not yet started."""
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Makes the client."""
+
+    @classmethod
+    def _finding(cls, directory: HostPath) -> Work[tuple[Workspace, Child]]:
+        kind, path = cls._workspace_kind, os.path.abspath(directory)
+        return Work(lambda _: _find_detached(kind, path), "monitor-attach")
+
+    @classmethod
+    def _attached(cls, workspace: Workspace, child: Child) -> Self:
+        monitor = cls.__new__(cls)
+        monitor._set_up(workspace)
+        monitor._run.take_up(child)
+        monitor._connect()
+        return monitor
+
+    @property
+    def client(self) -> Client:
+        """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
+
+        `MonitorError` before the start.
+        """
+        if self._client is None:
+            raise MonitorError("the monitor has not been started")
+        return self._client
+
+    @property
+    def directory(self) -> Path:
+        """The monitor's folder. `MonitorError` for a temporary one before the start."""
+        return self._run.workspace.directory
+
+    @property
+    def socket_path(self) -> Path:
+        """The API's socket. `MonitorError` for one in a temporary folder before the start."""
+        return Path(self._run.workspace.socket_path)
+
+    @property
+    def id(self) -> str | None:
+        """The instance id that the monitor was given."""
+        return self._run.workspace.id
+
+    @property
+    def pid(self) -> int:
+        """The number of the process. `MonitorError` before the start."""
+        return self._run.child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._run.is_running
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status as in `subprocess`: negative for a signal.
+
+        None while the process runs, and when only its parent was told, as for a monitor that was
+        taken up with `attach` or that is in a PID namespace of its own.
+        """
+        return self._run.returncode
+
+    def connect(self, connection: socket.socket) -> None:
+        """Connect a socket to the API, for a second client with a channel of its own.
+
+        Raises OSError unless a process of this monitor listens there.
+        """
+        self._run.workspace.connect(connection)
+
+    def usage(self) -> Usage:
+        """What the process has used of the host. `MonitorExited` when it has ended."""
+        found = self._run.child.usage()
+        if found is None:
+            raise self._run.exited()
+        return found
+
+    @property
+    def _settings(self) -> Settings:
+        return self._run.workspace.settings
+
+    def _grace(self, grace: float | None) -> float:
+        return self._settings.grace if grace is None else grace
+
+    def _require_detached(self) -> None:
+        if not self._settings.detached:
+            raise MonitorError("only a detached monitor can be let go")
+        _ = self.pid
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._run!r}>"
+
+
+class JailView(MonitorView[Client]):
+    """The paths of a jail. The monitor knows the paths inside alone."""
+
+    _workspace_kind = Jail
+
+    @property
+    def _jail(self) -> Jail:
+        return cast(Jail, self._run.workspace)
+
+    @property
+    def root(self) -> Path:
+        """The folder that is `/` to the monitor."""
+        return self._jail.root
+
+    def inside(self, path: HostPath) -> str:
+        """A path of the host as the monitor sees it. ValueError for one outside of the jail."""
+        return inside(self._jail.root, path)
+
+    def outside(self, path: HostPath) -> Path:
+        """A path as the monitor sees it, on the host.
+
+        The jailed user owns the root: the file may be a link that it made, to anywhere.
+        """
+        return self._jail.outside(path)
+
+    def _copying(
+        self, source: HostPath, path: HostPath | None, progress: Progress | None
+    ) -> Work[str]:
+        def copy(require_wanted: Callable[[], None]) -> str:
+            return self._jail.copy_in(source, path, progress or _ignore, require_wanted)
+
+        return Work(copy, "monitor-copy")
+
+    def _linking(self, source: HostPath, path: HostPath | None, *, give: bool) -> Work[str]:
+        return Work(lambda _: self._jail.link_in(source, path, give=give), "monitor-link")
+
+
+def jail_of(jailer: HostPath, binary: HostPath, options: JailedOptions) -> Jail:
+    """The jail of a monitor that is made with these options."""
+    given = cast(dict[str, Any], options)
+    ours = {name: value for name, value in given.items() if name in OF_THE_JAIL}
+    rest = {name: value for name, value in given.items() if name not in OF_THE_JAIL}
+    return Jail(jailer, binary, JailSettings(**ours), Settings(**rest))
+
+
+def _ignore(_done: int, _size: int) -> None:
+    pass
+
+
+def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
+    """The workspace of this kind and the process of a detached monitor, whose folder is now held.
+
+    `MonitorExited` when it has ended, `MonitorError` when there is none or it is another's.
+    """
+    try:
+        descriptor = hold(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
+    except (MonitorStartError, OSError) as error:
+        raise MonitorError(str(error)) from error
+    try:
+        state = read_state(descriptor)
+        if state is None or not state.is_detached:
+            raise MonitorError(f"{path} is not the folder of a detached monitor")
+        try:
+            workspace: Workspace = kind.from_how(state.how)
+        except (LookupError, TypeError, ValueError) as error:
+            raise MonitorError(f"{path} is no {kind.__name__} monitor's: {error!r}") from error
+        child = state.child()
+        if child is None:
+            raise MonitorExited(f"the monitor of {path} has ended")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    workspace.take_back(descriptor, state)
+    return workspace, child

@@ -1,0 +1,260 @@
+"""Machines in jails: when there are any, and what one sees of the host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from socket import AF_INET
+
+import psutil
+import pytest
+
+from examples.console.demo import parts
+from examples.console.host import Host
+from examples.console.jail import FIRST_UID
+from examples.console.launch import Launch
+from examples.console.settings import ConsoleSettings, SettingsError
+from tests.console.browser import Browser
+from tests.console.machines import create, delete, do
+from tests.console.running import (
+    MachineSettings,
+    RunningConsole,
+    hosting_console,
+    pid_of,
+    signed_in,
+)
+
+
+def jailer_of(tmp_path: Path, **environment: str) -> str | None:
+    """The jailer of a console with real monitors and this environment."""
+    given = {"FIRECRACKER_BIN": "firecracker", "CONSOLE_FOLDER": str(tmp_path / "console")}
+    ports = {"CONSOLE_PORT": "0", "CONSOLE_PROVIDER_PORT": "0"}
+    settings = ConsoleSettings.from_environment({**given, **ports, **environment})
+    with parts(settings) as found:
+        assert isinstance(found.monitors, Host)
+        asyncio.run(found.monitors.close())
+        return found.monitors.launch.jailer
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A jailer that is on the path."""
+    path = tmp_path / "jailer"
+    path.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return path
+
+
+def test_machines_are_jailed_by_default_when_root_has_a_jailer(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert jailer_of(tmp_path) == str(program)
+    assert jailer_of(tmp_path, JAILER_BIN=str(program)) == str(program)
+    assert jailer_of(tmp_path, JAILER_BIN="") is None
+    program.unlink()
+    assert jailer_of(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("user", "name", "why"),
+    [(0, "nowhere", "there is no such program"), (1000, "jailer", "jails need root")],
+)
+def test_a_jailer_that_is_named_and_cannot_be_used_stops_the_console(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, user: int, name: str, why: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert jailer_of(tmp_path, JAILER_BIN="") is None
+    with pytest.raises(SettingsError, match=why):
+        jailer_of(tmp_path, JAILER_BIN=name)
+
+
+def test_snapshots_on_another_file_system_are_refused(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:  # a file system in memory
+        launch = Launch(["x"], tmp_path / "one", outlive=True, snapshot_folder=Path(elsewhere))
+        asyncio.run(Host(launch, {}).close())
+        jailed = replace(launch, folder=tmp_path / "two", jailer="jailer")
+        with pytest.raises(SettingsError, match="another file system"):
+            Host(jailed, {})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> MachineSettings:
+    names = [os.environ.get(name, "") for name in ("FIRECRACKER_BIN", "JAILER_BIN", "KERNEL")]
+    if not all(names) or os.geteuid() or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        pytest.skip("not run: it needs root, FIRECRACKER_BIN, JAILER_BIN, KERNEL and /dev/kvm")
+    disk = tmp_path_factory.mktemp("disk") / "disk"
+    disk.write_bytes(bytes(1 << 20))
+    firecracker, jailer, kernel = names
+    return {
+        "firecracker": firecracker,
+        "jailer": jailer,
+        "kernel": kernel,
+        "rootfs": str(disk),
+    }
+
+
+@pytest.fixture
+def console(files: MachineSettings, tmp_path: Path) -> Iterator[RunningConsole]:
+    with hosting_console(tmp_path, **files) as console:
+        yield console
+
+
+@pytest.fixture
+def alice(console: RunningConsole) -> Iterator[Browser]:
+    with signed_in(console) as browser:
+        yield browser
+
+
+def user_of(pid: int) -> int:
+    return Path(f"/proc/{pid}").stat().st_uid
+
+
+def jail_of(folder: Path, name: str) -> Path:
+    return folder / "jails" / "firecracker" / name
+
+
+def disk_of(folder: Path, name: str) -> Path:
+    (disk,) = (folder / "disks").glob(f"{name}-*")
+    return disk
+
+
+def test_each_machine_is_a_user_of_its_own_with_its_own_disk(
+    alice: Browser, tmp_path: Path
+) -> None:
+    for number, name in enumerate(("one", "two")):
+        create(alice, name)
+        assert f"{name} Running" in alice.text
+        assert "in a jail" in alice.text
+        assert user_of(pid_of(name)) == FIRST_UID + number
+        assert disk_of(tmp_path, name).stat().st_uid == FIRST_UID + number
+        disks = [path for path in jail_of(tmp_path, name).rglob("disks/*") if path.is_file()]
+        assert [path.name for path in disks] == [disk_of(tmp_path, name).name]
+    for name in ("one", "two"):
+        delete(alice, name)
+        assert not jail_of(tmp_path, name).exists()
+
+
+def test_a_snapshot_goes_on_in_a_jail_of_its_own(alice: Browser, tmp_path: Path) -> None:
+    create(alice, "origin")
+    alice.click("Pause")
+    do(alice, "origin", "snapshots", "Create snapshot", {"named_snapshot.name": "first"})
+    assert "Snapshot created." in alice.text
+    assert (tmp_path / "snapshots" / "first.memory").stat().st_uid == 0
+    alice.click("Resume")
+    alice.open("/new/snapshot?snapshot=first")
+    alice.click("Restore into a new machine", {"new.name": "later", "restore.resume_vm": "true"})
+    assert "later Running" in alice.text
+    assert disk_of(tmp_path, "later").stat().st_uid == user_of(pid_of("later"))
+    alice.click("Stop")
+    alice.click("Start again")
+    assert "later Running" in alice.text
+    for name in ("origin", "later"):
+        delete(alice, name)
+
+
+def test_a_last_snapshot_is_brought_up_to_date(alice: Browser) -> None:
+    create(alice, "tracked", machine_config__track_dirty_pages="true")
+    alice.click("Pause")
+    do(alice, "tracked", "snapshots", "Create snapshot", {"named_snapshot.name": "base"})
+    alice.click("Resume")
+    alice.click("Pause")
+    do(alice, "tracked", "snapshots", "Bring the last snapshot up to date", {})
+    assert "The snapshot has the changes." in alice.text
+    delete(alice, "tracked")
+
+
+def test_a_vsock_survives_stop_and_start(alice: Browser) -> None:
+    create(alice, "talker", new__start="")
+    do(alice, "talker", "devices", "Save vsock", {})
+    assert "Socket /vsock.socket" in alice.text
+    alice.click("Start")
+    alice.click("Stop")
+    alice.click("Start again")
+    assert "talker Running" in alice.text
+    delete(alice, "talker")
+
+
+def test_jailed_machines_outlive_a_console_that_is_gone(
+    files: MachineSettings, tmp_path: Path
+) -> None:
+    with hosting_console(tmp_path, **files) as console, signed_in(console) as alice:
+        create(alice, "kept")
+        pid = pid_of("kept")
+    with hosting_console(tmp_path, **files) as console, signed_in(console) as alice:
+        assert pid_of("kept") == pid
+        assert "kept Running" in alice.text
+        os.kill(pid, signal.SIGKILL)
+        alice.open_until("kept Ended", "/machines/kept")
+        alice.click("Start again")
+        assert "kept Running" in alice.text
+        delete(alice, "kept")
+
+
+def test_a_monitor_that_names_files_of_the_host_gets_none(
+    files: MachineSettings, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What a monitor says of its drives is believed of files in the console's folders alone."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(4096))
+    secret.chmod(0o600)
+    folder = tmp_path_factory.mktemp("console")
+    with hosting_console(folder, **files) as console, signed_in(console) as alice:
+        create(alice, "liar")
+        alice.click("Stop")
+    written = folder / "machines.json"
+    made = json.loads(written.read_text())
+    made["liar"]["configuration"]["drives"][0]["path_on_host"] = str(secret)
+    written.write_text(json.dumps(made))
+    with hosting_console(folder, **files) as console, signed_in(console) as alice:
+        alice.open("/machines/liar")
+        alice.click("Start again")
+        assert "none of the console's folders" in alice.text
+        assert "liar Ended" in alice.text
+        delete(alice, "liar")
+    assert secret.stat().st_uid == os.getuid()
+    assert secret.stat().st_nlink == 1
+
+
+def addresses() -> dict[str, str]:
+    """The IPv4 address of each of the host's interfaces."""
+    found = psutil.net_if_addrs().items()
+    return {name: one.address for name, all_ in found for one in all_ if one.family == AF_INET}
+
+
+def test_a_machine_has_a_network_of_its_own_while_it_runs(alice: Browser, tmp_path: Path) -> None:
+    before = addresses()
+    create(alice, "wired", new__tap="true")
+    assert "wired Running" in alice.text
+    ((name, address),) = set(addresses().items()) - set(before.items())
+    guest = str(ip_address(address) + 1)
+    assert f"ip={guest}::{address}:255.255.255.252::eth0:off" in alice.text
+    assert int(Path(f"/sys/class/net/{name}/owner").read_text()) == user_of(pid_of("wired"))
+    alice.click("Stop")
+    assert addresses() == before
+    alice.click("Start again")
+    assert "wired Running" in alice.text
+    assert addresses() == {**before, name: address}
+    create(alice, "wired-too", new__tap="true")
+    assert len(addresses()) == len(before) + 2
+    for machine in ("wired", "wired-too"):
+        delete(alice, machine)
+    assert addresses() == before
+
+
+def test_a_network_that_cannot_be_made_leaves_no_machine(
+    alice: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("generated_vmm.process.network.TUN", str(tmp_path / "none"))
+    create(alice, "unwired", new__tap="true")
+    assert alice.status == 502
+    assert "No network could be made." in alice.text
+    alice.open("/")
+    assert "unwired" not in alice.page.links

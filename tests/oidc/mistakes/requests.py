@@ -1,0 +1,96 @@
+"""Mistakes that show as a refused request, or in a test of the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi import Depends, FastAPI, WebSocket
+from starlette.testclient import TestClient
+
+from fastapi_oidc import OIDC, MemorySessionStore, OIDCMiddleware, require_auth
+from fastapi_oidc.testing import sign_in, sign_in_sync
+from tests.oidc.mistakes.desk import Desk, an_application, an_instance
+from tests.oidc.web.asking import begin
+from tests.oidc.web.test_websockets import opened
+from tests.oidc.world import BASE_URL, make_world
+
+SCRIPT = {"origin": "https://pages.test", "sec-fetch-mode": "cors", "sec-fetch-site": "cross-site"}
+
+
+async def an_instance_without_its_middleware(desk: Desk) -> str:
+    partners = an_instance(settings={"name": "partners"})
+    app = an_application(an_instance())
+    app.get("/partners", dependencies=[Depends(partners.require_auth)])(lambda: None)
+    return f"{(await begin(app, '/partners')).text}\n{desk.log}"
+
+
+async def which_of_two(desk: Desk) -> str:
+    app = an_application(an_instance())
+    app.add_middleware(OIDCMiddleware, oidc=an_instance(settings={"name": "partners"}))
+    app.get("/mine", dependencies=[Depends(require_auth)])(lambda: None)
+    return f"{(await begin(app, '/mine')).text}\n{desk.log}"
+
+
+async def no_token_in_a_form(desk: Desk) -> str:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        app.post("/notes", dependencies=[Depends(oidc.require_csrf)])(lambda: None)
+
+    browser = await make_world(mount=mount).signed_in()
+    answer = await browser.post("/notes", data={"csrf": "a field of another name"})
+    return f"{answer.text}\n{desk.log}"
+
+
+async def a_websocket_of_another_origin(desk: Desk) -> str:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            await oidc.require_auth(socket)
+
+    world = make_world(mount=mount)
+    browser = await world.signed_in()
+    await opened(world, dict(browser.cookies), (b"origin", b"https://pages.test"))
+    return desk.log
+
+
+async def no_cors(desk: Desk) -> str:
+    async with make_world().browser() as browser:
+        answer = await browser.get("/me", headers=SCRIPT)
+        assert "access-control-allow-origin" not in answer.headers
+    return desk.log
+
+
+async def a_link_to_the_sign_out(_desk: Desk) -> str:
+    async with make_world().browser() as browser:
+        return (await browser.get("/auth/logout", headers={"accept": "text/html"})).text
+
+
+class Breakable(MemorySessionStore[Any]):
+    is_down = False
+
+    async def find(self, id: str, digests: Any, /) -> Any:
+        if self.is_down:
+            raise ConnectionError
+        return await super().find(id, digests)
+
+
+async def a_store_that_is_down(desk: Desk) -> str:
+    store = Breakable()
+    browser = await make_world(session_store=store, back_channel_logout_store=None).signed_in()
+    store.is_down = True
+    answer = await browser.get("/me")
+    return f"{answer.status_code} {answer.headers.raw} {answer.text}\n{desk.log}"
+
+
+async def a_client_without_the_provider(_desk: Desk) -> str:
+    with (
+        TestClient(make_world().app, base_url=BASE_URL) as client,
+        pytest.raises(RuntimeError) as caught,
+    ):
+        sign_in_sync(client, "/me", user="alice")
+    return str(caught.value)
+
+
+async def a_user_whom_nobody_knows(_desk: Desk) -> str:
+    async with make_world().browser() as browser:
+        return (await sign_in(browser, "/me", user="carol")).text

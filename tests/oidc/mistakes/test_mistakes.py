@@ -1,0 +1,131 @@
+"""Each mistake of docs/troubleshooting.md is made, and what its maker reads has the page's words.
+
+So a symptom is found on the page by what was seen, and the page lists no symptom that nobody sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.oidc.mistakes import at_the_start, requests, signing_in
+from tests.oidc.mistakes.desk import Desk, Mistake
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+QUOTED: Final = re.compile(r'"([^"`]+)"|`([^`]+)`')
+
+MISTAKES: Final[Mapping[str, tuple[Mistake, ...]]] = {
+    "The application does not start": (
+        at_the_start.nothing_set,
+        at_the_start.a_file_that_nothing_reads,
+        at_the_start.a_misspelt_variable,
+        at_the_start.commas_between_scopes,
+        at_the_start.a_short_secret,
+        at_the_start.plain_http,
+        at_the_start.the_address_of_the_metadata,
+        at_the_start.a_base_url_with_a_path,
+        at_the_start.no_base_url,
+        at_the_start.a_store_by_its_url,
+        at_the_start.a_transport_of_httpx2,
+        at_the_start.no_annotation,
+        at_the_start.an_async_listener,
+        at_the_start.the_name_of_a_role,
+        at_the_start.no_dependency,
+        at_the_start.hidden_names,
+        at_the_start.a_login_behind_a_guard,
+        at_the_start.a_prefix_that_is_no_list,
+    ),
+    "The log warns at the start": (
+        at_the_start.no_middleware,
+        at_the_start.no_routes,
+        at_the_start.cors_inside,
+        at_the_start.memory_of_several,
+        at_the_start.a_mounted_application,
+    ),
+    "Nobody can sign in": (
+        signing_in.a_redirect_uri_that_is_not_registered,
+        signing_in.another_browser,
+        signing_in.another_host,
+        signing_in.a_slash_too_many,
+        signing_in.no_way_to_the_provider,
+        signing_in.a_wrong_secret,
+        signing_in.a_client_for_dpop,
+        signing_in.another_algorithm,
+        signing_in.clocks_that_differ,
+        signing_in.more_than_a_cookie_holds,
+    ),
+    "People are signed out": (
+        signing_in.too_long_ago,
+        signing_in.no_refresh_token,
+        signing_in.another_secret,
+        signing_in.memory_of_another_process,
+        signing_in.a_refresh_token_that_is_over,
+    ),
+    "Requests are refused": (
+        requests.an_instance_without_its_middleware,
+        requests.which_of_two,
+        requests.no_token_in_a_form,
+        requests.a_websocket_of_another_origin,
+        requests.no_cors,
+        requests.a_link_to_the_sign_out,
+        requests.a_store_that_is_down,
+    ),
+    "Tests fail": (
+        requests.a_client_without_the_provider,
+        requests.a_user_whom_nobody_knows,
+    ),
+}
+"""By the page's section, one for each of its rows."""
+
+UNQUOTED: Final = {
+    "the provider shows an error about the redirect URI": "fault: redirect URI",
+    "not signed out, but calls to another API fail with 401 after some minutes": "offline_access",
+}
+"""What is read where the symptom is another program's."""
+
+
+def symptoms(section: str) -> list[str]:
+    """The first cells of the section's table."""
+    text = PAGE.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return [row.split(" | ")[0].removeprefix("| ") for row in rows[1:]]
+
+
+def explained(symptom: str) -> list[str]:
+    """The words of the symptom that its maker has before them."""
+    if symptom in UNQUOTED:
+        return [UNQUOTED[symptom]]
+    quoted = ["".join(each) for each in QUOTED.findall(symptom)]
+    return [part for text in quoted for part in text.split("...")]
+
+
+ROWS = [
+    (symptom, mistake)
+    for section, mistakes in MISTAKES.items()
+    for symptom, mistake in zip(symptoms(section), mistakes, strict=True)
+]
+
+
+def test_every_section_about_this_library_is_here() -> None:
+    sections = re.findall(r"^## (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert sections == [*MISTAKES, "The monitor's client"]
+
+
+@pytest.mark.parametrize(
+    ("symptom", "mistake"), ROWS, ids=[mistake.__name__ for _, mistake in ROWS]
+)
+async def test_a_mistake_is_explained_where_its_maker_looks(
+    symptom: str,
+    mistake: Mistake,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    seen = await mistake(Desk(monkeypatch, caplog, tmp_path))
+    assert explained(symptom)
+    for words in explained(symptom):
+        assert words.lower() in seen.lower()

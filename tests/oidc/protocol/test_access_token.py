@@ -1,0 +1,257 @@
+"""The rules of an access token (RFC 9068), broken one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.access_token import (
+    AccessClaims,
+    Confirmation,
+    ExpectedAccessToken,
+    accept_access_token,
+)
+from fastapi_oidc.protocol.introspection import accept_introspection
+from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.tenants import Tenants
+from tests.oidc.protocol.examples import ABSENT, AT, ISSUER, NOW, Changes, changed, refused
+
+API = "https://api.example.com"
+TENANT, OTHER_TENANT = (f"{digit * 8}-1111-1111-1111-111111111111" for digit in "12")
+VALID: dict[str, JSON] = {
+    "iss": ISSUER,
+    "sub": "248289761001",
+    "aud": API,
+    "client_id": "program",
+    "iat": NOW,
+    "exp": NOW + 300,
+    "jti": "dbe39bf3a3ba4238a513f51d6e1691c4",
+    "scope": "machines:read machines:write",
+    "roles": ["operator"],
+    "ignored_claim": "ignored",
+}
+EXPECTED = ExpectedAccessToken(issuer=ISSUER, audience=API)
+PLAIN = replace(EXPECTED, accepts_plain_jwt=True)
+ACTIVE: dict[str, JSON] = {**VALID, "active": True, "token_type": "Bearer"}
+
+
+def accept(
+    change: Changes, *, typ: str | None = "at+jwt", expected: ExpectedAccessToken = EXPECTED
+) -> AccessClaims:
+    return accept_access_token(typ, changed(VALID, change), expected, AT)
+
+
+def introspected(change: Changes, *, expected: ExpectedAccessToken = EXPECTED) -> AccessClaims:
+    return accept_introspection(changed(ACTIVE, change), expected, AT)
+
+
+def test_the_unchanged_token_is_accepted() -> None:
+    assert accept({}) == AccessClaims(
+        iss=ISSUER,
+        sub="248289761001",
+        aud=(API,),
+        client_id="program",
+        scope=("machines:read", "machines:write"),
+        roles=("operator",),
+        exp=NOW + 300,
+        confirmation=Confirmation(),
+        claims=VALID,
+    )
+
+
+def test_what_the_provider_says_of_an_opaque_token_becomes_the_same() -> None:
+    assert replace(introspected({}), claims=VALID) == accept({})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"aud": [API, "https://other.example.com"]},
+        {"scope": ABSENT},
+        {"scope": ""},
+        {"roles": ABSENT},
+        {"roles": "operator"},
+        {"jti": ABSENT},
+        {"cnf": None},
+        {"iat": NOW + 30},
+        {"nbf": NOW + 30},
+        {"exp": NOW - 29},
+    ],
+)
+def test_what_a_provider_may_do_differently(change: Changes) -> None:
+    accept(change)
+    introspected(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"iss": "https://other.example.com"}, Code.ACCESS_TOKEN_ISSUER),
+        ({"iss": ISSUER + "/"}, Code.ACCESS_TOKEN_ISSUER),
+        ({"sub": ""}, Code.ACCESS_TOKEN_SUBJECT),
+        ({"sub": 248289761001}, Code.ACCESS_TOKEN_SUBJECT),
+        ({"sub": "x" * 256}, Code.ACCESS_TOKEN_SUBJECT),
+        ({"aud": ABSENT}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"aud": "https://other.example.com"}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"aud": API + "/"}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"aud": [API, 1]}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"aud": []}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"client_id": ABSENT}, Code.ACCESS_TOKEN_CLIENT),
+        ({"client_id": ""}, Code.ACCESS_TOKEN_CLIENT),
+        ({"client_id": ["program"]}, Code.ACCESS_TOKEN_CLIENT),
+        ({"exp": ABSENT}, Code.ACCESS_TOKEN_EXPIRY),
+        ({"exp": "never"}, Code.ACCESS_TOKEN_EXPIRY),
+        ({"exp": NOW - 30}, Code.ACCESS_TOKEN_EXPIRED),
+        ({"iat": NOW + 31}, Code.ACCESS_TOKEN_ISSUED_AT),
+        ({"iat": "today"}, Code.ACCESS_TOKEN_ISSUED_AT),
+        ({"nbf": NOW + 31}, Code.ACCESS_TOKEN_ISSUED_AT),
+        ({"nbf": True}, Code.ACCESS_TOKEN_ISSUED_AT),
+        ({"scope": 1}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
+        ({"scope": ["machines:read", 1]}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
+        ({"roles": {"operator": True}}, Code.ACCESS_TOKEN_SCOPE_MALFORMED),
+        ({"cnf": {}}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": "key"}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": {"kid": "key"}}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": {"jkt": "key", "jwe": "key"}}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": {"jkt": ""}}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": {"jkt": 1}}, Code.ACCESS_TOKEN_BINDING),
+        ({"cnf": {"x5t#S256": []}}, Code.ACCESS_TOKEN_BINDING),
+    ],
+)
+def test_each_rule_refuses_a_jwt_and_an_introspection_response(change: Changes, code: Code) -> None:
+    with refused(code, ProtocolViolation):
+        accept(change)
+    with refused(code, ProtocolViolation):
+        introspected(change)
+
+
+def test_a_client_that_acts_for_itself_is_the_subject() -> None:
+    assert introspected({"sub": ABSENT}).sub == "program"
+    with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
+        introspected({"sub": ABSENT, "client_id": ABSENT})
+    with refused(Code.ACCESS_TOKEN_SUBJECT, ProtocolViolation):
+        accept({"sub": ABSENT})
+
+
+def test_a_jwt_says_who_issued_it_and_when() -> None:
+    with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+        accept({"iss": ABSENT})
+    with refused(Code.ACCESS_TOKEN_ISSUED_AT, ProtocolViolation):
+        accept({"iat": ABSENT})
+    # The provider itself was asked (RFC 7662 2.2).
+    introspected({"iss": ABSENT, "iat": ABSENT})
+
+
+@pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt"])
+def test_the_type_of_an_access_token(typ: str) -> None:
+    accept({}, typ=typ)
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "logout+jwt", "dpop+jwt", "at+jwt2", ""])
+@pytest.mark.parametrize("change", [{}, {"client_id": API}])
+def test_any_other_type_is_another_kind_of_token(typ: str | None, change: Changes) -> None:
+    with refused(Code.JWS_TYPE, ProtocolViolation):
+        accept(change, typ=typ)
+
+
+@pytest.mark.parametrize("typ", [None, "JWT", "jwt"])
+def test_a_plain_jwt_is_accepted_where_the_option_says_so(typ: str | None) -> None:
+    accept({}, typ=typ, expected=PLAIN)
+    with refused(Code.JWS_TYPE, ProtocolViolation):
+        accept({}, typ="logout+jwt", expected=PLAIN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nonce": "n-0S6_WzA2Mj"},
+        {"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"},
+        {"c_hash": "LDktKdoQak3Pk0cnXxCltA"},
+        {"events": {}},
+        {"client_id": ABSENT, "azp": API},
+        {"client_id": API},
+        {"azp": API},
+        {"aud": [API, "program"]},
+        {"client_id": ABSENT, "azp": "app", "aud": [API, "app"]},
+    ],
+)
+def test_an_id_token_never_passes_for_a_plain_access_token(change: Changes) -> None:
+    with refused(Code.ACCESS_TOKEN_KIND, ProtocolViolation):
+        accept(change, typ="JWT", expected=PLAIN)
+    # The type `at+jwt` says what it is.
+    accept({"client_id": "program", **change} if change.get("azp") else change)
+
+
+def test_an_id_token_without_azp_names_no_client() -> None:
+    with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
+        accept({"client_id": ABSENT}, typ="JWT", expected=PLAIN)
+
+
+def test_the_client_may_be_azp() -> None:
+    assert accept({"client_id": ABSENT, "azp": "keycloak-client"}).client_id == "keycloak-client"
+
+
+def test_each_provider_has_claims_of_its_own() -> None:
+    entra = replace(EXPECTED, client_claim="appid", scope_claim="scp", roles_claim=("groups",))
+    token = accept(
+        {"appid": "entra-client", "scp": "Machines.Read", "groups": ["g1"]}, expected=entra
+    )
+    assert (token.client_id, token.scope, token.roles) == (
+        "entra-client",
+        ("Machines.Read",),
+        ("g1",),
+    )
+    with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
+        accept({}, expected=entra)
+    with refused(Code.ACCESS_TOKEN_KIND, ProtocolViolation):
+        accept({"appid": API}, typ="JWT", expected=replace(entra, accepts_plain_jwt=True))
+
+
+def test_a_scope_may_be_a_list() -> None:
+    okta = replace(EXPECTED, scope_claim="scp")
+    assert accept({"scp": ["machines:read", "openid"]}, expected=okta).scope == (
+        "machines:read",
+        "openid",
+    )
+
+
+@pytest.mark.parametrize("realm", [{"roles": ["admin"]}, {}, "admin", None])
+def test_roles_may_lie_deeper(realm: JSON) -> None:
+    keycloak = replace(EXPECTED, roles_claim=("realm_access", "roles"))
+    found = ("admin",) if realm == {"roles": ["admin"]} else ()
+    assert accept({"realm_access": realm}, expected=keycloak).roles == found
+
+
+def test_a_claim_with_a_dot_is_one_claim() -> None:
+    auth0 = replace(EXPECTED, roles_claim=("https://example.com/roles",))
+    assert accept({"https://example.com/roles": ["admin"]}, expected=auth0).roles == ("admin",)
+
+
+def test_a_shared_issuer_has_the_tokens_of_the_allowed_tenants() -> None:
+    shared = "https://login.example.com/common/v2.0"
+    tenants = Tenants.of(shared, [TENANT])
+    entra = replace(EXPECTED, issuer=shared, tenants=tenants)
+    issuer: Changes = {"iss": f"https://login.example.com/{TENANT}/v2.0", "tid": TENANT}
+    assert accept(issuer, expected=entra).iss == shared
+    for wrong in ({"tid": OTHER_TENANT}, {"tid": ABSENT}, {"iss": shared}):
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            accept({**issuer, **wrong}, expected=entra)
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            introspected({**issuer, **wrong}, expected=entra)
+
+
+def test_bindings_are_read() -> None:
+    both: JSON = {"jkt": "key", "x5t#S256": "certificate"}
+    assert accept({"cnf": both}).confirmation == Confirmation("key", "certificate")
+
+
+@pytest.mark.parametrize("active", [False, None, ABSENT, "true", 1, {}])
+def test_only_true_is_active(active: JSON) -> None:
+    with refused(Code.ACCESS_TOKEN_INACTIVE, ProtocolViolation):
+        introspected({"active": active})
+
+
+def test_neither_form_shows_the_claims_in_its_repr() -> None:
+    assert "ignored_claim" not in repr(accept({}))

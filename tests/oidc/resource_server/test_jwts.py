@@ -1,0 +1,223 @@
+"""JWTs at the API: signatures, keys that rotate, and what the response says of a refused token."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from pydantic import JsonValue
+
+from fastapi_oidc import Code, ConfigurationError
+from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.jose.sign import Signer
+from fastapi_oidc.settings import revealed
+from fastapi_oidc.testing import ServerError, sign_in
+from fastapi_oidc.testing.keys import generate_key
+from tests.oidc.resource_server.api_world import AUDIENCE, METADATA_URL, APIWorld, make_api_world
+
+
+def jwt_claims(token: str) -> dict[str, JsonValue]:
+    claims: dict[str, JsonValue] = json.loads(base64url.decode(token.split(".")[1]))
+    return claims
+
+
+async def code_of(world: APIWorld, token: str) -> str:
+    """The code of a 401 response whose challenge is that of RFC 6750 3.1."""
+    answer = await world.get(token)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith(
+        'Bearer realm="oidc", error="invalid_token"'
+    )
+    assert token not in answer.text + answer.headers["www-authenticate"]
+    return str(answer.json()["code"])
+
+
+async def test_a_token_with_the_scope_reaches_the_endpoint() -> None:
+    world = make_api_world()
+    answer = await world.get(await world.token())
+    assert answer.json() == {
+        "sub": "program",
+        "client_id": "program",
+        "scope": ["machines:read"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("claims", "code"),
+    [
+        ({"aud": "https://other.test"}, Code.ACCESS_TOKEN_AUDIENCE),
+        ({"iss": "https://other.test"}, Code.ACCESS_TOKEN_ISSUER),
+        ({"exp": 1_799_999_000}, Code.ACCESS_TOKEN_EXPIRED),
+        ({"client_id": None}, Code.ACCESS_TOKEN_CLIENT),
+    ],
+)
+async def test_a_token_that_breaks_a_rule_is_refused(
+    claims: dict[str, JsonValue], code: Code
+) -> None:
+    world = make_api_world()
+    assert await code_of(world, await world.with_claims(**claims)) == code
+
+
+async def test_the_challenge_names_the_scope_and_the_metadata() -> None:
+    world = make_api_world()
+    answer = await world.get(await world.with_claims(exp=1_799_999_000))
+    assert answer.headers["www-authenticate"] == (
+        'Bearer realm="oidc", error="invalid_token", '
+        'error_description="The access token has expired.", scope="machines:read", '
+        f'resource_metadata="{METADATA_URL}"'
+    )
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_an_expired_token_is_refused_from_the_second_in_which_it_expires() -> None:
+    world = make_api_world()
+    token = await world.with_claims(exp=world.now + 10)
+    world.world.time.advance(39)  # clock_drift is 30
+    assert (await world.get(token)).status_code == 200
+    world.world.time.advance(1)
+    assert await code_of(world, token) == Code.ACCESS_TOKEN_EXPIRED
+
+
+async def test_a_changed_token_is_refused() -> None:
+    world = make_api_world()
+    head, payload, signature = (await world.token()).split(".")
+    other = "A" if payload[5] != "A" else "B"
+    forged = ".".join([head, payload[:5] + other + payload[6:], signature])
+    assert await code_of(world, forged) == Code.JWS_SIGNATURE
+
+
+async def test_an_unsigned_token_is_refused() -> None:
+    world = make_api_world()
+    payload = (await world.token()).split(".")[1]
+    unsigned = f"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.{payload}."
+    assert await code_of(world, unsigned) == Code.JWS_ALGORITHM
+
+
+async def test_a_token_that_the_client_secret_signs_is_refused_whatever_logins_use() -> None:
+    world = make_api_world(
+        settings={"id_token_signing_algorithms": ["HS256"]}, algorithms=["RS256"]
+    )
+    secret = revealed(world.world.oidc.settings.client_secret) or ""
+    claims = {"iss": world.world.op.issuer, "aud": AUDIENCE, "exp": world.now + 60}
+    signed = Signer.of_secret(secret, "HS256").sign(claims, typ="at+jwt")
+    assert await code_of(world, signed) == Code.JWS_ALGORITHM
+
+
+async def test_a_text_that_is_no_jwt_is_refused() -> None:
+    assert await code_of(make_api_world(), "opaque") == Code.JWS_MALFORMED
+
+
+async def test_another_provider_s_key_signs_nothing_here() -> None:
+    world = make_api_world()
+    stranger = Signer.of_private_key(generate_key("RS256"), key_id="stranger")
+    claims = jwt_claims(await world.token())
+    assert await code_of(world, stranger.sign(claims, typ="at+jwt")) == Code.JWS_KEY_MISSING
+
+
+async def test_a_foreign_token_is_refused_also_while_the_keys_cannot_be_read_again() -> None:
+    world = make_api_world()
+    stranger = Signer.of_private_key(generate_key("RS256"), key_id="stranger")
+    claims = jwt_claims(await world.token())
+    await world.get(stranger.sign(claims, typ="at+jwt"))  # makes the keys be read again
+    foreign = stranger.sign({**claims, "iss": "https://staging.test"}, typ="at+jwt")
+    assert await code_of(world, foreign) == Code.ACCESS_TOKEN_ISSUER
+    assert (await world.get(stranger.sign(claims, typ="at+jwt"))).status_code == 503
+
+
+async def test_a_new_key_of_the_provider_is_found() -> None:
+    world = make_api_world()
+    assert (await world.get(await world.token())).status_code == 200
+    world.world.op.rotate_keys()
+    assert (await world.get(await world.token())).status_code == 200
+
+
+async def test_while_newer_keys_cannot_be_had_nothing_is_decided() -> None:
+    world = make_api_world()
+    for _ in range(2):
+        await world.get(await world.token())
+        world.world.op.rotate_keys()
+    answer = await world.get(await world.token())  # the keys were read again this minute
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert "www-authenticate" not in answer.headers
+    world.world.time.advance(60)
+    assert (await world.get(await world.token())).status_code == 200
+
+
+@pytest.mark.parametrize("endpoint", ["metadata", "jwks"])
+async def test_while_the_provider_is_down_nobody_gets_in(endpoint: str) -> None:
+    world = make_api_world()
+    token = await world.token()
+    world.world.op.faults.put(endpoint, ServerError(), times=9)  # type: ignore[arg-type]
+    answer = await world.get(token)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert (
+        answer.json()["detail"] == "Access tokens cannot be checked right now. Try again shortly."
+    )
+    world.world.op.faults.clear()
+    world.world.time.advance(6)
+    assert (await world.get(token)).status_code == 200
+
+
+async def test_an_id_token_is_refused_by_its_type() -> None:
+    world = make_api_world()
+    world.world.op.edits.put("id_token", lambda claims: claims | {"aud": ["app", AUDIENCE]})
+    assert await code_of(world, await id_token(world)) == Code.JWS_TYPE
+
+
+async def test_an_id_token_is_refused_where_plain_jwts_are_accepted() -> None:
+    world = make_api_world(token_format="plain_jwt", accept_plain_jwt=True)
+    assert (await world.get(await world.token())).status_code == 200
+    for removed in ("", "nonce", "at_hash"):
+
+        def stolen(claims: dict[str, JsonValue], removed: str = removed) -> dict[str, JsonValue]:
+            kept = {name: claim for name, claim in claims.items() if name != removed}
+            return kept | {"aud": ["app", AUDIENCE], "azp": "app"}
+
+        world.world.op.edits.put("id_token", stolen)
+        assert await code_of(world, await id_token(world)) == Code.ACCESS_TOKEN_KIND
+
+
+async def id_token(world: APIWorld) -> str:
+    """The ID token of a login, as somebody steals it from the application."""
+    stolen: list[str] = []
+
+    def steal(members: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        stolen.append(str(members["id_token"]))
+        return members
+
+    world.world.op.edits.put("token_response", steal)
+    async with world.world.browser() as browser:
+        await sign_in(browser, "/auth/login", user="alice")
+    return stolen[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "explanation"),
+    [
+        ({"audience": "app", "accept_plain_jwt": True}, "an audience that is not the client_id"),
+        ({"algorithms": ["HS256"]}, "algorithms of an API"),
+        ({"algorithms": ["none"]}, "algorithms of an API"),
+        ({"algorithms": []}, "algorithms of an API"),
+        ({"introspection_lifetime": -1}, "introspection_lifetime"),
+        ({"audience": "http://app.test"}, "https"),
+        ({"resource": "https://app.test/#top"}, "resource is an https URL"),
+        ({"resource": "app.test"}, "resource is an https URL"),
+        ({"audience": ""}, "audience"),
+    ],
+)
+def test_an_api_that_cannot_be_safe_is_not_made(
+    options: dict[str, JsonValue], explanation: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(explanation)):
+        make_api_world(**options)  # type: ignore[arg-type]
+
+
+def test_a_scope_is_one_word() -> None:
+    api = make_api_world().api
+    for scope in ("machines write", 'a"b', "", "é"):
+        with pytest.raises(ConfigurationError, match="is no scope"):
+            api.require(scope)
+        with pytest.raises(ConfigurationError, match="is no scope"):
+            api.protected(lambda *_: None, scope)  # type: ignore[arg-type]

@@ -1,0 +1,250 @@
+"""Several providers behind one login page: one guard, one sign-out, one session at a time."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import PlainTextResponse
+
+from fastapi_oidc import (
+    OIDC,
+    Clock,
+    ConfigurationError,
+    OIDCLocals,
+    OIDCMiddleware,
+    OIDCProviders,
+    OIDCSession,
+    OIDCSettings,
+    Page,
+)
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, ServerError, sign_in
+from tests.oidc.world import BASE_URL, Time
+
+PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
+USERS = {"staff": "alice", "partners": "carol"}
+
+
+@dataclass
+class Providers:
+    """An application with two providers: alice is of the staff, carol a partner."""
+
+    time: Time = field(default_factory=Time)
+    app: FastAPI = field(default_factory=FastAPI)
+    ops: dict[str, DevProvider] = field(default_factory=dict)
+    providers: OIDCProviders[Any, Any] = field(init=False)
+
+    @asynccontextmanager
+    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
+        mounts = {op.issuer: httpx.ASGITransport(op.app) for op in self.ops.values()}
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url=BASE_URL, mounts=mounts, follow_redirects=True
+        ) as browser:
+            yield browser
+
+
+def instance(world: Providers, name: str, **options: Any) -> OIDC[Any, Any]:
+    secret, clock = secrets.token_urlsafe(32), Clock(read=world.time)
+    client = DevClient(
+        client_id="app",
+        client_secret=secret,
+        redirect_uris=[f"{BASE_URL}/auth/{name}/callback"],
+        post_logout_redirect_uris=[f"{BASE_URL}/auth/{name}/logged-out"],
+    )
+    users = [DevUser(USERS[name])]
+    op = DevProvider(users=users, clients=[client], issuer=f"https://{name}.test", clock=clock)
+    world.ops[name] = op
+    settings = OIDCSettings(
+        name=name,
+        issuer=op.issuer,
+        client_id="app",
+        client_secret=secret,
+        cookie_secret=secrets.token_urlsafe(32),
+        base_url=BASE_URL,
+        **options.pop("settings", {}),
+    )
+    return OIDC(settings, transport=httpx.ASGITransport(op.app), clock=clock, **options)
+
+
+def world_of(**options: Any) -> Providers:
+    world = Providers()
+    named = {name.title(): instance(world, name, **options) for name in USERS}
+    world.providers = providers = OIDCProviders(named)
+    app = world.app
+    for oidc in providers:
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+    app.include_router(providers.router, prefix="/auth")
+
+    @app.get("/page")
+    async def page(
+        request: Request, session: OIDCSession[Any] = Depends(providers.require_auth)
+    ) -> list[str]:
+        current = await providers.current(request)
+        assert current is not None
+        return [session.sub, current.settings.name, session.issuer]
+
+    @app.get("/")
+    async def home(locals: OIDCLocals[Any, Any] = Depends(providers.locals)) -> object:
+        return locals.session and locals.session.sub
+
+    is_carol = providers.guard(lambda oidc: oidc.require(lambda user: user.sub == "carol"))
+    recent = providers.guard(lambda oidc: oidc.require_recent(300))
+
+    @app.get("/carols", dependencies=[Depends(is_carol)])
+    async def carols() -> None: ...
+
+    @app.get("/recent", dependencies=[Depends(recent)])
+    async def recently() -> None: ...
+
+    @app.post("/change", dependencies=[Depends(providers.require_csrf)])
+    async def change() -> None: ...
+
+    return world
+
+
+async def sign_in_at(browser: httpx.AsyncClient, name: str, path: str = "/page") -> httpx.Response:
+    """Follow the link of the login page."""
+    chooser = await browser.get(path, headers=PAGE)
+    links = dict(re.findall(r'<a href="([^"]*)">([^<]*)</a>', chooser.text))
+    url = next(unescape(href) for href, label in links.items() if label == name.title())
+    return await sign_in(browser, url, user=USERS[name])
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_a_page_leads_to_the_choice_and_back(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        answer = await sign_in_at(browser, name, "/page?a=%20b")
+        assert str(answer.url) == f"{BASE_URL}/page?a=%20b"
+        assert answer.json() == [USERS[name], name, f"https://{name}.test"]
+        assert (await browser.get("/")).json() == USERS[name]
+
+
+async def test_the_login_page_has_no_script_and_names_each_provider() -> None:
+    async with world_of().browser() as browser:
+        page = await browser.get("/auth/login?return_to=/page")
+    assert page.text.count("<a href") == 2
+    assert "<script" not in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src")
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_a_login_page_of_the_application() -> None:
+    def render(_request: Request, page: Page) -> PlainTextResponse | None:
+        lines = [f"{name} {url}" for name, url in page.choices]
+        return PlainTextResponse("\n".join(lines)) if page.kind == "choose_provider" else None
+
+    async with world_of(render_page=render).browser() as browser:
+        page = await browser.get("/auth/login?return_to=/page")
+    assert page.text.splitlines() == [
+        "Staff /auth/staff/login?return_to=/page",
+        "Partners /auth/partners/login?return_to=/page",
+    ]
+
+
+async def test_without_a_session_a_call_is_refused() -> None:
+    async with world_of().browser() as browser:
+        answer = await browser.get("/page")
+        assert (answer.status_code, answer.json()["code"]) == (401, "session.required")
+        assert (await browser.get("/")).json() is None
+        assert (await browser.get("/auth/session")).json() == {"is_authenticated": False}
+
+
+@pytest.mark.parametrize("options", [{}, {"session_store": "memory"}])
+async def test_a_login_ends_the_session_at_the_other_provider(options: dict[str, Any]) -> None:
+    world = world_of(back_channel_logout_store="memory", **options)
+    async with world.browser() as browser, world.browser() as copy:
+        await sign_in_at(browser, "staff")
+        copy.cookies.update(dict(browser.cookies))
+        await sign_in(browser, "/auth/partners/login?return_to=/page", user="carol")
+        assert (await browser.get("/page")).json()[0] == "carol"
+        ours = [name for name in browser.cookies if name.startswith("__Host-")]
+        assert ours == ["__Host-partners_session"]
+        assert (await copy.get("/page")).status_code == 401
+
+
+async def test_a_login_that_is_refused_leaves_the_session_there_is() -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, "staff")
+        world.ops["partners"].faults.put("token", ServerError(), times=9)
+        await sign_in(browser, "/auth/partners/login", user="carol")
+        assert (await browser.get("/page")).json()[0] == "alice"
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_one_route_signs_out_of_whichever_provider_it_is(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        sent = await browser.post("/auth/logout", follow_redirects=False)
+        assert sent.headers["location"].startswith(f"https://{name}.test/end-session?")
+        ended = await browser.get(sent.headers["location"])
+        assert (ended.status_code, str(ended.url)) == (200, f"{BASE_URL}/")
+        assert (await browser.get("/page")).status_code == 401
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_the_browser_component_needs_no_provider(name: str) -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, name)
+        session = (await browser.get("/auth/session")).json()
+        assert session["sub"] == USERS[name]
+        headers = {"X-CSRF-Token": session["csrf_token"]}
+        assert (await browser.post("/change", headers=headers)).status_code == 200
+        assert (await browser.post("/change")).status_code == 403
+        config = (await browser.get("/auth/session-management")).json()
+        assert config["check_session_iframe"] == f"https://{name}.test/check-session"
+        assert (await browser.get("/auth/oidc-context.js")).status_code == 200
+        silent = await browser.get("/auth/login?silent=1", headers={"sec-fetch-dest": "iframe"})
+        assert "same_user" in silent.text
+
+
+async def test_a_poll_of_the_session_is_no_activity() -> None:
+    world = world_of(settings={"idle_timeout": 60})
+    async with world.browser() as browser:
+        await sign_in_at(browser, "partners")
+        for is_authenticated in (True, False):
+            world.time.advance(40)
+            session = (await browser.get("/auth/session")).json()
+            assert session["is_authenticated"] is is_authenticated
+
+
+async def test_guards_of_an_instance_apply_to_its_own_session() -> None:
+    world = world_of()
+    async with world.browser() as browser:
+        await sign_in_at(browser, "staff")
+        assert (await browser.get("/carols")).status_code == 403
+        world.time.advance(3600)
+        page = await browser.get("/recent", headers=PAGE, follow_redirects=False)
+        assert page.headers["location"].startswith("/auth/staff/login?return_to=%2Frecent&max_age")
+        await sign_in(browser, "/auth/partners/login", user="carol")
+        assert (await browser.get("/carols")).status_code == 200
+
+
+async def test_a_provider_that_is_down_leaves_the_other_alone() -> None:
+    world = world_of()
+    world.ops["staff"].faults.put("metadata", ServerError(), times=99)
+    async with world.browser() as browser:
+        refused = await browser.get("/auth/staff/login", headers=PAGE)
+        assert refused.status_code == 502
+        assert 'href="/auth/login"' in refused.text
+        assert (await sign_in_at(browser, "partners")).json()[0] == "carol"
+
+
+def test_two_instances_have_two_names() -> None:
+    world = Providers()
+    one, other = instance(world, "staff"), instance(world, "staff")
+    for named in ({}, {"One": one, "Other": other}):
+        with pytest.raises(ConfigurationError):
+            OIDCProviders(named)

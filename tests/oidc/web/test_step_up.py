@@ -1,0 +1,329 @@
+"""Guards for a recent or a strong authentication: what leads to the login, and what comes back."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI, Request, WebSocket
+from starlette.responses import Response
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from fastapi_oidc import OIDC, LoginOptions, OIDCSession, PersistContext
+from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokensIssued, sign_in
+from tests.oidc.interleaving import Held, begun
+from tests.oidc.world import BASE_URL, World, make_world
+
+PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
+MODES = pytest.mark.parametrize("mode", ["cookie", "store"])
+AN_HOUR = 3600
+
+
+def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    recent, strong = oidc.require_recent(300), oidc.require_acr("mfa", "hwk")
+
+    @app.get("/account")
+    async def account(session: OIDCSession[Any] = Depends(recent)) -> dict[str, Any]:
+        return {"sub": session.sub, "id": session.id, "auth_time": session.auth_time}
+
+    @app.get("/vault")
+    async def vault(session: OIDCSession[Any] = Depends(strong)) -> str | None:
+        return session.acr
+
+    @app.post("/transfer", dependencies=[Depends(oidc.require_csrf)])
+    async def transfer(
+        request: Request,
+        _session: OIDCSession[Any] = Depends(recent),
+    ) -> list[Any]:
+        return (await request.form()).getlist("to")
+
+    @app.post("/photo", dependencies=[Depends(recent)])
+    async def photo() -> None: ...
+
+    @app.websocket("/ticks")
+    async def ticks(socket: WebSocket, _session: OIDCSession[Any] = Depends(strong)) -> None:
+        await socket.accept()
+
+    @app.get("/id")
+    async def id(session: OIDCSession[Any] = Depends(oidc.require_auth)) -> str:
+        return session.id
+
+
+def world_of(mode: str = "cookie", **options: Any) -> World:
+    if mode == "store":
+        options["session_store"] = "memory"
+    return make_world(mount=mount, **options)
+
+
+def classified(world: World, acr: str) -> None:
+    """From now on the provider authenticates people by class `acr`."""
+    world.op.edits.put("id_token", lambda said: said | {"acr": acr})
+
+
+@MODES
+async def test_a_page_leads_through_the_provider_and_back_in_the_same_session(mode: str) -> None:
+    world = world_of(mode)
+    browser = await world.signed_in()
+    before = (await browser.get("/account?tab=1")).json()
+    world.time.advance(AN_HOUR)
+    answer = await sign_in(browser, "/account?tab=1", user="alice")
+    assert (answer.status_code, str(answer.url)) == (200, f"{BASE_URL}/account?tab=1")
+    after = answer.json()
+    assert after["id"] == before["id"]
+    assert after["auth_time"] == before["auth_time"] + AN_HOUR
+    assert world.op.record.of(AuthorizationRequested)[-1].parameters["max_age"] == "300"
+
+
+async def test_an_acr_is_asked_for_and_comes_back() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    classified(world, "hwk")
+    answer = await browser.get("/vault", headers=PAGE)
+    assert (answer.status_code, answer.json()) == (200, "hwk")
+    assert world.op.record.of(AuthorizationRequested)[-1].parameters["acr_values"] == "mfa hwk"
+
+
+async def test_without_a_session_it_is_the_ordinary_login() -> None:
+    async with world_of().browser() as browser:
+        page = await browser.get("/account", headers=PAGE, follow_redirects=False)
+        assert page.headers["location"] == "/auth/login?return_to=%2Faccount"
+        assert (await browser.get("/account")).json()["code"] == "session.required"
+
+
+async def test_an_api_call_gets_a_challenge() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    answer = await browser.get("/account")
+    assert (answer.status_code, answer.json()["code"]) == (401, "session.step_up_required")
+    challenge = 'Bearer error="insufficient_user_authentication", max_age="300"'
+    assert answer.headers["www-authenticate"] == challenge
+    strong = await browser.get("/vault")
+    assert 'acr_values="mfa hwk"' in strong.headers["www-authenticate"]
+
+
+async def test_a_websocket_is_refused() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    client = TestClient(world.app, base_url=BASE_URL, cookies=dict(browser.cookies))
+    with pytest.raises(WebSocketDisconnect) as caught, client.websocket_connect("/ticks"):
+        raise AssertionError("it was accepted")
+    assert caught.value.code == 1008
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "code"),
+    [
+        ("/account", {"auth_time": 1_800_000_000}, "id_token.auth_time"),
+        ("/vault", {"acr": "pwd"}, "id_token.authentication_context"),
+        ("/vault", {}, "id_token.authentication_context"),
+    ],
+)
+async def test_a_provider_that_does_not_step_up_ends_on_a_page_and_not_in_a_loop(
+    path: str, said: dict[str, Any], code: str
+) -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    before = (await browser.get("/id")).json()
+    world.time.advance(AN_HOUR)
+    world.op.edits.put("id_token", lambda claims: claims | said)
+    asked = len(world.op.record.of(AuthorizationRequested))
+    browser.headers.update(PAGE)
+    answer = await sign_in(browser, path, user="alice")
+    assert (answer.status_code, answer.url.path) == (403, "/auth/callback")
+    assert code in answer.text
+    assert len(world.op.record.of(AuthorizationRequested)) == asked + 1
+    assert (await browser.get("/id")).json() == before
+
+
+async def test_an_application_that_drops_claims_does_not_loop() -> None:
+    def small(context: PersistContext[Any]) -> OIDCSession[Any]:
+        return context.session.model_copy(update={"claims": {}})
+
+    world = world_of(before_session_persist=small)
+    browser = await world.signed_in()
+    classified(world, "mfa")
+    assert (await browser.get("/vault", headers=PAGE)).json() == "mfa"
+
+
+async def test_a_refresh_leaves_the_class_of_the_login() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    classified(world, "mfa")
+    await browser.get("/vault", headers=PAGE)
+    world.time.advance(AN_HOUR)
+    classified(world, "pwd")
+    assert (await browser.get("/vault")).json() == "mfa"
+
+
+@MODES
+async def test_another_user_who_returns_has_a_login_of_their_own(mode: str) -> None:
+    world = world_of(mode)
+    browser = await world.signed_in("alice")
+    before = (await browser.get("/account")).json()
+    copy = world.browser()
+    copy.cookies.update(dict(browser.cookies))
+    world.time.advance(AN_HOUR)
+    answer = await sign_in(browser, "/account", user="bob")
+    assert answer.json()["sub"] == "bob"
+    assert answer.json()["id"] != before["id"]
+    assert (await copy.get("/id")).status_code == 401
+
+
+async def test_the_same_sub_of_another_issuer_is_another_user() -> None:
+    tenants = [secrets.token_hex(4) + "-0000-4000-8000-" + secrets.token_hex(6) for _ in "ab"]
+    issuer = "https://op.test/common/v2.0"
+    users = [DevUser("alice", tenant=tenants[0]), DevUser("bob", tenant=tenants[1])]
+    world = world_of(
+        settings={"allowed_tenants": tenants}, provider={"issuer": issuer, "users": users}
+    )
+    browser = await world.signed_in("alice")
+    before = (await browser.get("/id")).json()
+    world.time.advance(AN_HOUR)
+    for message in ("id_token", "userinfo"):
+        world.op.edits.put(message, lambda said: said | {"sub": "alice"})
+    answer = await sign_in(browser, "/account", user="bob")
+    assert answer.json()["id"] != before
+
+
+async def test_a_session_that_ends_while_its_user_steps_up_does_not_come_back() -> None:
+    world = world_of("store")
+    browser = await world.signed_in()
+    before = (await browser.get("/id")).json()
+    world.time.advance(AN_HOUR)
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    stepping = begun(sign_in(browser, "/auth/login?return_to=/id&max_age=300", user="alice"))
+    await held.gate.until_reached()
+    await world.oidc.revoke(session_id=before)
+    held.gate.opened.set()
+    answer = await stepping
+    assert (answer.status_code, answer.url.path) == (200, "/id")
+    assert answer.json() != before
+    assert before not in [session.id for session in await world.oidc.sessions_of("alice")]
+
+
+async def test_an_older_refresh_token_is_not_used_after_a_login_without_one() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    world.op.edits.put(
+        "token_response", lambda said: {k: v for k, v in said.items() if k != "refresh_token"}
+    )
+    await sign_in(browser, "/account", user="alice")
+    world.time.advance(AN_HOUR)
+    issued = len(world.op.record.of(TokensIssued))
+    assert (await browser.get("/id")).status_code == 200
+    assert len(world.op.record.of(TokensIssued)) == issued
+
+
+# A form that was posted
+
+
+def form_of(page: httpx.Response) -> tuple[str, list[tuple[str, str]]]:
+    """The action and the fields of the page's form."""
+    action = re.search(r'<form method="post" action="([^"]*)"', page.text)
+    assert action is not None, page.text
+    inputs = re.findall(r'name="([^"]*)" value="([^"]*)"', page.text.split("<form")[1])
+    return unescape(action[1]), [(unescape(name), unescape(value)) for name, value in inputs]
+
+
+async def posted(world: World, browser: httpx.AsyncClient, **headers: str) -> httpx.Response:
+    token = (await browser.get("/auth/session")).json()["csrf_token"]
+    fields = {"to": ["bob", '"><script>'], "csrf_token": token}
+    return await browser.post("/transfer?n=1", data=fields, headers=PAGE | headers)
+
+
+async def test_a_form_is_sent_again_after_a_login_in_another_tab() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    page = await posted(world, browser)
+    assert (page.status_code, page.headers["referrer-policy"]) == (401, "same-origin")
+    assert page.headers["www-authenticate"].startswith("Bearer error=")
+    assert "form-action 'self'" in page.headers["content-security-policy"]
+    assert "<script>" not in page.text
+    link = re.search(r'<a href="([^"]*)" target="_blank" rel="noopener">', page.text)
+    assert link is not None
+    await sign_in(browser, unescape(link[1]), user="alice")
+    action, fields = form_of(page)
+    body = urlencode(fields)
+    again = await browser.post(
+        action,
+        content=body,
+        headers=PAGE | {"content-type": "application/x-www-form-urlencoded"},
+    )
+    assert (again.status_code, again.json()) == (200, ["bob", '"><script>'])
+
+
+@pytest.mark.parametrize(
+    "headers", [{"sec-fetch-site": "same-site"}, {"origin": "https://other.app.test"}]
+)
+async def test_what_another_site_posted_is_not_sent_from_here(headers: dict[str, str]) -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    page = await posted(world, browser, **headers)
+    assert page.status_code == 401
+    assert "<form" not in page.text
+
+
+async def test_a_form_is_sent_to_no_other_origin() -> None:
+    world = world_of()
+
+    @world.app.post("/{path:path}", dependencies=[Depends(world.oidc.require_recent(300))])
+    async def anything() -> None: ...
+
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    page = await browser.post(f"{BASE_URL}//evil.test/x", data={"a": "1"}, headers=PAGE)
+    assert page.status_code == 401
+    assert form_of(page)[0] == "/"
+
+
+async def test_a_file_is_sent_again_by_its_own_page() -> None:
+    world = world_of()
+    browser = await world.signed_in()
+    world.time.advance(AN_HOUR)
+    page = await browser.post("/photo", files={"photo": b"..."}, headers=PAGE)
+    assert page.status_code == 401
+    assert "go back and send the form once more" in page.text
+    assert "<form" not in page.text
+
+
+# A login that the application begins
+
+
+@pytest.mark.parametrize("scope_asked", [["profile"], "profile", "openid profile"])
+async def test_a_login_may_ask_for_another_scope(scope_asked: str | list[str]) -> None:
+    world = world_of()
+
+    @world.app.get("/calendar")
+    async def calendar(request: Request) -> Response:
+        return await world.oidc.login(request, LoginOptions(scope=scope_asked))
+
+    @world.app.get("/scope")
+    async def scope(session: OIDCSession[Any] = Depends(world.oidc.require_auth)) -> Any:
+        return session.tokens.scope
+
+    def unsaid(said: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in said.items() if name != "scope"}
+
+    world.op.edits.put("token_response", unsaid)
+    browser = await world.signed_in()
+    assert (await browser.get("/scope")).json()[-1] == "offline_access"
+    await sign_in(browser, "/calendar", user="alice")
+    assert world.op.record.of(AuthorizationRequested)[-1].parameters["scope"] == "openid profile"
+    assert (await browser.get("/scope")).json() == ["openid", "profile"]
+
+
+@pytest.mark.parametrize("query", ["max_age=-1", "max_age=x", "acr_values=" + "a" * 256])
+async def test_the_login_route_refuses_what_it_cannot_ask_for(query: str) -> None:
+    async with world_of().browser() as browser:
+        assert (await browser.get(f"/auth/login?{query}")).status_code == 422

@@ -1,0 +1,80 @@
+"""`python -m tools.screenshots FOLDER`: pictures of the running console."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from examples.console.app import create_app
+from examples.console.demo import parts
+from examples.console.settings import ConsoleSettings
+from tests.console.serving import serving
+
+FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+CHART_MILLISECONDS: Final = 90_000
+"""Long enough for the chart of memory to have a shape."""
+
+
+SCREEN_MILLISECONDS: Final = 1500
+"""Long enough for a page to have looked once."""
+
+
+def main(folder: Path) -> None:
+    """Write the pictures of list, screen, dark charts and phone into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        address = stack.enter_context(_console())
+        playwright = stack.enter_context(sync_playwright())
+        chromium = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(FLAGS)
+        )
+        desk = _sign_in(chromium, address, width=1200, height=800, scheme="light")
+        dark = _sign_in(chromium, address, width=1200, height=800, scheme="dark")
+        phone = _sign_in(chromium, address, width=390, height=844, scheme="light")
+        desk.wait_for_timeout(CHART_MILLISECONDS)
+        for name, page in (("-dark", dark), ("-phone", phone)):
+            page.screenshot(path=folder / f"console{name}.png")
+        desk.goto("/machines/demo/console")
+        desk.wait_for_timeout(SCREEN_MILLISECONDS)
+        desk.screenshot(path=folder / "console-screen.png")
+        desk.goto("/")
+        desk.wait_for_timeout(SCREEN_MILLISECONDS)
+        desk.screenshot(path=folder / "console.png")
+        chromium.close()
+
+
+@contextmanager
+def _console() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        settings = ConsoleSettings(port=port, provider_port=0, sockets={}, issuer=None)
+        with parts(settings) as console:
+            app = create_app(console.oidc, console.monitors)
+            with serving(app, listener):
+                yield f"http://127.0.0.1:{port}"
+
+
+def _sign_in(
+    chromium: Browser, address: str, *, width: int, height: int, scheme: Literal["light", "dark"]
+) -> Page:
+    size = ViewportSize(width=width, height=height)
+    context = chromium.new_context(
+        viewport=size, color_scheme=scheme, device_scale_factor=1.5, base_url=address
+    )
+    page = context.new_page()
+    page.goto(address)
+    page.click("button[value=alice]")
+    page.get_by_role("listitem").filter(has_text="Running").get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Memory")).to_be_visible()
+    return page
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
