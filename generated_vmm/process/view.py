@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,13 @@ class MonitorView(Generic[Client]):
         taken up with `attach` or that is in a PID namespace of its own.
         """
         return self._run.returncode
+
+    def connect(self, connection: socket.socket) -> None:
+        """Connects a socket to the API, for a second client with a channel of its own.
+
+        OSError unless a process of this monitor answers there.
+        """
+        self._run.workspace.connect(connection)
 
     def usage(self) -> Usage:
         """What the process has used of the host. `MonitorExited` when it has ended."""
