@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
 
@@ -15,9 +15,11 @@ from pydantic import JsonValue
 
 from fastapi_oidc.testing.provider import DevProvider
 from fastapi_oidc.testing.registration import DevClient, DevUser
+from fastapi_oidc.testing.secrets_file import SavedSecrets, UnusableFile
 
 DEFAULT_PORT = 9400
 DEFAULT_APP = "http://127.0.0.1:8000"
+DEFAULT_FILE = Path(".dev-provider.json")
 DEFAULT_USERS = (
     DevUser("alice", "Alice Example", "alice@example.com", {"roles": ["admin"]}),
     DevUser("bob", "Bob Example", "bob@example.com", {"roles": ["viewer"]}),
@@ -27,15 +29,21 @@ DEFAULT_USERS = (
 def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -> int:
     """Serves until a signal or `stop` (0), or not at all and says why (1)."""
     options = _parser().parse_args(arguments)
-    client = _client(options)
-    op = DevProvider(users=options.user or DEFAULT_USERS, clients=[client])
+    try:
+        saved = SavedSecrets.read(options.secrets)
+        client = _client(options, saved)
+        op = DevProvider(users=options.user or DEFAULT_USERS, clients=[client])
+        saved.share(op._state.keys, options.secrets)
+    except (OSError, UnusableFile) as error:
+        print(error, file=sys.stderr)
+        return 1
     stopped = stop or Event()
     if stop is None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
     try:
         with op.serve(port=options.port) as issuer:
-            print(_told(issuer, client, options), flush=True)
+            print(_told(issuer, client, saved, options), flush=True)
             stopped.wait()
     except OSError as error:
         print(f"port {options.port}: {os.strerror(error.errno or 0)}", file=sys.stderr)
@@ -46,24 +54,24 @@ def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -
     return 0
 
 
-def _client(options: argparse.Namespace) -> DevClient:
+def _client(options: argparse.Namespace, saved: SavedSecrets) -> DevClient:
     routes = options.app + options.prefix
     return DevClient(
         client_id=options.client_id,
-        client_secret=options.client_secret or secrets.token_urlsafe(32),
+        client_secret=options.client_secret or saved.client_secret,
         redirect_uris=[f"{routes}/callback"],
         post_logout_redirect_uris=[f"{routes}/logged-out"],
         backchannel_logout_uri=f"{routes}/backchannel-logout",
     )
 
 
-def _told(issuer: str, client: DevClient, options: argparse.Namespace) -> str:
+def _told(issuer: str, client: DevClient, saved: SavedSecrets, options: argparse.Namespace) -> str:
     """What to paste into the terminal of the application, and who can sign in."""
     variables = {
         "OIDC_ISSUER": issuer,
         "OIDC_CLIENT_ID": client.client_id,
         "OIDC_CLIENT_SECRET": client.client_secret,
-        "OIDC_COOKIE_SECRET": secrets.token_urlsafe(32),
+        "OIDC_COOKIE_SECRET": saved.cookie_secret,
         "OIDC_BASE_URL": options.app,
         "OIDC_ALLOW_INSECURE_HTTP": "true",
     }
@@ -72,6 +80,7 @@ def _told(issuer: str, client: DevClient, options: argparse.Namespace) -> str:
     return "\n".join(
         [
             f"# DevProvider at {issuer}, for development only: nobody is asked for a password.",
+            f"# Keys and secrets are in {options.secrets.resolve()}; without it, they are new.",
             f"# Users: {users}. Paste these lines where {options.app} is started:",
             *lines,
         ]
@@ -93,7 +102,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
     parser.add_argument("--client-id", default="app")
-    parser.add_argument("--client-secret", help="default: a new one each time")
+    parser.add_argument("--client-secret", help="default: that of the file of --secrets")
+    parser.add_argument(
+        "--secrets",
+        type=Path,
+        default=DEFAULT_FILE,
+        metavar="FILE",
+        help=f"where keys and secrets are between two starts; default: {DEFAULT_FILE}",
+    )
     parser.add_argument(
         "--user",
         action="append",

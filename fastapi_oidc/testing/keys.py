@@ -6,15 +6,16 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pydantic import JsonValue
 
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.keys import PublicKey
-from fastapi_oidc.protocol.jose.sign import PrivateKey
+from fastapi_oidc.protocol.jose.sign import PrivateKey, load_private_key
 
 Claims = Mapping[str, JsonValue]
 
@@ -67,6 +68,13 @@ class SigningKey:
         return public_jwk(self.key.public_key()) | named
 
 
+class SavedKey(NamedTuple):
+    """A signing key as text."""
+
+    kid: str
+    pem: str
+
+
 class SigningKeys:
     """A key for each asymmetric algorithm the provider's clients are registered for.
 
@@ -80,6 +88,15 @@ class SigningKeys:
     def rotate(self) -> None:
         """Replaces every key; what the old ones signed no longer verifies."""
         self._keys.clear()
+
+    def saved(self) -> dict[str, SavedKey]:
+        """Every key by its algorithm; those that are not there yet are made."""
+        return {name: _saved(self._key(name)) for name in self._algorithms}
+
+    def restore(self, saved: Mapping[str, SavedKey]) -> None:
+        """Use these keys; raises ConfigurationError (configuration.key_unusable)."""
+        for algorithm, (kid, pem) in saved.items():
+            self._keys[algorithm] = SigningKey(algorithm, load_private_key(pem), kid)
 
     def jwk_set(self) -> dict[str, JsonValue]:
         """The JWK Set document (RFC 7517 5)."""
@@ -103,6 +120,11 @@ class SigningKeys:
         if algorithm not in self._keys:
             self._keys[algorithm] = SigningKey(algorithm, generate_key(algorithm))
         return self._keys[algorithm]
+
+
+def _saved(key: SigningKey) -> SavedKey:
+    pem = key.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return SavedKey(key.kid, pem.decode())
 
 
 def _json(members: Claims) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Annotated, assert_type
 
+import httpx
 from fastapi import Depends, FastAPI, WebSocket
 from pydantic import BaseModel
 
@@ -15,6 +16,9 @@ from fastapi_oidc import (
     AccessToken,
     Caller,
     Code,
+    DownstreamAPI,
+    Grant,
+    IssuedToken,
     OIDCError,
     OIDCLocals,
     OIDCMiddleware,
@@ -45,6 +49,19 @@ def mounted(oidc: OIDC[User, int]) -> None:
     @app.get("/own")
     async def own(session: Annotated[OIDCSession[User], Depends(oidc.require_auth)]) -> str:
         return session.identity.sub
+
+    @app.get("/events")
+    async def events(session: Annotated[OIDCSession[User], Depends(oidc.require_auth)]) -> None:
+        httpx.AsyncClient(auth=oidc.auth(session, resource="https://calendar.test"))
+        httpx.Client(auth=oidc.auth(session, scope=["a", "b"], min_validity=10))
+        httpx.AsyncClient(auth=oidc.app_auth(scope="a b", audience="calendar"))
+        grant = await oidc.grant(session.id)
+        assert_type(grant, Grant)
+        assert_type(await grant.access_token(min_validity=60), IssuedToken)
+        httpx.AsyncClient(auth=oidc.auth(grant))
+        oidc.auth(session.id)  # type: ignore[arg-type]
+        DownstreamAPI(grant="on_behalf_of", scope="a")
+        DownstreamAPI(grant="implicit", scope="a")  # type: ignore[arg-type]
 
     @app.get("/locals")
     async def own_locals(locals: Annotated[OIDCLocals[User, int], Depends(oidc.locals)]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import httpx
@@ -30,14 +32,25 @@ from fastapi_oidc.testing.__main__ import main
 APP_URL = "http://127.0.0.1:8000"
 
 
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the command is started, and leaves its file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    return tmp_path
+
+
 @contextmanager
-def started(*arguments: str) -> Iterator[list[str]]:
+def started(*arguments: str, port: str = "0") -> Iterator[list[str]]:
     """The lines that the command prints; it ends with the block."""
-    command = [sys.executable, "-m", "fastapi_oidc.testing", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "fastapi_oidc.testing", "--port", port, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield [process.stdout.readline().rstrip("\n") for _ in range(8)]
+            yield [process.stdout.readline().rstrip("\n") for _ in range(9)]
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
@@ -76,7 +89,7 @@ def test_the_options_of_the_command_are_those_of_the_client() -> None:
         printed = exported(lines)
     assert printed["OIDC_BASE_URL"] == "http://localhost:5000"
     assert printed["OIDC_CLIENT_ID"] == "mine"
-    assert "alice, bob" in lines[1]
+    assert "alice, bob" in lines[2]
     assert set(printed) <= {f"OIDC_{name.upper()}" for name in OIDCSettings.model_fields}
 
 
@@ -103,3 +116,59 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(SystemExit):
         main(arguments)
     assert arguments[0] in capsys.readouterr().err
+
+
+def key_set(lines: list[str]) -> object:
+    return httpx.get(f"{exported(lines)['OIDC_ISSUER']}/jwks").json()
+
+
+def test_a_restart_keeps_keys_and_secrets(folder: Path) -> None:
+    with started() as first:
+        keys = key_set(first)
+        port = exported(first)["OIDC_ISSUER"].rpartition(":")[2]
+    path = folder / ".dev-provider.json"
+    assert first[1] == f"# Keys and secrets are in {path}; without it, they are new."
+    assert path.stat().st_mode & 0o777 == 0o600
+    with started(port=port) as second:
+        assert exported(second) == exported(first)
+        assert key_set(second) == keys
+    assert list(folder.iterdir()) == [path]
+    path.unlink()
+    with started(port=port) as third:
+        assert key_set(third) != keys
+    for name in ("OIDC_CLIENT_SECRET", "OIDC_COOKIE_SECRET"):
+        assert exported(third)[name] not in (exported(first)[name], "")
+
+
+def test_the_file_and_the_client_secret_can_be_chosen(folder: Path) -> None:
+    chosen = folder / "mine.json"
+    for secret in ("", "chosen-secret-of-at-least-32-bytes", ""):
+        option = ["--client-secret", secret] if secret else []
+        with started("--secrets", str(chosen), *option) as lines:
+            printed = exported(lines)["OIDC_CLIENT_SECRET"]
+        assert chosen.name in lines[1]
+        saved = json.loads(chosen.read_bytes())["client_secret"]
+        assert printed == (secret or saved)
+    assert list(folder.iterdir()) == [chosen]
+
+
+KEYS = {"RS256": ["name", "no key"]}
+
+
+@pytest.mark.parametrize("content", ["of another program", "[]", json.dumps({"keys": KEYS})])
+def test_a_file_of_another_program_is_left_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    path = folder / "other.json"
+    path.write_text(content)
+    assert main(["--port", "0", "--secrets", str(path)]) == 1
+    expected = f"{path} is not a file of this command: choose another with --secrets\n"
+    assert capsys.readouterr().err == expected
+    assert path.read_text() == content
+
+
+def test_a_folder_that_is_missing_ends_the_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--port", "0", "--secrets", str(folder / "none" / "file")]) == 1
+    assert "none/file" in capsys.readouterr().err
