@@ -114,7 +114,7 @@ async def test_after_the_response_only_a_store_takes_a_refresh(
         return
     *_, error = world.app.state.later
     assert isinstance(error, SessionError)
-    assert error.code is Code.SESSION_RESPONSE_STARTED
+    assert (error.code, error.instance) == (Code.SESSION_RESPONSE_STARTED, "oidc")
     assert "session_store" in error.explanation
     assert issued(world) == 0, "nothing was lost"
     assert (await browser.get("/call")).json() == [200]
