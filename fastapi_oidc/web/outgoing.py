@@ -82,10 +82,8 @@ class Outgoing(Generic[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires, by all processes that share
         refresh records.
         """
-        target, grants = (
-            Target(audience=audience, resource=resource, scope=scope),
-            self.runtime.grants,
-        )
+        grants = self.runtime.grants
+        target = Target(audience=audience, resource=resource, scope=scope)
         return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
 
 

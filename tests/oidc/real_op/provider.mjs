@@ -81,6 +81,7 @@ const configuration = {
   ttl: { AccessToken: 120, IdToken: 3600, Interaction: 600, Session: 3600, Grant: 3600 },
   ...(isCurrent
     ? {
+        acrValues: ['pwd', 'otp', 'hwk'],
         clientAuthMethods: authenticating,
         enabledJWA: algorithms,
         pkce: { required: () => true },
@@ -119,12 +120,13 @@ async function grantEverything(context) {
   return grant
 }
 
-/** Signs in whom `login_hint` names, with no page to click on. */
+/** Signs in whom `login_hint` names, as `acr_values` asks, with no page to click on. */
 async function interact(request, response) {
   const { prompt, params } = await provider.interactionDetails(request, response)
   const sub = params.login_hint ?? 'alice'
+  const acr = params.acr_values?.split(' ')[0]
   const result = prompt.name === 'login'
-    ? { login: { account: sub, accountId: sub } }
+    ? { login: { account: sub, accountId: sub, ...(acr && { acr }) } }
     : { consent: {} }
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: true })
 }
