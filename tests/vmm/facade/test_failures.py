@@ -56,8 +56,12 @@ def boasts(wire: Wire) -> None:
 FAILURES = {
     "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
-    "cut": (cuts, VmmProtocolError, "cut after"),
-    "no HTTP": (babbles, VmmProtocolError, f": the response is not HTTP: Expected HTTP/.*; {ACTED}"),
+    "cut": (cuts, VmmProtocolError, "cut off after"),
+    "no HTTP": (
+        babbles,
+        VmmProtocolError,
+        f": the response is not HTTP: Expected HTTP/.*; {ACTED}",
+    ),
     "another protocol": (switches, VmmProtocolError, f": {SWITCHES}; {ACTED}"),
     "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }

@@ -134,7 +134,7 @@ def test_a_cut_answer_is_a_protocol_error_and_the_next_call_works(
     call: Call, serve: Serve, sent: bytes
 ) -> None:
     server = serve(first_bad_then_ok(sent, cut=True))
-    with pytest.raises(httpx.RemoteProtocolError, match="cut after"):
+    with pytest.raises(httpx.RemoteProtocolError, match="cut off after"):
         call()
     assert call().content == b"{}"
     assert len(server.requests) == 2

@@ -75,7 +75,7 @@ def test_a_monitor_that_dies_during_a_call_is_a_read_error_and_sent_nothing_twic
     call: Call, serve: Serve
 ) -> None:
     server = serve(_die_after_a_request)
-    with pytest.raises(httpx.ReadError, match="without an answer"):
+    with pytest.raises(httpx.ReadError, match="without a response"):
         call("PUT", b"{}")
     assert len(server.requests) == 1
 
