@@ -39,7 +39,7 @@ class LoginOptions:
     `acr_values` are lists or texts with spaces.
 
     `max_age`, in seconds, and `acr_values`, of which the ID token must have one, are verified when
-    the login comes back. With either of them the session goes on if the same user returns.
+    the login comes back. If the same user returns, forms of pages that are open can still be sent.
     """
 
     return_to: str | None = None

@@ -50,6 +50,7 @@ _FIXED = (
     "acr",
     "authenticated_at",
     "prior_revocations",
+    "csrf_id",
     "created_at",
     "refreshed_at",
     "generation",

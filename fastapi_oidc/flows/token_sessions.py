@@ -109,20 +109,6 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
     )
 
 
-def stepped_up(
-    party: RelyingParty[Identity],
-    session: OIDCSession[Identity],
-    bundle: TokenBundle,
-    id_token: IdToken,
-) -> OIDCSession[Identity]:
-    """`session` after another login of its user: its tokens are those of the new login alone.
-
-    An older refresh token would bring ID tokens of the older authentication (Core 12.2).
-    """
-    renewed = with_new_login(with_new_tokens(party, session, bundle), id_token)
-    return renewed.model_copy(update={"tokens": _tokens(party, bundle, None)})
-
-
 async def _with_identity(
     party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
 ) -> OIDCSession[Identity]:

@@ -13,7 +13,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_context import Owning, RequestContext
 from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
 
@@ -82,10 +82,8 @@ class Outgoing(Generic[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires, by all processes that share
         refresh records.
         """
-        target, grants = (
-            Target(audience=audience, resource=resource, scope=scope),
-            self.runtime.grants,
-        )
+        grants = self.runtime.grants
+        target = Target(audience=audience, resource=resource, scope=scope)
         return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
 
 
@@ -108,7 +106,8 @@ class _OfSession(Generic[Identity]):
     async def __call__(self, needed: Needed) -> IssuedToken:
         """A token of the session; within its request by what the request knows."""
         holder = _in_request(self._runtime, self._session_id) or self._elsewhere
-        return await self._runtime.grants.token(holder, self._api, needed)
+        with Owning(self._runtime.name):
+            return await self._runtime.grants.token(holder, self._api, needed)
 
 
 class _InRequest(Generic[Identity]):

@@ -242,12 +242,12 @@ class RequestContext(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.stored is not None:
-            is_new = not (outcome.silent or outcome.replayed or outcome.continued)
+            is_new = not (outcome.silent or outcome.replayed)
             self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            if not (outcome.silent or outcome.replayed or outcome.continued):
+            if not (outcome.silent or outcome.replayed):
                 await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))

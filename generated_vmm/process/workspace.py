@@ -268,7 +268,7 @@ class Workspace(ABC):
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         pid, uid, _ = PEER.unpack(peer)
         if uid != self.uid or self.session is None or not self.session.has(pid):
-            raise PermissionError(f"process {pid} of user {uid} answers, and not the monitor")
+            raise PermissionError(f"process {pid} of user {uid} listens there, and not the monitor")
 
     def require_socket(self, descriptor: int) -> int:
         """The descriptor, if it is one of a socket of the monitor's user."""

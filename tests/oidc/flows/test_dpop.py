@@ -181,33 +181,6 @@ async def test_a_silent_login_keeps_the_key(world: World) -> None:
     assert await generation(browser) == 2
 
 
-async def test_a_step_up_keeps_the_key(world: World) -> None:
-    browser = await world.signed_in()
-    before = await session_of(browser, world)
-    world.time.advance(120)
-    await browser.get(await callback_url(browser, STEP_UP))
-    after = await session_of(browser, world)
-    assert (after.id, after.auth_time) == (before.id, (before.auth_time or 0) + 120)
-    assert after.tokens.dpop_key == before.tokens.dpop_key
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 2
-
-
-async def test_a_step_up_binds_the_tokens_of_a_session_that_had_none(mode: str) -> None:
-    time = Time()
-    shared = shared_stores(mode, time)
-    here = make_world(time=time, **shared)
-    settings = here.oidc.settings.model_copy(update={"dpop": True})
-    there = another_process(here, mount=with_session, settings=settings, **shared)
-    browser = copy_of(await here.signed_in(), there)
-    here.time.advance(120)
-    await browser.get(await callback_url(browser, STEP_UP))
-    session = await session_of(browser, there)
-    assert (session.generation, session.tokens.token_type) == (1, "DPoP")
-    here.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 2
-
-
 async def test_a_silent_login_after_dpop_was_taken_back(mode: str) -> None:
     """The next tokens are bearer tokens, and the session has no key any more."""
     time = Time()

@@ -31,7 +31,7 @@ def test_a_path_at_which_something_is_left_is_not_touched(
             listener.bind(str(path))
     else:
         path.write_text("somebody's")
-    with pytest.raises(MonitorStartError, match="remove it if nobody needs it"):
+    with pytest.raises(MonitorStartError, match="remove it if it is not needed"):
         do(make(socket_path=path).start())
     assert path.exists()
 

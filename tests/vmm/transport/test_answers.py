@@ -49,7 +49,7 @@ OUT_OF_STEP = {
     "an error without a body": b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n",
     "an error as text": answer(503, b"Too many"),
     "a choice": answer(300, b"{}"),
-    "bytes behind the answer": OK + b"{}",
+    "bytes after the response": OK + b"{}",
     "a second answer behind it": OK + OK,
     "Connection: close": b"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
     "HTTP/1.0": b"HTTP/1.0 200 \r\nContent-Length: 2\r\n\r\n{}",

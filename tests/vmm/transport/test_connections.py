@@ -92,7 +92,7 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
 
 
 def test_a_full_queue_of_connections_times_out(call: Call, socket_path: Path) -> None:
-    late = pytest.raises(httpx.ConnectTimeout, match=r"^nobody accepted the connection$")
+    late = pytest.raises(httpx.ConnectTimeout, match=r"^the connection was not accepted$")
     with full_queue(socket_path), late:
         call(timeout=0.1)
 
