@@ -35,6 +35,7 @@ from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords
 from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.api import API
 from fastapi_oidc.web.challenge import AccessTokenError
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
@@ -46,6 +47,7 @@ from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
 __version__ = _version("fastapi-oidc-vmm")
 
 __all__ = [
+    "API",
     "OIDC",
     "AccessToken",
     "AccessTokenError",

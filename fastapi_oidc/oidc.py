@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
@@ -32,6 +32,8 @@ from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
+from fastapi_oidc.web.api import API, RequireUser
+from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import (
     Guard,
@@ -51,10 +53,6 @@ from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import RequireStepUp
-
-if TYPE_CHECKING:
-    from fastapi_oidc.web.api import API, RequireUser
-    from fastapi_oidc.web.api_options import APIOptions
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -182,8 +180,6 @@ class OIDC(
 
         Raises ConfigurationError.
         """
-        from fastapi_oidc.web.api import API
-
         guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
         return API(self.runtime, *guards, algorithms, audience, **options)
 

@@ -17,7 +17,7 @@ from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.web.any_of import GuardOfAny, LocalsOfAny, RequireAny, context_with_session
 from fastapi_oidc.web.dependencies import Guard
-from fastapi_oidc.web.endpoints import OnSuccess, SessionQuery
+from fastapi_oidc.web.endpoints import LoginQuery, OnSuccess, SessionQuery
 from fastapi_oidc.web.refusal_page import chooser_page, shown
 from fastapi_oidc.web.request_contexts import context_of
 from fastapi_oidc.web.requests import parsed_query
@@ -148,7 +148,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
 
     async def _choose(self, request: Request) -> Response:
         """The page that asks where to sign in; a silent login belongs to the session there is."""
-        if request.query_params.get("silent"):
+        if parsed_query(request, LoginQuery).silent:
             name = await self._serving(request, Role.LOGIN)
             return await self._by_name[name].login_handler()(request)
         contexts = [context_of(request, name) for name in self._by_name]

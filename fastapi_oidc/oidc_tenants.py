@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property
-from typing import Any, Generic, TypeAlias, cast
+from functools import cache, cached_property
+from typing import Any, Generic, TypeAlias
 
+import httpx
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
@@ -18,6 +19,7 @@ from fastapi_oidc.concurrency import settled
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.pool import Pool
+from fastapi_oidc.provider import HTTPOptions
 from fastapi_oidc.session.identity import StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.dependencies import Guard
@@ -65,9 +67,8 @@ class OIDCTenants(Generic[Identity, RequestData]):
         if maximum < 1:
             raise ConfigurationError(Code.CONFIGURATION_INVALID, "maximum is 1 or more")
         self._resolve = resolve
-        made = create or cast("Callable[[OIDCSettings], OIDC[Identity, RequestData]]", OIDC)
         self._pool: Pool[OIDCSettings, OIDC[Identity, RequestData]] = Pool(
-            made, lambda oidc: oidc.aclose(), maximum=maximum
+            create or _creating(), lambda oidc: oidc.aclose(), maximum=maximum
         )
         self.router = self._router()
         """Every route, for all tenants. A prefix may have the path parameter `tenant`."""
@@ -128,6 +129,18 @@ class OIDCTenants(Generic[Identity, RequestData]):
                 name, methods = role.route_name(TENANTS), ["GET", "POST"]
                 router.add_route(f"/{role}", _serving(role), methods=methods, name=name)
         return router
+
+
+def _creating() -> Callable[[OIDCSettings], OIDC[Any, Any]]:
+    """Makes instances that share the authorities: to load them takes longer than all the rest."""
+    authorities = cache(httpx.create_ssl_context)
+
+    def create(settings: OIDCSettings) -> OIDC[Any, Any]:
+        options = settings.http_options()
+        is_usual = options == HTTPOptions()
+        return OIDC(settings, http=HTTPOptions(ssl_context=authorities()) if is_usual else options)
+
+    return create
 
 
 def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:

@@ -3,6 +3,7 @@
 import os
 import secrets
 import socket
+from contextlib import suppress
 
 import uvicorn
 
@@ -64,7 +65,8 @@ def main() -> None:
             f"By hand:   open {origin}/docs and press Authorize",
             flush=True,
         )
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def create_app(
             await monitors.close()
 
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
-    app.state.monitors = monitors
+    app.state.monitors, app.state.oidc = monitors, oidc
     if metrics_token is not None:
         # A console that Prometheus does not read needs no client library of it.
         from examples.console import watching

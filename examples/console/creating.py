@@ -146,11 +146,12 @@ def _suggested(host: Host, change: Change) -> Texts:
 
 
 def _page(host: Host, visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
-    change = _offered(host, WAYS[visit.path])
+    way = WAYS[visit.path]
+    change = _offered(host, way)
     shown: Mapping[str, object] = {
         "form": Form(change, values, "", failure, choices=choices_of(host.library, change)),
         "action": visit.path,
-        "presets": PRESETS if change is CREATE else {},
+        "presets": PRESETS if way is CREATE else {},
         "preset": preset,
         **account(visit),
     }

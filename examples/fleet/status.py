@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from redis.asyncio import Redis
@@ -20,6 +21,9 @@ from fastapi_oidc import OIDCSession
 
 PREFIX: Final = "/fleet"
 SESSION_PATH: Final = "/whoami"
+TOKENS_PATH: Final = "/whoami/tokens"
+TOKENS: Final = 5
+"""Tasks that ask for an access token at the same time."""
 _STATIC: Final = Path(__file__).with_name("static")
 FILES: Final = StaticFiles(directory=_STATIC)
 _PATIENCE: Final = 1.0
@@ -78,6 +82,13 @@ def routes(worker: str, redis_url: str) -> APIRouter:
     @router.get(SESSION_PATH)
     async def session_seen(session: Signed) -> SessionSeen:
         return SessionSeen.by(worker, session)
+
+    @router.get(TOKENS_PATH)
+    async def token_ends(session: Signed, request: Request) -> list[int | None]:
+        """When the tokens end that several tasks get, as tasks without a request would."""
+        grant = await request.app.state.oidc.grant(session.id)
+        tokens = await asyncio.gather(*(grant.access_token() for _ in range(TOKENS)))
+        return [token.expires_at for token in tokens]
 
     return router
 

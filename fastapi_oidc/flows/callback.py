@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias
@@ -13,7 +14,6 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.advice import advise_on_tokens
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
@@ -23,7 +23,6 @@ from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
     fitted,
     new_session,
-    stepped_up,
     with_new_login,
     with_new_tokens,
 )
@@ -49,22 +48,26 @@ REMEMBERED_LOGINS: Final = 10_000
 LOGIN_POLL_SECONDS: Final = 0.2
 """Seconds between two looks at a login that another process completes."""
 
+_OFFLINE: Final = (
+    "the provider gave no refresh token, and offers offline_access, which is not asked for. "
+    "Sessions go on, and their access tokens end after some minutes. To call APIs as the user, add "
+    "offline_access"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
     `replayed`: by an earlier login, whose callback came again (a reload, the back button).
-    `silent`: by a check in a hidden iframe, which renewed the session it had. `continued`: the
-    session was there before and goes on with a new authentication. `stored` is where the session
-    is, None when it was there before.
+    `silent`: by a check in a hidden iframe, which renewed the session it had. `stored` is where the
+    session is, None when it was there before.
     """
 
     session: OIDCSession[Identity]
     return_to: str
     silent: bool = False
     replayed: bool = False
-    continued: bool = False
     changes: Changes = field(default=(), repr=False)
     stored: StoredSession[Identity] | None = field(default=None, repr=False)
 
@@ -243,7 +246,7 @@ async def _redeemed(
     try:
         if silent:
             return await _confirm(party, coordinator, login)
-        return await _sign_in(party, coordinator, login)
+        return await _sign_in(party, login)
     except _CodeNotSent as unsent:
         party.announcer(refusal(EventName.LOGIN_REFUSED, unsent.error, party.clock.now()))
         return LoginRefused(unsent.error, silent, may_be_retried=True)
@@ -270,15 +273,13 @@ async def _without_transaction(
     return SignedIn(stored.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
-) -> SignedIn[Identity]:
+async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Identity]:
     """The session of this login, made once for all processes."""
     default = party.policy.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     if not party.has_shared_records:
-        stored, continued = await _established(party, coordinator, login)
-        return SignedIn(stored.session, return_to, continued=continued, stored=stored)
+        stored = await _new_session(party, login)
+        return SignedIn(stored.session, return_to, stored=stored)
     name = _record_name(login.transaction)
     expires_at = party.clock.now() + LOGIN_SECONDS
     hold = party.hold(name, 0, expires_at, margin=LOGIN_SECONDS)
@@ -286,7 +287,7 @@ async def _sign_in(
     if other is not None:
         return SignedIn(other.session, return_to, replayed=True, stored=other)
     try:
-        stored, continued = await _established(party, coordinator, login)
+        stored = await _new_session(party, login)
     except _CodeNotSent:
         await hold.release()
         raise
@@ -294,7 +295,7 @@ async def _sign_in(
         await hold.end()
         raise
     await hold.done(_written(party, stored))
-    return SignedIn(stored.session, return_to, continued=continued, stored=stored)
+    return SignedIn(stored.session, return_to, stored=stored)
 
 
 async def _of_another_process(
@@ -334,29 +335,19 @@ def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession
     return StoredSession(party.codec.decode(encoded), reference)
 
 
-async def _established(
-    party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
-) -> tuple[StoredSession[Identity], bool]:
-    """The session, and whether it is the one that this browser had: stepped up by its own user."""
-    bundle, id_token = await _exchange_code(party, login)
-    if login.transaction.steps_up:
+async def _csrf_id(party: RelyingParty[Identity], login: _Login, id_token: IdToken) -> str | None:
+    """What the CSRF tokens of the pages that are open now were made of, if their user steps up.
+
+    Their forms can still be sent. A store that cannot be asked keeps nobody from signing in.
+    """
+    if not login.transaction.steps_up:
+        return None
+    stored = None
+    with suppress(SessionError):
         stored = await current(party, login.cookies)
-        if stored is not None and _is_of_same_user(stored.session, id_token):
-            replaced = await _replaced(
-                party,
-                coordinator,
-                stored,
-                bundle,
-                lambda session: stepped_up(party, session, bundle, id_token),
-            )
-            party.announce(
-                EventName.LOGIN_SUCCEEDED,
-                sub=id_token.sub,
-                session_id=stored.session.id,
-                sid=id_token.sid,
-            )
-            return replaced, True
-    return await _new_session(party, login, bundle, id_token), False
+    if stored is None or not _is_of_same_user(stored.session, id_token):
+        return None
+    return stored.session.csrf_id or stored.session.id
 
 
 def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
@@ -365,27 +356,36 @@ def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
     return before == (id_token.iss, tenant_of(id_token.claims), id_token.sub)
 
 
-async def _new_session(
-    party: RelyingParty[Identity], login: _Login, bundle: TokenBundle, id_token: IdToken
-) -> StoredSession[Identity]:
+async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSession[Identity]:
     """A new session in a new place; the one that this browser had is over."""
+    bundle, id_token = await _exchange_code(party, login)
     resolving = party.application.identity_of(
         id_token.claims, bundle.user_info, bundle.response.access_token
     )
     session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
     # Read before the session is stored: a revocation that comes between the two ends it.
     stamps = await party.backend.stamps(session)
-    session = session.model_copy(update={"prior_revocations": stamps})
+    csrf_id = await _csrf_id(party, login, id_token)
+    session = session.model_copy(update={"prior_revocations": stamps, "csrf_id": csrf_id})
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
     party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
-    await advise_on_tokens(party, bundle.response)
+    await _advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
     return stored
+
+
+async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
+    """A login got these tokens (Core 11: offline_access asks for a refresh token)."""
+    if tokens.refresh_token is not None or "offline_access" in party.policy.scope:
+        return
+    with suppress(OIDCError):
+        if (await party.provider.metadata()).offers_offline_access:
+            party.announcer.advise("scope", _OFFLINE)
 
 
 async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:
@@ -414,33 +414,16 @@ async def _confirm(
     if stored.session.sub != id_token.sub:
         raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
 
-    def confirmed(session: OIDCSession[Identity]) -> OIDCSession[Identity]:
-        renewed = with_new_tokens(party, session, bundle)
+    async def confirmed(now: StoredSession[Identity]) -> StoredSession[Identity]:
+        session = with_new_tokens(party, now.session, bundle)
         # The refresh token decides with which ID token later ones are compared.
-        if bundle.response.refresh_token is None:
-            return renewed
-        return with_new_login(renewed, id_token)
+        if bundle.response.refresh_token is not None:
+            session = with_new_login(session, id_token)
+        return await fitted(party, now, session, bundle)
 
-    replaced = await _replaced(party, coordinator, stored, bundle, confirmed)
-    return SignedIn(replaced.session, "/", silent=True, stored=replaced)
-
-
-async def _replaced(
-    party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
-    stored: StoredSession[Identity],
-    bundle: TokenBundle,
-    renew: Callable[[OIDCSession[Identity]], OIDCSession[Identity]],
-) -> StoredSession[Identity]:
-    """What `renew` makes of the newest state of `stored`, for which `bundle` came.
-
-    Raises SessionError when the session ended meanwhile or cannot be renewed.
-    """
-    outcome = await coordinator.replace(
-        stored, lambda now: fitted(party, now, renew(now.session), bundle)
-    )
+    outcome = await coordinator.replace(stored, confirmed)
     if isinstance(outcome, Refreshed):
-        return outcome.stored
+        return SignedIn(outcome.stored.session, "/", silent=True, stored=outcome.stored)
     if isinstance(outcome, Postponed):
         explanation = "the session cannot be renewed right now"
         raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
@@ -477,12 +460,12 @@ async def _exchange_code(
 async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
     """The key for the new tokens; the session's own when a silent login renews it.
 
-    Its refresh token may stay, which a public client's key is bound to (RFC 9449 5).
+    Its refresh token may stay, and is bound to the key (RFC 9449 5).
     """
+    if not party.policy.dpop:
+        return None
     stored = await current(party, login.cookies) if login.transaction.silent else None
-    if stored is not None:
-        return stored.session.tokens.proof_key()
-    return DPoPKey.new() if party.policy.dpop else None
+    return DPoPKey.new() if stored is None else stored.session.tokens.proof_key()
 
 
 async def _accepted(

@@ -35,18 +35,19 @@ class LoginOptions:
 
     `return_to` is a path of this application; anything else becomes the default path. `silent` asks
     the provider whether the same end user is still signed in there (`prompt=none`, for the hidden
-    iframe of Session Management 1.0 3.1). `scope` takes the place of the settings' one.
+    iframe of Session Management 1.0 3.1). `scope` takes the place of the settings' one; it and
+    `acr_values` are lists or texts with spaces.
 
     `max_age`, in seconds, and `acr_values`, of which the ID token must have one, are verified when
-    the login comes back. With either of them the session goes on if the same user returns.
+    the login comes back. If the same user returns, forms of pages that are open can still be sent.
     """
 
     return_to: str | None = None
     prompt: Prompt | None = None
     login_hint: str | None = None
     max_age: int | None = None
-    acr_values: Sequence[str] = ()
-    scope: Sequence[str] | None = None
+    acr_values: str | Sequence[str] = ()
+    scope: str | Sequence[str] | None = None
     extra_params: Mapping[str, str] = field(default_factory=dict)
     silent: bool = False
 
@@ -113,7 +114,7 @@ def _transaction(
         return_to=same_origin_path(options.return_to, default=default),
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
-        acr_values=tuple(options.acr_values),
+        acr_values=_words(options.acr_values),
         scope=_scope(options),
         steps_up=options.steps_up,
         silent=options.silent,
@@ -122,7 +123,13 @@ def _transaction(
 
 
 def _scope(options: LoginOptions) -> tuple[str, ...] | None:
-    return None if options.scope is None else tuple(dict.fromkeys(("openid", *options.scope)))
+    if options.scope is None:
+        return None
+    return tuple(dict.fromkeys(("openid", *_words(options.scope))))
+
+
+def _words(values: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(values.split() if isinstance(values, str) else values)
 
 
 def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:

@@ -50,6 +50,7 @@ _FIXED = (
     "acr",
     "authenticated_at",
     "prior_revocations",
+    "csrf_id",
     "created_at",
     "refreshed_at",
     "generation",
@@ -74,7 +75,8 @@ class IdentityContext:
 class PersistContext(Generic[Identity]):
     """The session that is about to be stored, and why.
 
-    A replacement may have another identity, claims, tokens, `session_state` and an earlier end.
+    A replacement may have another identity, claims, tokens of the same key, `session_state` and an
+    earlier end.
     """
 
     session: OIDCSession[Identity]
@@ -124,7 +126,8 @@ class Application(Generic[Identity]):
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
-    """Refuse a session that later ID tokens and logout tokens could not be checked against."""
+    """Refuse a session that later ID tokens and logout tokens could not be checked against, and
+    tokens without the key that they are bound to."""
     if not isinstance(replacement, OIDCSession):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, "before_session_persist returned something else"
@@ -132,6 +135,8 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
     if replacement.expires_at > session.expires_at:
         changed.append("expires_at")
+    if replacement.tokens.dpop_key != session.tokens.dpop_key:
+        changed.append("tokens.dpop_key")
     if changed:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID, f"before_session_persist changed {', '.join(changed)}"

@@ -109,20 +109,6 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
     )
 
 
-def stepped_up(
-    party: RelyingParty[Identity],
-    session: OIDCSession[Identity],
-    bundle: TokenBundle,
-    id_token: IdToken,
-) -> OIDCSession[Identity]:
-    """`session` after another login of its user: its tokens are those of the new login alone.
-
-    An older refresh token would bring ID tokens of the older authentication (Core 12.2).
-    """
-    renewed = with_new_login(with_new_tokens(party, session, bundle), id_token)
-    return renewed.model_copy(update={"tokens": _tokens(party, bundle, None)})
-
-
 async def _with_identity(
     party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
 ) -> OIDCSession[Identity]:
@@ -176,6 +162,8 @@ def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens
         # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
         lifetime = party.policy.default_access_token_lifetime
     dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
+    if response.token_type == "Bearer":  # noqa: S105 (a type)
+        dpop_key = None  # of a silent login after `dpop` was taken back
     return Tokens(
         id_token=response.id_token or (previous.id_token if previous else ""),
         access_token=response.access_token,

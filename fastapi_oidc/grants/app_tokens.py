@@ -11,7 +11,6 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.grants.records import TokenRecords
 from fastapi_oidc.protocol.downstream import Target, client_credentials_grant
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
-from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.ttl_cache import TTLCache
 
 RECORD_SECONDS: Final = 24 * 3600
@@ -38,15 +37,15 @@ class AppTokens:
         policy = self._party.policy
         id = f"app/{target.key(policy.issuer, policy.client_id)}"
         token = self._known.get(id)
-        if token is not None and needed.is_met_by(token, self._party.clock.now()):
+        if self._records.is_good(token, id, needed):
             return token
         try:
             return await self._obtaining.run(id, partial(self._renewed, id, target, needed))
         except ProviderError as error:
-            is_served = token is not None and needed.is_served_by(token, self._party.clock.now())
-            if token is None or not is_served or isinstance(error, TokenRefused):
-                raise
-            return token
+            self._records.failed(id, error)
+            if self._records.is_good(token, id, needed):
+                return token
+            raise
 
     async def _renewed(self, id: str, target: Target, needed: Needed) -> IssuedToken:
         obtain = partial(self._obtained, target)

@@ -70,11 +70,12 @@ class TokenAuth(httpx.Auth):
         token: IssuedToken | None = yield Needed(self._min_validity)
         if token is None:
             return
+        nonce = self._proofs.nonce(_origin(request.url))
         response = yield self._with(request, token)
-        asks_for_nonce = self._learns(request, response) and _is_refused(request, response, _NONCE)
-        if is_repeatable and asks_for_nonce:
+        asks_for_nonce = self._learned(request, response) not in ("", nonce)
+        if is_repeatable and asks_for_nonce and _is_refused(request, response, _NONCE):
             response = yield self._with(request, token)
-            self._learns(request, response)
+            self._learned(request, response)
         if is_repeatable and _is_refused(request, response, _INVALID):
             other: IssuedToken | None = yield Needed(self._min_validity, refused=token.value)
             if other is not None:
@@ -96,11 +97,13 @@ class TokenAuth(httpx.Auth):
         request.headers.update(self._proofs.headers(token, request.method, url, server))
         return request
 
-    def _learns(self, request: httpx.Request, response: httpx.Response) -> bool:
-        """Whether the response has a nonce that the request lacked."""
-        is_from_there = _origin(response.request.url) == _origin(request.url)
-        nonce = response.headers.get("DPoP-Nonce", "")
-        return is_from_there and self._proofs.learn(_origin(request.url), nonce)
+    def _learned(self, request: httpx.Request, response: httpx.Response) -> str:
+        """The nonce that the API sent, which the next proofs have; "" without one."""
+        server, nonce = _origin(request.url), str(response.headers.get("DPoP-Nonce", ""))
+        if not nonce or _origin(response.request.url) != server:
+            return ""
+        self._proofs.learn(server, nonce)
+        return nonce
 
 
 def auth_of(tokens: Tokens, min_validity: int, proofs: Proofs) -> TokenAuth:

@@ -9,16 +9,15 @@ from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.flows.api_records import record_id
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import going_on_as, own_token, renewed
 from fastapi_oidc.flows.resume import require_refresh_token
-from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, revoke_access_token
+from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, record_id, revoke_access_token
 from fastapi_oidc.grants.app_tokens import AppTokens
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.grants.records import TokenRecords
+from fastapi_oidc.grants.renewal import going_on_as, own_token, renewed
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
     Target,
@@ -28,7 +27,6 @@ from fastapi_oidc.protocol.downstream import (
     token_exchange_grant,
 )
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
-from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity
@@ -93,18 +91,19 @@ class Grants(Generic[Identity]):
     ) -> IssuedToken:
         id = record_id((await holder.current()).session.id, api)
         known, generation = await self._records.look(id)
-        if known is not None and needed.is_met_by(known, self._party.clock.now()):
+        if self._records.is_good(known, id, needed):
             return known
         try:
             token = await self._next(holder, api, id, generation)
         except OIDCError as error:
-            if known is not None and self._serves(known, needed, error):
+            self._records.failed(id, error)
+            if self._records.is_good(known, id, needed):
                 return known
             # The request that asked first may be over; this one may not be.
             if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
                 raise
             return await self._of_api(holder, api, needed, attempts - 1)
-        if attempts == 1 or needed.is_met_by(token, self._party.clock.now()):
+        if attempts == 1 or self._records.is_good(token, id, needed):
             return token
         return await self._of_api(holder, api, needed, attempts - 1)
 
@@ -119,14 +118,6 @@ class Grants(Generic[Identity]):
             return stored
         change = partial(renewed, self._party, self._coordinator, needed=needed)
         return await holder.changed(change)
-
-    def _serves(self, token: IssuedToken, needed: Needed, error: OIDCError) -> bool:
-        """Whether `token` can be sent although another one failed with `error`: nothing was
-        decided of it."""
-        is_decided = isinstance(error, TokenRefused) or (
-            isinstance(error, SessionError) and not error.is_outage
-        )
-        return not is_decided and needed.is_served_by(token, self._party.clock.now())
 
     async def _next(
         self, holder: Holder[Identity], api: DownstreamAPI, id: str, generation: int

@@ -36,13 +36,15 @@ class Proofs:
                 url,
                 self._clock.now(),
                 access_token=token.value,
-                nonce=self._nonces.get(server),
+                nonce=self.nonce(server),
             )
         return headers
 
-    def learn(self, server: str, nonce: str) -> bool:
-        """Use `nonce`, a header of a response, from now on (RFC 9449 8.2); whether it is new."""
-        if not 0 < len(nonce) <= MAX_NONCE_LENGTH or nonce == self._nonces.get(server):
-            return False
-        self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
-        return True
+    def nonce(self, server: str) -> str | None:
+        """The nonce that the next proof for `server` has."""
+        return self._nonces.get(server)
+
+    def learn(self, server: str, nonce: str) -> None:
+        """Use `nonce`, a header of a response, from now on (RFC 9449 8.2)."""
+        if len(nonce) <= MAX_NONCE_LENGTH:
+            self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)

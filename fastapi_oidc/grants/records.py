@@ -6,21 +6,29 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.api_records import token_in
+from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.protocol.issued_token import IssuedToken
+from fastapi_oidc.flows.revocation import token_in
+from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
+from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import Phase, RefreshRecord
+from fastapi_oidc.ttl_cache import TTLCache
 
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
 """Seconds between two looks at a record that another process owns."""
 
 HOLDS: Final = 2
 """A record is owned for so many times `provider_timeout`: a token request takes one at most."""
+
+PAUSE_SECONDS: Final = 5
+"""Seconds after a failure in which no other token is asked for while the last one can be sent."""
+
+MOST_PAUSED: Final = 10_000
+"""Failures that are remembered at most."""
 
 Obtain: TypeAlias = Callable[[], Awaitable[IssuedToken]]
 Discard: TypeAlias = Callable[[IssuedToken], Awaitable[None]]
@@ -35,6 +43,7 @@ class TokenRecords:
     def __init__(self, party: RelyingParty[Any]) -> None:
         self._party = party
         self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
+        self._paused: TTLCache[str, bool] = TTLCache(party.clock, max_entries=MOST_PAUSED)
 
     async def look(self, id: str) -> tuple[IssuedToken | None, int]:
         """The newest token of the record, whatever its time, and its generation."""
@@ -51,6 +60,21 @@ class TokenRecords:
         """
         work = partial(self._next, id, generation, obtain, discard, expires_at)
         return await self._obtaining.run(id, work)
+
+    def is_good(self, token: IssuedToken | None, id: str, needed: Needed) -> TypeGuard[IssuedToken]:
+        """Whether `token` is as needed; after a failure, whether it can be sent at all."""
+        if token is None:
+            return False
+        now = self._party.clock.now()
+        return needed.is_met_by(token, now) or (
+            id in self._paused and needed.is_served_by(token, now)
+        )
+
+    def failed(self, id: str, error: OIDCError) -> None:
+        """Nobody could be asked for the next token, which `error` says; it decides nothing else."""
+        is_outage = isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
+        if is_outage or (isinstance(error, SessionError) and error.is_outage):
+            self._paused.set(id, True, expires_at=self._party.clock.now() + PAUSE_SECONDS)
 
     async def aclose(self) -> None:
         """Wait for the requests that were sent."""

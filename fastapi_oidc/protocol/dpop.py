@@ -108,7 +108,8 @@ class DPoPKey:
             claims["ath"] = access_token_digest(access_token)
         if nonce is not None:
             claims["nonce"] = nonce
-        return Signer.of_private_key(self.key).sign(claims, typ=PROOF_TYPE, jwk=self.jwk)
+        signer = Signer.of_private_key(self.key, algorithm=PROOF_ALGORITHM)
+        return signer.sign(claims, typ=PROOF_TYPE, jwk=self.jwk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from fastapi_oidc.protocol.access_token import (
     AccessClaims,
     ExpectedAccessToken,
     accepted,
+    require_client,
     require_issued,
 )
 from fastapi_oidc.protocol.claims import require_issuer
@@ -25,8 +26,8 @@ def accept_introspection(
     """The access token that the response describes, by the rules of a JWT.
 
     RFC 7662 2.2 makes every member optional. `iss` and `iat` may be absent: the provider itself
-    was asked. `aud`, `exp`, `sub` and the client may not. Raises ProtocolViolation
-    (access_token.*).
+    was asked. `aud`, `exp` and the client may not. Without `sub` there is no user: the client acts
+    for itself, and is the subject (RFC 9068 2.2). Raises ProtocolViolation (access_token.*).
     """
     if not is_active(response):
         raise ProtocolViolation(Code.ACCESS_TOKEN_INACTIVE, "the provider says: not active")
@@ -35,4 +36,6 @@ def accept_introspection(
             response, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants
         )
     require_issued(response, at, is_optional=True)
+    if response.get("sub") is None:
+        response = {**response, "sub": require_client(response, expected)}
     return accepted(response, expected, at)

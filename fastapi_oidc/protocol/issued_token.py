@@ -74,7 +74,7 @@ class Needed:
         A token that cannot be valid for so long is used for half of its life: it is not renewed
         again and again.
         """
-        if not token.value or token.value == self.refused:
+        if token.value == self.refused:
             return False
         if token.expires_at is None:
             return True
@@ -84,6 +84,6 @@ class Needed:
 
     def is_served_by(self, token: IssuedToken, now: int) -> bool:
         """Whether `token` can be sent when no better one can be had."""
-        if not token.value or token.value == self.refused:
+        if token.value == self.refused:
             return False
         return token.expires_at is None or now < token.expires_at

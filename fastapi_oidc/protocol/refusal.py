@@ -3,7 +3,7 @@
     RefusedGrant      this code or refresh token is over
     RefusedClient     the client is not authenticated or not allowed: the operator's to correct
     RefusedRequest    anything else the provider has against this request
-      NonceRequired     the DPoP proof needs another nonce, which is known by now
+    NonceRequired     the DPoP proof needs another nonce; nothing was said of the request
 
 Every other ProviderError means that the provider was unavailable: it refused nothing.
 """
@@ -66,8 +66,10 @@ class RefusedRequest(TokenRefused):
     refusal_code = Code.TOKEN_REFUSED
 
 
-class NonceRequired(RefusedRequest):
+class NonceRequired(TokenRefused):
     """The DPoP proof lacked the server's present nonce; nothing was used up (RFC 9449 8)."""
+
+    refusal_code = Code.TOKEN_REFUSED
 
 
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:

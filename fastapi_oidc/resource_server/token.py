@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic
 
 from fastapi_oidc.protocol.access_token import AccessClaims
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
@@ -27,7 +28,7 @@ class AccessToken(NeverFromARequest):
     scope: tuple[str, ...]
     roles: tuple[str, ...]
     expires_at: int
-    claims: Claims = field(repr=False)
+    claims: Mapping[str, JSON] = field(repr=False)
     value: str = field(repr=False)
 
     @classmethod

@@ -77,8 +77,9 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
     ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
     fixed at login. `authenticated_at` is compared with the `iat` of logout tokens,
-    `prior_revocations` are the stamps of revocations that this login came after. `last_seen_at` is
-    set with an idle timeout alone, and may lie a tenth of that time back.
+    `prior_revocations` are the stamps of revocations that this login came after. `csrf_id` is the
+    id of the session that this one replaced by a step-up: the CSRF tokens of both are the same.
+    `last_seen_at` is set with an idle timeout alone, and may lie a tenth of that time back.
     """
 
     id: str
@@ -99,6 +100,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     created_at: int
     authenticated_at: int
     prior_revocations: tuple[str, ...] = ()
+    csrf_id: str | None = None
     refreshed_at: int | None = None
     last_seen_at: int | None = None
     expires_at: int
@@ -163,9 +165,9 @@ class PreviousSession(Frozen):
 class LoginTransaction(Frozen):
     """A login that was begun and is not finished; `created_at` in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose result goes to a hidden iframe. `steps_up`: the
-    session of the same user continues with the new authentication. `scope` was asked for, None for
-    that of the settings. `previous` is the session that the login replaces.
+    `silent` marks a `prompt=none` check whose result goes to a hidden iframe, and `steps_up` a
+    login that asks for more than others. `scope` was asked for, None for that of the settings.
+    `previous` is the session that the login replaces.
     """
 
     state: str = Field(repr=False)

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -133,7 +135,9 @@ def provider_app(op: ProviderState) -> Starlette:
                 Route(below + row.path, _answering(op, row), methods=list(row.methods))
                 for row in SERVED
             ),
-        ]
+        ],
+        # For clients that are pages, such as the API document of FastAPI (RFC 6749 2.1).
+        middleware=[Middleware(CORSMiddleware, allow_origins=["*"], allow_headers=["*"])],
     )
 
 

@@ -184,6 +184,8 @@ def _session_without_page(
 def _must_sign_in_again(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> bool:
     if asked.prompt & {"login", "select_account"}:
         return True
+    if asked.max_age == 0:  # as prompt=login (Core 3.1.2.1)
+        return True
     if asked.acr_values and session.acr not in asked.acr_values:
         return True
     return asked.max_age is not None and op.clock.now() - session.auth_time > asked.max_age

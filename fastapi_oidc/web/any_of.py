@@ -10,8 +10,10 @@ from starlette.requests import HTTPConnection
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.dependencies import Guard, RequireAuth
 from fastapi_oidc.web.locals import OIDCLocals
+from fastapi_oidc.web.refusal import SignInRequired
 from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.request_contexts import context_of
+from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 
 
@@ -40,7 +42,11 @@ class RequireAny(RequireAuth[Identity]):
 
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        return await self.guards[await self.name(connection)](connection)
+        try:
+            return await self.guards[await self.name(connection)](connection)
+        except SignInRequired as error:
+            error.role = Role.CHOOSER
+            raise
 
     async def name(self, connection: HTTPConnection) -> str:
         """The instance whose session the request has; without one the first, which refuses it."""
@@ -64,6 +70,7 @@ class GuardOfAny(Guard[Identity]):
         **documented: object,
     ) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
+        session = session or await self._require_any(connection)
         name = await self._require_any.name(connection)
         return await self._guards[name](connection, session)
 

@@ -93,7 +93,7 @@ class Endpoints(Generic[Identity, RequestData]):
                 prompt=asked.prompt,
                 login_hint=asked.login_hint,
                 max_age=asked.max_age,
-                acr_values=asked.acr_values.split(),
+                acr_values=asked.acr_values,
             )
             return await self._actions.begin_login(request, options)
 

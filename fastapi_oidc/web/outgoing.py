@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Generic
 
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.grants import Detached, Grant, Holder, InStore, TokenAuth, auth_of, going_on
 from fastapi_oidc.grants.holders import Change, response_started
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web.request_context import RequestContext
+from fastapi_oidc.web.request_context import Owning, RequestContext
 from fastapi_oidc.web.request_contexts import RequestContexts, of_this_task
 from fastapi_oidc.web.runtime import RequestData, Runtime
 
@@ -40,10 +41,14 @@ class Outgoing(Generic[Identity, RequestData]):
         any time. Raises ConfigurationError unless there is one such API.
         """
         grants = self.runtime.grants
+        target = Target(audience=audience, resource=resource, scope=scope)
         if isinstance(session, Grant):
+            if not target.is_empty:
+                explanation = "the Grant is for one API: select the API in oidc.grant"
+                raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
             return auth_of(session.tokens, min_validity, grants.proofs)
-        api = grants.api(Target(audience=audience, resource=resource, scope=scope))
-        return auth_of(_OfSession(self.runtime, session, api), min_validity, grants.proofs)
+        of_session = _OfSession(self.runtime, session, grants.api(target))
+        return auth_of(of_session, min_validity, grants.proofs)
 
     async def grant(
         self,
@@ -77,10 +82,8 @@ class Outgoing(Generic[Identity, RequestData]):
         A token is used until `min_validity` seconds before it expires, by all processes that share
         refresh records.
         """
-        target, grants = (
-            Target(audience=audience, resource=resource, scope=scope),
-            self.runtime.grants,
-        )
+        grants = self.runtime.grants
+        target = Target(audience=audience, resource=resource, scope=scope)
         return auth_of(partial(grants.of_application.token, target), min_validity, grants.proofs)
 
 
@@ -103,7 +106,8 @@ class _OfSession(Generic[Identity]):
     async def __call__(self, needed: Needed) -> IssuedToken:
         """A token of the session; within its request by what the request knows."""
         holder = _in_request(self._runtime, self._session_id) or self._elsewhere
-        return await self._runtime.grants.token(holder, self._api, needed)
+        with Owning(self._runtime.name):
+            return await self._runtime.grants.token(holder, self._api, needed)
 
 
 class _InRequest(Generic[Identity]):

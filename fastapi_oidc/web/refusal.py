@@ -32,10 +32,11 @@ class SignInRequired(SessionError):
     """A guard found no session: the one refusal that leads to a login by itself.
 
     Any other one could be raised by the login, which would then begin again for ever. `challenge`
-    is a further one for the `WWW-Authenticate` header.
+    is a further one for the `WWW-Authenticate` header; `role` is the route at which to sign in.
     """
 
     challenge: str = ""
+    role: Role = Role.LOGIN
 
 
 class StepUpRequired(SessionError):
@@ -128,8 +129,7 @@ def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
 
 def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
     """The login route, to come back to where the person wanted to go."""
-    return_to = {"return_to": requested_path(context.connection)}
-    if isinstance(error, StepUpRequired):
-        query = urlencode(return_to | error.step_up.parameters())
-        return f"{context.paths.required(Role.LOGIN)}?{query}"
-    return f"{context.paths.sign_in}?{urlencode(return_to)}"
+    role = error.role if isinstance(error, SignInRequired) else Role.LOGIN
+    more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
+    query = urlencode({"return_to": requested_path(context.connection), **more})
+    return f"{context.paths.required(role)}?{query}"

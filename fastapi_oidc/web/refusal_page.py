@@ -68,7 +68,7 @@ def step_up_page(
         href=login,
         code=str(error.code),
         other_action="" if fields is None else "Send the form again",
-        other_href="" if fields is None else requested_path(context.connection),
+        other_href="" if fields is None else _same_path(context),
         fields=fields,
     )
 
@@ -125,13 +125,17 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
     path, paths = context.path, context.paths.paths
     can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
-        path = requested_path(context.connection)
-        default = context.runtime.party.policy.default_return_path
-        return "Try again", same_origin_path(path, default=default)
+        return "Try again", _same_path(context)
     if _login_helps(error) and Role.LOGIN in paths:
         is_first = error.code is Code.SESSION_REQUIRED
         return "Sign in" if is_first else "Sign in again", context.paths.sign_in
     return "Go to the start page", context.runtime.party.policy.default_return_path
+
+
+def _same_path(context: RequestContext[Any, Any]) -> str:
+    """What was asked for, unless a browser would ask another origin for it."""
+    default = context.runtime.party.policy.default_return_path
+    return same_origin_path(requested_path(context.connection), default=default)
 
 
 def _login_helps(error: OIDCError) -> bool:

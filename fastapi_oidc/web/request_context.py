@@ -108,14 +108,14 @@ class RequestContext(Generic[Identity, RequestData]):
 
         A request with a token is judged by the token alone.
         """
-        if self.brings_token:
+        if self.runtime.apis and self.brings_token:
             return {}
         return own_cookies(self.scope["headers"], self.runtime.party.names)
 
     @cached_property
     def brings_token(self) -> bool:
-        """Whether the request brings an access token to an instance that accepts them."""
-        return bool(self.runtime.apis) and token_scheme_in(self.scope["headers"]) is not None
+        """Whether the request brings an access token, good or not."""
+        return token_scheme_in(self.scope["headers"]) is not None
 
     @property
     def origin(self) -> str:
@@ -242,12 +242,12 @@ class RequestContext(Generic[Identity, RequestData]):
         A session that was there before goes on without.
         """
         if outcome.stored is not None:
-            is_new = not (outcome.silent or outcome.replayed or outcome.continued)
+            is_new = not (outcome.silent or outcome.replayed)
             self._pending = (NewSession if is_new else SetCookie)(outcome.stored)
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
-            if not (outcome.silent or outcome.replayed or outcome.continued):
+            if not (outcome.silent or outcome.replayed):
                 await self.abandon()
             raise
         self._are(OIDCLocals(outcome.session, data))
@@ -294,8 +294,9 @@ class RequestContext(Generic[Identity, RequestData]):
     @property
     def has_changes(self) -> bool:
         """Whether there may be cookie changes that no response has taken yet."""
-        is_any = self._changes or self._pending is not None or self._changing
-        return bool(is_any) and not self.brings_token
+        if not (self._changes or self._pending is not None or self._changing):
+            return False
+        return not (self.runtime.apis and self.brings_token)
 
     async def taken_changes(self) -> list[CookieChange]:
         """The changes that are right now, which the caller is going to send."""

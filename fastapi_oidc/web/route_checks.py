@@ -7,11 +7,11 @@ unknown to it: the parameter becomes one of the query, and every request fails w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, ForwardRef
 
-from fastapi import routing
 from fastapi.dependencies.models import Dependant
+from fastapi.routing import RouteContext, iter_route_contexts
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.web.dependencies import RequireAuth
@@ -35,21 +35,15 @@ def require_sound_routes(app: Any, instances: Collection[str]) -> None:
     That is a parameter whose annotation nothing can read, and a login that needs a session.
     """
     open_routes = {role.route_name(name): role for name in instances for role in _OPEN}
-    for route in _routes(app):
+    for route in iter_route_contexts(app.routes):
         dependant: Dependant | None = getattr(route, "dependant", None)
         if dependant is None:
             continue
         calls = [each.call for each in _flattened(dependant)]
-        if (role := open_routes.get(route.name)) is not None:
+        if (role := open_routes.get(route.name or "")) is not None:
             _require_open(route, role, calls)
         for each in _flattened(dependant):
             _require_readable(route, each)
-
-
-def _routes(app: Any) -> Iterator[Any]:
-    """The routes with all that their routers add to them."""
-    contexts: Callable[[Any], Iterator[Any]] = getattr(routing, "iter_route_contexts", iter)
-    return contexts(app.routes)
 
 
 def _flattened(dependant: Dependant) -> Iterator[Dependant]:
@@ -58,7 +52,7 @@ def _flattened(dependant: Dependant) -> Iterator[Dependant]:
         yield from _flattened(dependency)
 
 
-def _require_open(route: Any, role: Role, calls: Collection[object]) -> None:
+def _require_open(route: RouteContext, role: Role, calls: Collection[object]) -> None:
     if any(isinstance(call, RequireAuth) for call in calls):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
@@ -69,7 +63,7 @@ def _require_open(route: Any, role: Role, calls: Collection[object]) -> None:
         )
 
 
-def _require_readable(route: Any, dependant: Dependant) -> None:
+def _require_readable(route: RouteContext, dependant: Dependant) -> None:
     for field in (*dependant.query_params, *dependant.body_params):
         annotation = field.field_info.annotation
         if isinstance(annotation, ForwardRef) and field.field_info.is_required():

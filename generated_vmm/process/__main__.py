@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generated_vmm.process.holding import open_private
-from generated_vmm.process.reaper import lock
 from generated_vmm.process.registry import known_folders
+from generated_vmm.process.removal import lock
 from generated_vmm.process.state import State, read_state
 
 
@@ -64,15 +64,7 @@ def id_of(state: State) -> str | None:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Prints a line for each folder; 1 when something could not be read or removed."""
-    parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
-    parser.add_argument(
-        "command",
-        choices=["list", "clean"],
-        help="list shows this user's monitors, and leftovers of callers that were killed together "
-        "with their reaper; clean removes those leftovers",
-    )
-    parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
-    options = parser.parse_args(given)
+    options = _parser().parse_args(given)
     clean, failed = options.command == "clean", False
     folders = {os.path.abspath(path): "" for path in options.folders}
     folders |= {path: entry for entry, path in known_folders()}
@@ -90,6 +82,18 @@ def main(given: Sequence[str] | None = None) -> int:
             with contextlib.suppress(OSError):
                 os.unlink(entry)
     return int(failed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m generated_vmm.process", description=__doc__)
+    parser.add_argument(
+        "command",
+        choices=["list", "clean"],
+        help="list shows this user's monitors, and leftovers of callers that were killed together "
+        "with their reaper; clean removes those leftovers",
+    )
+    parser.add_argument("folders", nargs="*", help="folders to look at besides the known ones")
+    return parser
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.reaper import fields_of, is_ready, start_time_of
+from generated_vmm.process.removal import fields_of, is_ready, start_time_of
 
 CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 SHELL = "/bin/sh"

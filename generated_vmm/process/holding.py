@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.reaper import LONGEST_END, PAUSE, lock
+from generated_vmm.process.removal import LONGEST_END, PAUSE, lock
 from generated_vmm.process.state import read_state
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY

@@ -14,15 +14,7 @@ from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.holding import make_fifo, require_private, retried
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
-from generated_vmm.process.reaper import (
-    ControlGroup,
-    Session,
-    Thing,
-    Ward,
-    identity,
-    is_ready,
-    start_time_of,
-)
+from generated_vmm.process.removal import identity, is_ready, start_time_of
 from generated_vmm.process.settings import (
     HostPath,
     JailSettings,
@@ -34,6 +26,7 @@ from generated_vmm.process.settings import (
     without_environment,
 )
 from generated_vmm.process.state import ROOT, State
+from generated_vmm.process.things import ControlGroup, Session, Thing, Ward
 from generated_vmm.process.workspace import (
     CONSOLE_INPUT,
     CONSOLE_OUTPUT,

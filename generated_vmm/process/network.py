@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 from weakref import WeakSet
 
-from generated_vmm.process import reaper
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.broadcast import Work
@@ -35,6 +34,7 @@ from generated_vmm.process.netlink import (
     take_name,
 )
 from generated_vmm.process.reaper_client import REAPER
+from generated_vmm.process.things import Network
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
@@ -189,7 +189,7 @@ class Tap(Owned):
                 take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
                     what = {"name": self.name, "mark": str(mark)}
-                    REAPER.entrust(mark.token, [(reaper.Network(what), None)])
+                    REAPER.entrust(mark.token, [(Network(what), None)])
                 self._make_marked(route, mark)
         except BaseException:
             self._remove()

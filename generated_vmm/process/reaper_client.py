@@ -17,7 +17,7 @@ from pathlib import Path
 from generated_vmm.process import reaper
 from generated_vmm.process.child import Child, spawn
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.reaper import Ward
+from generated_vmm.process.things import Ward
 
 PROGRAM = Path(reaper.__file__)
 LONGEST_START = 30.0  # seconds

@@ -1,4 +1,4 @@
-"""One run of a monitor: how it begins, what is read of it meanwhile, and how it ends."""
+"""One run of a monitor: how it begins and how it ends."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import os
 import secrets
 import signal
 import time
-from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 from generated_vmm.errors import VmmError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process.child import Child, Descriptor, Gate
+from generated_vmm.process.child import Child, Gate
 from generated_vmm.process.errors import (
     MonitorError,
-    MonitorExited,
     MonitorStartError,
     exit_in_words,
 )
 from generated_vmm.process.outlets import Outlets
-from generated_vmm.process.reaper import Session, Thing, remove_all
 from generated_vmm.process.reaper_client import REAPER
-from generated_vmm.process.supervisor import Goal, Phase, Supervisor
-from generated_vmm.process.workspace import BOTH_ENDS, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, Workspace
+from generated_vmm.process.supervisor import Goal, Phase
+from generated_vmm.process.things import remove_all
+from generated_vmm.process.watched import Watched
+from generated_vmm.process.workspace import Workspace
 from generated_vmm.transport import UnixChannel
 
 ASKING_SECONDS = 1.0  # for the questions to a monitor that is to end, which may hang
@@ -33,59 +30,13 @@ TERMINATING_SECONDS = 2.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two looks for an answer
 
 
-class Run(Supervisor):
-    """A monitor's process, its outlets and what it owns."""
+class Run(Watched):
+    """How a monitor begins and ends. All but `take_up` happens in the run's thread."""
 
     def __init__(self, workspace: Workspace, outlets: Outlets) -> None:
-        super().__init__()
-        self.workspace = workspace
-        self.outlets = outlets
-        self.vsock_path: str | None = None
-        self.has_ended = False
-        self._child: Child | None = None
+        super().__init__(workspace, outlets)
         self._key = secrets.token_hex(8)
-        self._to_own: deque[Thing] = deque()
         self._is_entrusted = False  # whether the reaper removes what a killed process leaves
-
-    # What anybody may call
-
-    @property
-    def child(self) -> Child:
-        """The process. `MonitorError` before its start."""
-        if self._child is None:
-            raise MonitorError("the monitor has not been started")
-        return self._child
-
-    @property
-    def returncode(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs or when it is not known."""
-        return None if self._child is None else self._child.returncode
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process has been started and has not ended."""
-        return self._child is not None and self._child.running
-
-    def is_over(self) -> bool:
-        """Whether the process has ended, or nothing here looks after it any more."""
-        return self.has_ended or self.phase is Phase.FINISHED
-
-    def require_fresh(self) -> None:
-        """`MonitorError` when the monitor was started before."""
-        if self._goal >= Goal.RUN or self.phase >= Phase.RUNNING:
-            raise MonitorError("a monitor is started once; make another one")
-
-    def own(self, thing: Thing) -> Callable[[], bool]:
-        """Adds to what goes with the monitor; the result says whether that is done."""
-        self._to_own.append(thing)
-        self._stir()
-        return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
-
-    def abandon(self) -> None:
-        """Lets go in a forked process, of the folder's lock too."""
-        self.workspace.abandon()
-
-    # What happens in the thread
 
     def _hurry(self) -> None:
         if self._is_entrusted:  # else a monitor could be killed whose files nobody removes
@@ -106,20 +57,24 @@ class Run(Supervisor):
         self._reach(Phase.CLAIMED)
 
     def _start(self) -> None:
-        settings = self.workspace.settings
         self.workspace.prepare()
         argv = self.workspace.argv()
         self.outlets.open(self.workspace)
+        self._begin(argv)
+        self._wait_until_ready()
+        if self.workspace.settings.detached:
+            self._settle()
+        self._reach(Phase.RUNNING)
+
+    def _begin(self, argv: list[str]) -> None:
+        """Starts the process, which is written down before it becomes the program."""
+        settings = self.workspace.settings
         env = os.environ if settings.env is None else settings.env
         with contextlib.ExitStack() as stack:
             given = []
-            for opening, name, flags in (
-                (self.workspace.open, CONSOLE_INPUT, os.O_RDWR),
-                (self.workspace.open, CONSOLE_OUTPUT, BOTH_ENDS),
-                (self.workspace.outlet, LOG, BOTH_ENDS),
-            ):
-                given.append(opening(name, flags))
-                stack.callback(os.close, given[-1])
+            for descriptor in self.workspace.opened_for_process():
+                given.append(descriptor)
+                stack.callback(os.close, descriptor)
             gate = Gate(argv, env, os.path.abspath(settings.cwd or "."), given)
             stack.callback(gate.close)
             self._child = gate.child
@@ -127,10 +82,6 @@ class Run(Supervisor):
             self._is_entrusted = True
             gate.open()
         self._follow(self.workspace.monitor_of(gate.child))
-        self._wait_until_ready()
-        if settings.detached:
-            self._settle()
-        self._reach(Phase.RUNNING)
 
     def _follow(self, monitor: Child) -> None:
         """Goes on with the process that the jailer has forked."""
@@ -190,39 +141,6 @@ class Run(Supervisor):
         self.phase = Phase.RUNNING
         self._stir()
 
-    def _read(self, seconds: float | None) -> None:
-        """Empties the outlets until the process has ended, something is wanted, or that long."""
-        self._own_more()
-        wake = cast(Descriptor, self._wake).number
-        runs = self._child is not None and not self.has_ended
-        self.outlets.read_until([wake, *([self.child.pidfd] if runs else [])], seconds)
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(wake)
-        if runs and not self.is_running:
-            self._note_end()
-
-    def _read_until(self, is_true: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_true() and (left := deadline - time.monotonic()) > 0:
-            self._read(left)
-
-    def _own_more(self) -> None:
-        while self._to_own:
-            with contextlib.suppress(OSError):  # the reaper knows although it is not written down
-                self.workspace.own(self._to_own[0])
-            self._to_own.popleft()
-            self.notify()
-
-    def _note_end(self) -> None:
-        """Ends what is left of the session, and collects the exit status."""
-        for thing, _ in self.workspace.ward:
-            if isinstance(thing, Session):
-                thing.remove()
-        self.child.collect()
-        self.outlets.end()
-        self.has_ended = True
-        self.notify()
-
     def _finish(self, goal: Goal) -> bool:
         if goal is Goal.LET_GO and not self.has_ended:
             self.workspace.disown()
@@ -278,42 +196,6 @@ class Run(Supervisor):
         self.notify()
         return False
 
-    # What is said of it
-
-    def _explained(self, error: BaseException) -> BaseException:
-        """What a start has failed with, once the monitor has ended."""
-        is_of_the_system = isinstance(error, OSError) and not isinstance(error, VmmError)
-        if not isinstance(error, MonitorError) and not is_of_the_system:
-            return error
-        found = MonitorStartError(str(error), returncode=self.returncode, log=self._last_words())
-        found.__cause__ = error if is_of_the_system else error.__cause__
-        return found
-
-    def has_ended_badly(self) -> bool:
-        """Whether the monitor has ended by itself, other than because its guest was done."""
-        return not self.is_foreign and self.phase is Phase.RUNNING and bool(self.returncode)
-
-    def tell_exit(self, error: BaseException | None) -> None:
-        """Raises `MonitorExited`, or adds it to the error that is on its way."""
-        if error is None:
-            raise self.exited()
-        if not isinstance(error, MonitorExited):
-            error.add_note(str(self.exited()))
-
-    def __repr__(self) -> str:
-        if self._child is None:
-            return "not started"
-        ended = exit_in_words(self.returncode)
-        return f"{self._child.pid} {'running' if self.is_running else f'ended {ended}'}"
-
-    def exited(self) -> MonitorExited:
-        """The error that says how the monitor ended by itself."""
-        code = self.returncode
-        what = f"the monitor of {self.workspace.socket_path} ended {exit_in_words(code)}"
-        return MonitorExited(what, returncode=code, log=self._last_words())
-
-    def _last_words(self) -> list[str]:
-        return self.outlets.last_words(self.workspace.log_file())
-
 
 LET_GO: list[Child] = []
+"""Detached processes that ran when this one let go of them: zombies once they have ended."""

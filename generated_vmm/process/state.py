@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, cast
 
 from generated_vmm.process.child import Child
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.reaper import (
+from generated_vmm.process.removal import STARTED, fields_of, identity
+from generated_vmm.process.things import (
     NEW_STATE,
-    STARTED,
     STATE,
     EmptyFolder,
     Folder,
@@ -21,9 +21,7 @@ from generated_vmm.process.reaper import (
     Socket,
     Thing,
     Ward,
-    fields_of,
     from_json,
-    identity,
     remove_all,
 )
 

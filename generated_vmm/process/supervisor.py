@@ -18,7 +18,7 @@ from weakref import WeakSet
 from generated_vmm.process.broadcast import Broadcast, taken
 from generated_vmm.process.child import Descriptor
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.reaper import PAUSE
+from generated_vmm.process.removal import PAUSE
 
 
 class Phase(IntEnum):

@@ -13,7 +13,7 @@ from typing import Any, Self
 from generated_vmm.process.child import find_program
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.holding import make_fifo
-from generated_vmm.process.reaper import Socket, Thing, Ward, is_served
+from generated_vmm.process.removal import is_served
 from generated_vmm.process.settings import (
     HostPath,
     Settings,
@@ -21,6 +21,7 @@ from generated_vmm.process.settings import (
     require_short,
     without_environment,
 )
+from generated_vmm.process.things import Socket, Thing, Ward
 from generated_vmm.process.workspace import LOG, METRICS, NAMES, SOCKET, Workspace
 
 PATHS = ("socket_path", "config_file", "metadata", "seccomp_filter", "log_path", "metrics_path")

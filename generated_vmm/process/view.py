@@ -12,13 +12,15 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Child, Usage
-from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.holding import hold
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress, inside
 from generated_vmm.process.run import Run
 from generated_vmm.process.settings import HostPath, JailedOptions, JailSettings, Settings
+from generated_vmm.process.state import read_state
 from generated_vmm.process.unjailed import Unjailed
-from generated_vmm.process.workspace import Workspace, find_detached
+from generated_vmm.process.workspace import Workspace
 
 Client = TypeVar("Client")
 OF_THE_JAIL = {field.name for field in dataclasses.fields(JailSettings)}
@@ -42,7 +44,7 @@ class MonitorView(Generic[Client]):
     @classmethod
     def _finding(cls, directory: HostPath) -> Work[tuple[Workspace, Child]]:
         kind, path = cls._workspace_kind, os.path.abspath(directory)
-        return Work(lambda _: find_detached(kind, path), "monitor-attach")
+        return Work(lambda _: _find_detached(kind, path), "monitor-attach")
 
     @classmethod
     def _attached(cls, workspace: Workspace, child: Child) -> Self:
@@ -173,3 +175,32 @@ def jail_of(jailer: HostPath, binary: HostPath, options: JailedOptions) -> Jail:
 
 def _ignore(_done: int, _size: int) -> None:
     pass
+
+
+def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
+    """The workspace of this kind and the process of a detached monitor, whose folder is now held.
+
+    `MonitorExited` when it has ended, `MonitorError` when there is none or it is another's.
+    """
+    try:
+        descriptor = hold(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
+    except (MonitorStartError, OSError) as error:
+        raise MonitorError(str(error)) from error
+    try:
+        state = read_state(descriptor)
+        if state is None or not state.is_detached:
+            raise MonitorError(f"{path} is not the folder of a detached monitor")
+        try:
+            workspace: Workspace = kind.from_how(state.how)
+        except (LookupError, TypeError, ValueError) as error:
+            raise MonitorError(f"{path} is no {kind.__name__} monitor's: {error!r}") from error
+        child = state.child()
+        if child is None:
+            raise MonitorExited(f"the monitor of {path} has ended")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    workspace.take_back(descriptor, state)
+    return workspace, child

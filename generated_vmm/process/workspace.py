@@ -12,15 +12,18 @@ import socket
 import stat
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from generated_vmm.process.child import Child, Descriptor
-from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.errors import MonitorError, MonitorStartError
 from generated_vmm.process.holding import hold, retried
-from generated_vmm.process.reaper import (
+from generated_vmm.process.registry import enter, entry_of
+from generated_vmm.process.settings import Settings
+from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
+from generated_vmm.process.things import (
     EmptyFolder,
     Folder,
     Session,
@@ -29,9 +32,6 @@ from generated_vmm.process.reaper import (
     from_json,
     in_json,
 )
-from generated_vmm.process.registry import enter, entry_of
-from generated_vmm.process.settings import Settings
-from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 
 SOCKET, CONSOLE_INPUT, CONSOLE_OUTPUT, LOG, METRICS = NAMES = (
     *("api.socket", "console.in", "console.out", "log", "metrics"),
@@ -248,6 +248,12 @@ class Workspace(ABC):
         finally:
             del folder  # an error that is kept would keep it open
 
+    def opened_for_process(self) -> Iterator[int]:
+        """Opens the input, the output and the errors of the monitor's process, one by one."""
+        yield self.open(CONSOLE_INPUT, os.O_RDWR)
+        yield self.open(CONSOLE_OUTPUT, BOTH_ENDS)
+        yield self.outlet(LOG, BOTH_ENDS)
+
     def open_console(self, flags: int) -> int:
         """Opens the fifo that leads to the guest's console."""
         return self.open(CONSOLE_INPUT, flags)
@@ -271,32 +277,3 @@ class Workspace(ABC):
             return descriptor
         os.close(descriptor)
         raise PermissionError(f"there is no socket of user {self.uid}")
-
-
-def find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
-    """The workspace of this kind and the process of a detached monitor, whose folder is now held.
-
-    `MonitorExited` when it has ended, `MonitorError` when there is none or it is another's.
-    """
-    try:
-        descriptor = hold(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
-    except (MonitorStartError, OSError) as error:
-        raise MonitorError(str(error)) from error
-    try:
-        state = read_state(descriptor)
-        if state is None or not state.is_detached:
-            raise MonitorError(f"{path} is not the folder of a detached monitor")
-        try:
-            workspace: Workspace = kind.from_how(state.how)
-        except (LookupError, TypeError, ValueError) as error:
-            raise MonitorError(f"{path} is no {kind.__name__} monitor's: {error!r}") from error
-        child = state.child()
-        if child is None:
-            raise MonitorExited(f"the monitor of {path} has ended")
-    except BaseException:
-        os.close(descriptor)
-        raise
-    workspace.take_back(descriptor, state)
-    return workspace, child

@@ -19,7 +19,7 @@ async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) 
     def before_session_persist(context: PersistContext[Any]) -> None:
         sessions.append(context.session)
 
-    world = make_world(before_session_persist=before_session_persist)
+    world = make_world(before_session_persist=before_session_persist, settings={"dpop": True})
     browser = await world.signed_in()
     cookies = [value for name, value in browser.cookies.items() if "oidc" in name]
     world.time.advance(400)
@@ -50,6 +50,7 @@ async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) 
         *(session.tokens.id_token for session in sessions),
         *(session.tokens.access_token for session in sessions),
         *(session.tokens.refresh_token or "" for session in sessions),
+        *(str(session.tokens.dpop_key) for session in sessions),
     ]
     output = caplog.text + repr(world.events) + repr(sessions) + str(sessions)
     output += "".join(answer.text + repr(answer.headers) for answer in answers)

@@ -49,8 +49,9 @@ faults = st.sampled_from(
     ]
 )
 endings = st.sampled_from(["go on", "kill", "wait", "ask elsewhere", "ask elsewhere"])
-CLOCK_ERRORS: Final = (0.0, -60.0, 60.0, -1500.0, 1500.0)
-"""Seconds by which a clock is wrong; a session is used for 3000 seconds at the most."""
+CLOCK_ERRORS: Final = (0.0, -60.0, 60.0, -1500.0, 200.0)
+"""Seconds by which a clock is wrong. A process whose clock is ahead by the 300 seconds for which an
+ID token is good ends the sessions that it refreshes."""
 EVENTS: Final = [
     "ask everywhere", "ask everywhere", "refresh", "is still signed in", "copy", "copy", "revoke",
     "log out at provider", "break down", "repair", "open gate", "kill", "disconnect",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pydantic import BaseModel
 
 import fastapi_oidc
 import fastapi_oidc.testing
@@ -88,6 +93,47 @@ def test_the_reference_has_every_public_name(package: object, pages: dict[Path, 
     reference = [page for path, page in pages.items() if path.parent.name == "reference"]
     documented = {anchor.rpartition(".")[2] for page in reference for anchor in page.ids}
     assert sorted(set(names) - documented) == []
+
+
+def entry(html: str, name: str) -> str:
+    """What the reference says of a name, up to the next one of its rank."""
+    rank, rest = re.findall(rf'<h(\d) id="{re.escape(name)}"(.*)', html, re.DOTALL)[0]
+    return re.split(rf"<h[2-{rank}] ", rest)[0]
+
+
+def parameters_of(kind: type) -> list[str]:
+    """What its constructor takes by name."""
+    if issubclass(kind, BaseModel):
+        return list(kind.model_fields)
+    if issubclass(kind, Enum):
+        return []
+    parameters = inspect.signature(kind).parameters.values()
+    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+
+
+@pytest.mark.parametrize("package", [fastapi_oidc, fastapi_oidc.testing])
+def test_the_reference_shows_every_constructor(package: Any, pages: dict[Path, Page]) -> None:
+    file = package.__name__.replace(".", "-").replace("_", "-") + ".html"
+    html = next(path for path in pages if path.name == file).read_text()
+    public = {name: getattr(package, name) for name in package.__all__}
+    classes = {name: kind for name, kind in public.items() if inspect.isclass(kind)}
+    missing = [
+        f"{name}.{parameter}"
+        for name, kind in classes.items()
+        for parameter in parameters_of(kind)
+        if parameter not in entry(html, f"{package.__name__}.{name}")
+    ]
+    assert len(classes) > 15
+    assert missing == []
+
+
+def test_the_reference_begins_with_the_central_class_and_shows_sources(
+    pages: dict[Path, Page],
+) -> None:
+    html = next(path for path in pages if path.name == "fastapi-oidc.html").read_text()
+    first = re.findall(r'<h3 id="([^"]+)"', html)[:3]
+    assert first == [f"fastapi_oidc.{name}" for name in ("OIDC", "OIDCSettings", "OIDCMiddleware")]
+    assert "fastapi_oidc/oidc.py" in entry(html, "fastapi_oidc.OIDC")
 
 
 def test_broken_links_fail_the_build(sources: Path, tmp_path: Path) -> None:

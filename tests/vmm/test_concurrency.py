@@ -130,3 +130,46 @@ def test_a_wait_is_one_system_call_for_all_the_time_that_is_left(
     assert not _sync.readable(pair[0], 100.25)
     assert not _sync.readable(pair[0], 2_000_100.25)
     assert poll.waits == [250, 1_000_000_000, 1_000_000_000]
+
+
+@HALVES
+@pytest.mark.parametrize("seconds", [5, math.inf])
+def test_another_thread_wakes_a_wait_once(half: ModuleType, seconds: float) -> None:
+    def wait() -> Any:
+        wakeup = half.Wakeup()
+        threading.Thread(target=wakeup).start()
+        return both(half, wakeup, seconds)
+
+    assert run(wait) == [True, False]
+
+
+def both(half: ModuleType, wakeup: Any, seconds: float) -> Any:
+    """A wait that is ended, and one that is not."""
+    if half is _sync:
+        return [wakeup.wait(time.monotonic() + each) for each in (seconds, SOON)]
+
+    async def waits() -> list[bool]:
+        return [await wakeup.wait(time.monotonic() + each) for each in (seconds, SOON)]
+
+    return waits()
+
+
+@HALVES
+def test_what_a_thread_calls_is_called_on_the_event_loop_if_there_is_one(half: ModuleType) -> None:
+    called: list[threading.Thread] = []
+
+    async def call() -> None:
+        done = asyncio.Event()
+
+        def note() -> None:
+            called.append(threading.current_thread())
+            loop.call_soon_threadsafe(done.set)
+
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=half.from_thread(note), name="caller")
+        thread.start()
+        await done.wait()
+        thread.join()
+
+    asyncio.run(call())
+    assert [thread.name for thread in called] == ["caller" if half is _sync else "MainThread"]

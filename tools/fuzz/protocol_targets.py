@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import OIDCError, ProtocolViolation, ProviderError
+from fastapi_oidc.protocol.access_token import ExpectedAccessToken, accept_access_token
 from fastapi_oidc.protocol.authorization import (
     AuthorizationCode,
     AuthorizationRefused,
@@ -26,6 +28,7 @@ from fastapi_oidc.protocol.dpop import (
     accept_proof,
 )
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
+from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.jose.compact import CompactJWS
@@ -44,10 +47,14 @@ from fastapi_oidc.protocol.return_path import is_same_origin_path
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.userinfo import accept_userinfo
 from fastapi_oidc.provider.response import OPResponse
+from fastapi_oidc.resource_server.possession import require_certificate
 from fastapi_oidc.web.requests import query_parameters
 
 ISSUER: Final = "https://op.test/"
 CLIENT_ID: Final = "client-1"
+API: Final = ExpectedAccessToken(
+    issuer=ISSUER, audience="https://api.test", accepts_plain_jwt=True, roles_claim=("a", "roles")
+)
 AT: Final = Instant(1_800_000_000, drift=30)
 ORIGIN: Final = "https://app.test"
 LONGEST_SHOWN: Final = 200
@@ -127,6 +134,27 @@ def logout_token(data: bytes) -> None:
         with suppress(ProtocolViolation):
             token = accept_logout_token(None, claims, ExpectedLogout(ISSUER, CLIENT_ID), AT)
             assert token.sub or token.sid
+
+
+def access_token(data: bytes) -> None:
+    """Claims as if their signature were verified, and as if the provider had said them."""
+    with suppress(ProtocolViolation):
+        require_certificate(data.decode("latin-1"), "")
+        raise AssertionError("no certificate has an empty thumbprint")
+    claims = _claims(data)
+    if claims is None:
+        return
+    for accept in (
+        partial(accept_access_token, "at+jwt"),
+        partial(accept_access_token, "JWT"),
+        accept_introspection,
+    ):
+        with suppress(ProtocolViolation):
+            token = accept(claims, API, AT)
+            assert API.audience in token.aud
+            assert token.exp > AT.now - AT.drift
+            assert token.sub
+            assert token.client_id
 
 
 def discovery(data: bytes) -> None:

@@ -18,6 +18,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
         session_targets.transaction,
         protocol_targets.jws,
         protocol_targets.dpop_proof,
+        protocol_targets.access_token,
         protocol_targets.id_token,
         protocol_targets.logout_token,
         protocol_targets.discovery,

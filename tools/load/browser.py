@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import httpx
 
-from examples.fleet.status import SESSION_PATH, SessionSeen
+from examples.fleet.status import SESSION_PATH, TOKENS_PATH, SessionSeen
 from fastapi_oidc.testing import DevUser, sign_in
 from tools.load.rules import NO_ANSWER, Rule, Span
 from tools.load.site import Answer, Site
@@ -42,6 +42,15 @@ class Visit:
         if self._is_served(answer) and answer.response is not None:
             self._judge(SessionSeen.model_validate(answer.response.json()), asked_at)
         return not answer.failed
+
+    async def ask_for_tokens(self) -> None:
+        """Tasks without a request ask for this session's token, while requests refresh it."""
+        asked_at = int(time.time())
+        answer = await self.site.answer("tokens", lambda: self.http.get(self._at(TOKENS_PATH)))
+        if self._is_served(answer) and answer.response is not None:
+            over = asked_at - min(answer.response.json())
+            if over > 0:
+                self.site.verdict.broken(Rule.FRESH_TOKEN, f"{self.first.sub}, {over} s, by a task")
 
     async def last_look(self) -> bool:
         """Alone, and until there is an answer: nothing is under way afterwards."""
@@ -206,7 +215,8 @@ class Browser:
                 await visit.open_page()
             else:
                 at_once = self.chance.choice((1, 1, 1, 4))
-                await asyncio.gather(*(visit.look() for _ in range(at_once)))
+                asking = [visit.ask_for_tokens()] if self.chance.random() < 1 / 4 else []
+                await asyncio.gather(*(visit.look() for _ in range(at_once)), *asking)
 
     async def leave(self, visit: Visit) -> None:
         """The session ends while requests are under way; then nobody is served with its cookie."""

@@ -65,19 +65,30 @@ function asked(button) {
 
 document.querySelector('.tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 
-/* A size fills its fields in, and leaves what was typed into others. */
-for (const preset of document.querySelectorAll('[data-preset]')) {
-  preset.addEventListener('click', (event) => {
+/* A size fills its fields in, and leaves what was typed into others; the one that the fields have is marked. */
+const presets = [...document.querySelectorAll('[data-preset]')].map((link) => ({
+  link,
+  texts: Object.entries(JSON.parse(link.getAttribute('data-preset') ?? '{}')).map(([name, text]) => ({
+    input: /** @type {HTMLInputElement | null} */ (document.querySelector(`[name="${name}"]`)),
+    text: String(text),
+  })),
+}))
+
+function markPresets() {
+  for (const { link, texts } of presets) {
+    if (texts.every(({ input, text }) => input?.value === text)) link.setAttribute('aria-current', 'true')
+    else link.removeAttribute('aria-current')
+  }
+}
+
+for (const { link, texts } of presets) {
+  link.addEventListener('click', (event) => {
     event.preventDefault()
-    for (const [name, text] of Object.entries(JSON.parse(preset.getAttribute('data-preset') ?? '{}'))) {
-      const input = /** @type {HTMLInputElement | null} */ (document.querySelector(`[name="${name}"]`))
-      if (input) input.value = String(text)
-    }
-    document.querySelector('[data-preset][aria-current]')?.removeAttribute('aria-current')
-    preset.setAttribute('aria-current', 'true')
-    preset.dispatchEvent(new InputEvent('input', { bubbles: true }))
+    for (const { input, text } of texts) if (input) input.value = text
+    link.dispatchEvent(new InputEvent('input', { bubbles: true }))
   })
 }
+addEventListener('input', markPresets)
 
 const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
 
@@ -380,6 +391,7 @@ function fillIn(texts) {
     else input.value = texts[input.id] ?? ''
     unfold(input)
   }
+  markPresets()
   if (changed.length) tell('What you typed before is filled in again, and not saved yet.')
 }
 
@@ -401,3 +413,4 @@ function restoreFolds() {
 }
 restoreFolds()
 addEventListener('pagehide', rememberFolds)
+markPresets()

@@ -132,10 +132,13 @@ def send(connection: Connection, content: bytes, deadline: float) -> None:
 
 
 def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
-    """What came next; empty at the end of the stream. Raises TimeoutError, OSError."""
-    while True:
+    """What came next; empty at the end of the stream. Raises TimeoutError, OSError.
+
+    It waits before it reads: an answer is never there at once.
+    """
+    while readable(connection.socket, deadline):
         try:
             return connection.socket.recv(most)
         except BlockingIOError:
-            if not readable(connection.socket, deadline):
-                raise TimeoutError from None
+            pass
+    raise TimeoutError

@@ -15,7 +15,8 @@ import pytest
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, OIDCSession, PersistContext, require_auth
+from fastapi_oidc.flows.refresh import LONGEST_BACKOFF, REFUSALS_BEFORE_END
 from fastapi_oidc.protocol.dpop import accept_proof
 from fastapi_oidc.session import record_hold
 from fastapi_oidc.testing import TokensIssued, UserInfoServed
@@ -31,7 +32,6 @@ from tests.oidc.flows.steps import (
     others_have_run,
     refreshes,
     shared_stores,
-    two_processes,
 )
 from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
 from tests.oidc.interleaving import Gate, Held, another_process, begun
@@ -47,6 +47,7 @@ BOUND: dict[str, Any] = {
     },
 }
 API = "https://api.test/machines"
+STEP_UP = "/auth/login?max_age=60&return_to=/"
 
 
 def with_session(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -154,6 +155,20 @@ async def test_a_bound_token_is_refused_without_dpop() -> None:
     assert (answer.status_code, answer.json()["code"]) == (502, "token.type")
 
 
+async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """The next refresh would send no proof, and could be given a bearer token."""
+
+    def without_key(context: PersistContext[Any]) -> OIDCSession[Any]:
+        tokens = context.session.tokens.model_copy(update={"dpop_key": None})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = make_world(before_session_persist=without_key, **BOUND)
+    browser = world.browser()
+    answer = await browser.get(await callback_url(browser))
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "before_session_persist changed tokens.dpop_key" in caplog.text
+
+
 async def test_a_silent_login_keeps_the_key(world: World) -> None:
     browser = await world.signed_in()
     before = await session_of(browser, world)
@@ -166,13 +181,27 @@ async def test_a_silent_login_keeps_the_key(world: World) -> None:
     assert await generation(browser) == 2
 
 
+async def test_a_silent_login_after_dpop_was_taken_back(mode: str) -> None:
+    """The next tokens are bearer tokens, and the session has no key any more."""
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(mount=with_session, time=time, settings={"dpop": True}, **shared)
+    settings = here.oidc.settings.model_copy(update={"dpop": False})
+    there = another_process(here, mount=with_session, settings=settings, **shared)
+    browser = copy_of(await here.signed_in(), there)
+    assert outcome(await check(browser)) == SAME_USER
+    tokens = (await session_of(browser, there)).tokens
+    assert (tokens.token_type, tokens.dpop_key) == ("Bearer", None)
+    here.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) == 2
+
+
 async def test_sessions_that_began_without_a_key_go_on_without(mode: str) -> None:
-    here, there = two_processes(mode, mount=with_session)
+    time = Time()
+    shared = shared_stores(mode, time)
+    here = make_world(time=time, **shared)
     settings = here.oidc.settings.model_copy(update={"dpop": True})
-    options = shared_stores(mode, here.time)
-    if mode == "store":
-        options["session_store"] = here.oidc.runtime.party.backend._store  # type: ignore[attr-defined]
-    there = another_process(here, mount=with_session, settings=settings, **options)
+    there = another_process(here, mount=with_session, settings=settings, **shared)
     browser = copy_of(await here.signed_in(), there)
     here.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
@@ -252,6 +281,16 @@ class TestNonces:
         assert world.op.record.calls["token"] == 3
         world.op.faults.clear()
         world.time.advance(RETRY)
+        assert await generation(browser) == 1
+
+    async def test_no_number_of_such_refusals_ends_a_session(self, world: World) -> None:
+        browser = await world.signed_in()
+        world.time.advance(AFTER_EXPIRY)
+        world.op.faults.put("token", DemandsNonce(), times=99)
+        for _ in range(2 * REFUSALS_BEFORE_END):
+            assert (await browser.get("/me")).status_code == 503
+            world.time.advance(LONGEST_BACKOFF)
+        world.op.faults.clear()
         assert await generation(browser) == 1
 
     async def test_a_code_that_is_refused_twice_signs_nobody_in(self, world: World) -> None:

@@ -4,15 +4,22 @@ import asyncio
 from typing import Any
 
 import pytest
-from fastapi import Request
+from fastapi import FastAPI, Request
 
-from fastapi_oidc import Code, ConfigurationError, SessionError
-from fastapi_oidc.testing import ServerError
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    OIDCSession,
+    PersistContext,
+    SessionError,
+)
+from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
-from tests.oidc.grants.api import Api, issued, without_refresh_token
+from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World
+from tests.oidc.world import World, make_world
 
 NEARLY_EXPIRED = 250
 """Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
@@ -107,7 +114,7 @@ async def test_after_the_response_only_a_store_takes_a_refresh(
         return
     *_, error = world.app.state.later
     assert isinstance(error, SessionError)
-    assert error.code is Code.SESSION_RESPONSE_STARTED
+    assert (error.code, error.instance) == (Code.SESSION_RESPONSE_STARTED, "oidc")
     assert "session_store" in error.explanation
     assert issued(world) == 0, "nothing was lost"
     assert (await browser.get("/call")).json() == [200]
@@ -176,6 +183,39 @@ async def test_a_session_without_refresh_token_uses_its_token_to_the_end() -> No
     browser = await world.signed_in()
     world.time.advance(NEARLY_EXPIRED)
     assert (await browser.get("/call")).json() == [200]
+
+
+async def test_a_request_that_signs_in_calls_with_the_session_that_it_began(mode: str) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/auth/callback")
+        async def callback(request: Request) -> list[int]:
+            session = (await oidc.handle_callback(request)).session
+            api: Api = app.state.api
+            api.refused.add(session.tokens.access_token)
+            return [await api.status(oidc.auth(session)), session.generation]
+
+        app.router.routes.insert(0, app.router.routes.pop())
+
+    world = make_world(mount=mount, session_store="memory" if mode == "store" else None)
+    world.app.state.api = Api(world)
+    browser = world.browser()
+    assert (await sign_in(browser, "/auth/login", user="alice")).json() == [200, 0]
+    world.oidc.runtime.party.sessions._table.pop(session_id(world))
+    assert await generation(browser) == 1
+    assert issued(world) == 1
+
+
+async def test_a_session_that_is_stored_without_its_token_says_so() -> None:
+    def without(context: PersistContext[Any]) -> OIDCSession[Any]:
+        tokens = context.session.tokens.model_copy(update={"access_token": ""})
+        return context.session.model_copy(update={"tokens": tokens})
+
+    world = calling_world(before_session_persist=without, session_store="memory")
+    await world.signed_in()
+    grant = await world.oidc.grant(session_id(world))
+    with pytest.raises(ConfigurationError, match="before_session_persist removes"):
+        await grant.access_token()
+    assert issued(world) == 0
 
 
 def test_an_api_that_is_not_configured_is_refused() -> None:

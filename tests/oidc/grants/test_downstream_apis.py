@@ -138,18 +138,27 @@ async def test_auth_selects_one_api(world: World) -> None:
         await world.oidc.grant(session_id(world), scope="mail:read")
 
 
-@pytest.mark.parametrize("target", [{"resource": CALENDAR}, {}])
-def test_two_apis_that_fit_are_refused(target: dict[str, str]) -> None:
+def test_two_apis_that_fit_are_refused() -> None:
     both = [
         DownstreamAPI(grant="token_exchange", resource=CALENDAR),
         DownstreamAPI(grant="on_behalf_of", resource=CALENDAR, scope="x"),
     ]
     world = make_world(downstream_apis=both)
-    if target:
-        with pytest.raises(ConfigurationError, match="2 of downstream_apis have"):
-            world.oidc.auth(Any, **target)  # type: ignore[arg-type]
-    else:
-        world.oidc.auth(Grant(Any))  # type: ignore[arg-type]
+    session: Any = None
+    with pytest.raises(ConfigurationError, match="2 of downstream_apis have"):
+        world.oidc.auth(session, resource=CALENDAR)
+
+
+async def test_a_grant_is_for_one_api(world: World) -> None:
+    await world.signed_in()
+    grant = await grant_in(world)
+    with pytest.raises(ConfigurationError, match="for one API"):
+        world.oidc.auth(grant, resource=MAIL)
+
+
+def test_other_values_are_no_downstream_apis() -> None:
+    with pytest.raises(ConfigurationError, match="downstream_apis is a list"):
+        make_world(downstream_apis=["https://calendar.test"])
 
 
 async def test_in_a_request_the_cookie_follows_the_refresh_token() -> None:
@@ -189,6 +198,12 @@ async def test_a_valid_token_serves_while_the_provider_is_down(world: World) -> 
     world.time.advance(FIRST_TOKEN_ENDS)
     world.op.faults.put("token", ServerError(), times=99)
     assert await grant.access_token() == token
+    calls = world.op.record.calls["token"]
+    assert [await grant.access_token() for _ in range(3)] == [token] * 3
+    assert world.op.record.calls["token"] == calls, "a failure is not repeated at once"
+    world.time.advance(5)
+    assert await grant.access_token() == token
+    assert world.op.record.calls["token"] > calls
     world.time.advance(AFTER_EXPIRY)
     with pytest.raises(OIDCError):
         await grant.access_token()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -99,6 +100,13 @@ async def test_the_nonce_of_an_api_is_asked_for_once(world: World) -> None:
     api.nonce = "n-2"
     assert await api.status(world.oidc.auth(grant), "POST", content=b"lunch") == 200
     assert api.asked == 5
+
+
+async def test_requests_at_once_learn_the_nonce_each(world: World) -> None:
+    grant, api = await grant_in(world), BoundApi(world, nonce="n-1")
+    auth = world.oidc.auth(grant)
+    assert await asyncio.gather(*(api.status(auth) for _ in range(5))) == [200] * 5
+    assert api.asked <= 10
 
 
 async def test_a_nonce_that_is_refused_again_and_again_is_no_loop(world: World) -> None:

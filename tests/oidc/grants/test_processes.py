@@ -5,17 +5,21 @@ A process that dies is one that never continues.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc import Code, SessionError, StandardIdentity
-from fastapi_oidc.flows.api_records import record_id
+from fastapi_oidc.flows.revocation import record_id
 from fastapi_oidc.flows.local_sessions import TokenAnswer
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.session.records import Take
 from fastapi_oidc.session.redis import RedisSessionStore
+from fastapi_oidc.session.sql import SQLSessionStore
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -42,14 +46,8 @@ NEARLY_EXPIRED = 250
 """Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
 
 
-@pytest.fixture
-async def on_redis(redis_url: str) -> AsyncIterator[tuple[World, World]]:
-    """Two processes with one Redis."""
-    prefix = f"{secrets.token_hex(8)}:"
-
-    def store() -> RedisSessionStore[StandardIdentity]:
-        return RedisSessionStore.from_url(redis_url, StandardIdentity, prefix=prefix)
-
+async def processes_with(store: Callable[[], Any]) -> AsyncIterator[tuple[World, World]]:
+    """Two processes, each with a store of its own on the same server."""
     options = described("token_exchange", back_channel_logout_store=None)
     here = make_world(session_store=store(), **options)
     there = another_process(here, session_store=store(), downstream_apis=apis("token_exchange"))
@@ -58,10 +56,38 @@ async def on_redis(redis_url: str) -> AsyncIterator[tuple[World, World]]:
     await there.oidc.aclose()
 
 
+def on_redis_at(url: str) -> Callable[[], Any]:
+    prefix = f"{secrets.token_hex(8)}:"
+    return lambda: RedisSessionStore.from_url(url, StandardIdentity, prefix=prefix)
+
+
+@pytest.fixture
+async def on_redis(redis_url: str) -> AsyncIterator[tuple[World, World]]:
+    async for processes in processes_with(on_redis_at(redis_url)):
+        yield processes
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+async def processes(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[World, World]]:
+    """Two processes with one server."""
+    if request.param == "redis":
+        store = on_redis_at(request.getfixturevalue("redis_url"))
+    else:
+        url = f"sqlite+aiosqlite:///{tmp_path / 'sessions.db'}"
+        store = partial(SQLSessionStore, url, StandardIdentity)
+        tables = store()
+        await tables.create_tables()
+        await tables.aclose()
+    async for worlds in processes_with(store):
+        yield worlds
+
+
 async def test_fifty_tasks_in_two_processes_make_one_token_call(
-    on_redis: tuple[World, World],
+    processes: tuple[World, World],
 ) -> None:
-    here, there = on_redis
+    here, there = processes
     browser = await here.signed_in()
     id = session_id(here)
     grants = [await world.oidc.grant(id) for world in (here, there) for _ in range(25)]
@@ -74,8 +100,8 @@ async def test_fifty_tasks_in_two_processes_make_one_token_call(
     assert await generation(copy_of(browser, there)) == 3
 
 
-async def test_fifty_tasks_in_two_processes_exchange_once(on_redis: tuple[World, World]) -> None:
-    here, there = on_redis
+async def test_fifty_tasks_in_two_processes_exchange_once(processes: tuple[World, World]) -> None:
+    here, there = processes
     await here.signed_in()
     id = session_id(here)
     grants = [

@@ -15,9 +15,11 @@ from fastapi_oidc.protocol.access_token import (
 )
 from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.tenants import Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, ISSUER, NOW, Changes, changed, refused
 
 API = "https://api.example.com"
+TENANT, OTHER_TENANT = (f"{digit * 8}-1111-1111-1111-111111111111" for digit in "12")
 VALID: dict[str, JSON] = {
     "iss": ISSUER,
     "sub": "248289761001",
@@ -88,7 +90,7 @@ def test_what_a_provider_may_do_differently(change: Changes) -> None:
     [
         ({"iss": "https://other.example.com"}, Code.ACCESS_TOKEN_ISSUER),
         ({"iss": ISSUER + "/"}, Code.ACCESS_TOKEN_ISSUER),
-        ({"sub": ABSENT}, Code.ACCESS_TOKEN_SUBJECT),
+        ({"sub": ""}, Code.ACCESS_TOKEN_SUBJECT),
         ({"sub": 248289761001}, Code.ACCESS_TOKEN_SUBJECT),
         ({"sub": "x" * 256}, Code.ACCESS_TOKEN_SUBJECT),
         ({"aud": ABSENT}, Code.ACCESS_TOKEN_AUDIENCE),
@@ -123,6 +125,14 @@ def test_each_rule_refuses_a_jwt_and_an_introspection_response(change: Changes, 
         accept(change)
     with refused(code, ProtocolViolation):
         introspected(change)
+
+
+def test_a_client_that_acts_for_itself_is_the_subject() -> None:
+    assert introspected({"sub": ABSENT}).sub == "program"
+    with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
+        introspected({"sub": ABSENT, "client_id": ABSENT})
+    with refused(Code.ACCESS_TOKEN_SUBJECT, ProtocolViolation):
+        accept({"sub": ABSENT})
 
 
 def test_a_jwt_says_who_issued_it_and_when() -> None:
@@ -217,6 +227,19 @@ def test_roles_may_lie_deeper(realm: JSON) -> None:
 def test_a_claim_with_a_dot_is_one_claim() -> None:
     auth0 = replace(EXPECTED, roles_claim=("https://example.com/roles",))
     assert accept({"https://example.com/roles": ["admin"]}, expected=auth0).roles == ("admin",)
+
+
+def test_a_shared_issuer_has_the_tokens_of_the_allowed_tenants() -> None:
+    shared = "https://login.example.com/common/v2.0"
+    tenants = Tenants.of(shared, [TENANT])
+    entra = replace(EXPECTED, issuer=shared, tenants=tenants)
+    issuer: Changes = {"iss": f"https://login.example.com/{TENANT}/v2.0", "tid": TENANT}
+    assert accept(issuer, expected=entra).iss == shared
+    for wrong in ({"tid": OTHER_TENANT}, {"tid": ABSENT}, {"iss": shared}):
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            accept({**issuer, **wrong}, expected=entra)
+        with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
+            introspected({**issuer, **wrong}, expected=entra)
 
 
 def test_bindings_are_read() -> None:

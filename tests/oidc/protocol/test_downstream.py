@@ -170,7 +170,6 @@ def test_a_refused_token_is_good_for_nobody() -> None:
     assert not refused.is_met_by(token(), NOW)
     assert not refused.is_served_by(token(), NOW)
     assert refused.is_met_by(token(value="b"), NOW)
-    assert not Needed().is_met_by(token(value=""), NOW), "before_session_persist removed it"
 
 
 def test_a_token_without_end_is_good_until_it_is_refused() -> None:

@@ -48,6 +48,14 @@ const features = {
     ? {
         pushedAuthorizationRequests: { enabled: true },
         rpInitiatedLogout: { enabled: true },
+        introspection: { enabled: true },
+        clientCredentials: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          defaultResource: () => undefined,
+          useGrantedResource: () => true,
+          getResourceServerInfo: apiOf,
+        },
         dPoP: { enabled: true, nonceSecret: randomBytes(32), requireNonce: () => demandsNonce },
       }
     : { sessionManagement: { enabled: true } }),
@@ -73,6 +81,7 @@ const configuration = {
   ttl: { AccessToken: 120, IdToken: 3600, Interaction: 600, Session: 3600, Grant: 3600 },
   ...(isCurrent
     ? {
+        acrValues: ['pwd', 'otp', 'hwk'],
         clientAuthMethods: authenticating,
         enabledJWA: algorithms,
         pkce: { required: () => true },
@@ -87,6 +96,16 @@ const configuration = {
       }),
 }
 
+/** An API is a URL; the last word of it says how its tokens are written. */
+function apiOf(_context, resource) {
+  return {
+    scope: 'machines:read machines:write',
+    audience: resource,
+    accessTokenFormat: resource.endsWith('/jwt') ? 'jwt' : 'opaque',
+    accessTokenTTL: 120,
+  }
+}
+
 /** What the user agreed to: everything, the first time a client asks. */
 async function grantEverything(context) {
   const { client, session, provider: op } = context.oidc
@@ -94,16 +113,20 @@ async function grantEverything(context) {
   if (known) return op.Grant.find(known)
   const grant = new op.Grant({ clientId: client.clientId, accountId: session.accountId })
   grant.addOIDCScope('openid profile email offline_access')
+  if (context.oidc.params.resource) {
+    grant.addResourceScope(context.oidc.params.resource, 'machines:read machines:write')
+  }
   await grant.save()
   return grant
 }
 
-/** Signs in whom `login_hint` names, with no page to click on. */
+/** Signs in whom `login_hint` names, as `acr_values` asks, with no page to click on. */
 async function interact(request, response) {
   const { prompt, params } = await provider.interactionDetails(request, response)
   const sub = params.login_hint ?? 'alice'
+  const acr = params.acr_values?.split(' ')[0]
   const result = prompt.name === 'login'
-    ? { login: { account: sub, accountId: sub } }
+    ? { login: { account: sub, accountId: sub, ...(acr && { acr }) } }
     : { consent: {} }
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: true })
 }

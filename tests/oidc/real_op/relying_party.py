@@ -2,10 +2,10 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI
 
@@ -55,10 +55,14 @@ def relying_party(
     *,
     registration: dict[str, object] | None = None,
     settings: dict[str, object] | None = None,
+    options: dict[str, Any] | None = None,
+    mount: Callable[[FastAPI, OIDC], None] | None = None,
 ) -> Iterator[RelyingParty]:
-    """Registers a new client and serves its app; the two dictionaries change the usual case."""
+    """Registers a new client and serves its app; the dictionaries change the usual case."""
     with free_socket() as (listener, origin):
-        rp, app = _made(provider, origin, registration or {}, settings or {})
+        rp, app = _made(provider, origin, registration or {}, settings or {}, options or {})
+        if mount is not None:
+            mount(app, rp.oidc)
         with serving(app, listener):
             yield rp
 
@@ -68,6 +72,7 @@ def _made(
     origin: str,
     registration: dict[str, object],
     settings: dict[str, object],
+    options: dict[str, Any],
 ) -> tuple[RelyingParty, FastAPI]:
     client_id = f"app-{next(NUMBERS)}"
     provider.register(_metadata(client_id, origin, registration))
@@ -87,6 +92,7 @@ def _made(
         back_channel_logout_store="memory",
         on_event=events.append,
         clock=Clock(read=moved.read),
+        **options,
     )
     return RelyingParty(origin, oidc, events, moved), _app(oidc)
 

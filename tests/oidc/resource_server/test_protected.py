@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from fastapi_oidc import OIDC, AccessToken, AccessTokenError, Code, OIDCError, OIDCMiddleware
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.web.api import API
 from tests.oidc.resource_server.api_world import APIWorld, make_api_world
 
@@ -103,6 +104,14 @@ async def test_a_mounted_fastapi_application_has_the_middleware_too() -> None:
     assert (await world.get(await world.token(), "/own/machines")).json() == "program"
     assert (await world.get("dead", "/own/machines")).status_code == 401
     assert (await world.get(await world.token(), "/inner/machines")).json() == "program"
+
+
+async def test_a_proof_serves_the_mounted_application_too() -> None:
+    world, key = make(), DPoPKey.new()
+    token = await world.token("machines:write", key=key)
+    proof = key.proof("GET", "https://app.test/tools/x", world.now, access_token=token)
+    answer = await world.get(token, "/tools/x", scheme="DPoP", DPoP=proof)
+    assert answer.json() == {"sub": "program", "path": "/tools/x"}
 
 
 async def test_the_idiom_of_fastapi_works() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from fastapi import Depends, FastAPI, Request
@@ -12,11 +12,12 @@ from fastapi_oidc import OIDC, OIDCSession, StandardIdentity, require_auth, requ
 from fastapi_oidc.testing import session_for
 from tests.oidc.world import BASE_URL, make_world
 
+Session: TypeAlias = OIDCSession[StandardIdentity]
+
 ALICE = StandardIdentity(sub="alice", name="Alice")
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    Session = OIDCSession[StandardIdentity]  # noqa: N806
     is_alice = oidc.require(lambda user: user.name == "Alice")
 
     def guarded(path: str, guard: Any) -> None:

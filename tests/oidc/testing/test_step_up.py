@@ -73,6 +73,13 @@ async def test_a_recent_sign_in_is_demanded(rp: BareClient, again: dict[str, str
     assert (await claims(rp, **again))["auth_time"] == 1_800_000_051
 
 
+async def test_max_age_0_is_as_prompt_login(rp: BareClient) -> None:
+    await claims(rp)
+    assert "Sign in" in (await rp.authorize(max_age="0", login_hint="")).text
+    answer = await rp.answer(max_age="0", login_hint="", prompt="none")
+    assert answer["error"] == "login_required"
+
+
 async def test_the_metadata_names_the_values(rp: BareClient) -> None:
     metadata = (await rp.http.get("/.well-known/openid-configuration")).json()
     assert metadata["acr_values_supported"] == ["password", "otp"]

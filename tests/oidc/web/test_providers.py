@@ -99,6 +99,13 @@ def world_of(**options: Any) -> Providers:
     is_carol = providers.guard(lambda oidc: oidc.require(lambda user: user.sub == "carol"))
     recent = providers.guard(lambda oidc: oidc.require_recent(300))
 
+    @app.get("/staff-only", dependencies=[Depends(next(iter(providers)).require_auth)])
+    async def staff_only() -> None: ...
+
+    @app.get("/called")
+    async def called(request: Request) -> str:
+        return (await is_carol(request)).sub
+
     @app.get("/carols", dependencies=[Depends(is_carol)])
     async def carols() -> None: ...
 
@@ -230,6 +237,22 @@ async def test_guards_of_an_instance_apply_to_its_own_session() -> None:
         assert page.headers["location"].startswith("/auth/staff/login?return_to=%2Frecent&max_age")
         await sign_in(browser, "/auth/partners/login", user="carol")
         assert (await browser.get("/carols")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "login"),
+    [("/page", "/auth/login"), ("/called", "/auth/login"), ("/staff-only", "/auth/staff/login")],
+)
+async def test_a_guard_of_one_instance_leads_to_its_login(path: str, login: str) -> None:
+    async with world_of().browser() as browser:
+        page = await browser.get(path, headers=PAGE, follow_redirects=False)
+    assert page.headers["location"].partition("?")[0] == login
+
+
+@pytest.mark.parametrize("query", ["silent=maybe", "prompt=no"])
+async def test_the_login_page_refuses_what_a_login_would(query: str) -> None:
+    async with world_of().browser() as browser:
+        assert (await browser.get(f"/auth/login?{query}")).status_code == 422
 
 
 async def test_a_provider_that_is_down_leaves_the_other_alone() -> None:

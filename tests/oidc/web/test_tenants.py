@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -340,3 +341,21 @@ async def test_an_error_in_one_tenants_settings_is_its_own() -> None:
 def test_at_least_one_instance_stays_open() -> None:
     with pytest.raises(ConfigurationError):
         OIDCTenants(lambda _: None, maximum=0)
+
+
+async def test_usual_instances_load_the_certificate_authorities_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: list[ssl.SSLContext] = []
+
+    def load() -> ssl.SSLContext:
+        loaded.append(ssl.create_default_context())
+        return loaded[-1]
+
+    monkeypatch.setattr(httpx, "create_ssl_context", load)
+    world = tenants_of(create=None)
+    async with world.browser() as browser:
+        for name in USERS:
+            assert (await browser.get(f"{world.url(name)}/public")).status_code == 200
+    await world.tenants.aclose()
+    assert len(loaded) == 1

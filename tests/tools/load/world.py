@@ -109,6 +109,7 @@ class World:
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.include_router(oidc.router, prefix="/auth")
+        app.state.oidc = oidc
         app.include_router(status.routes("1", ""))
 
         app.include_router(account.routes(oidc))

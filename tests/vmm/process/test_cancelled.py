@@ -110,6 +110,17 @@ def test_a_stop_that_a_signal_interrupts_kills(
     assert not (folder / "vm").exists()
 
 
+def test_a_kill_that_a_signal_interrupts_is_carried_out(
+    binary: list[str], folder: Path, interrupt: Callable[[str, Callable[..., object]], None]
+) -> None:
+    monitor = Monitor(binary, directory=folder / "vm", timeout=PATIENCE).start()
+    interrupt("_remove", fail)
+    with pytest.raises(Interrupted):
+        monitor.kill()
+    assert monitor.returncode == -signal.SIGKILL
+    assert not (folder / "vm").exists()
+
+
 @pytest.mark.parametrize("method", ["_claim", "_start", "_follow", "_wait_until_ready"])
 def test_a_start_that_a_signal_interrupts_leaves_nothing(
     binary: list[str],

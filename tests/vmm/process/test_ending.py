@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm.process import MonitorError, reaper
+from generated_vmm.process import MonitorError, removal, things
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, Do, Make
 
@@ -74,8 +74,8 @@ def test_a_monitor_that_no_signal_ends_is_told_and_keeps_its_files(
     monitor = start()
     with monkeypatch.context() as patch:
         patch.setattr(Child, "send_signal", lambda *_: None)
-        patch.setattr(reaper, "send", lambda pidfd, _: not reaper.is_ready(pidfd, 0))
-        patch.setattr(reaper, "LONGEST_END", 0.01)
+        patch.setattr(things, "send", lambda pidfd, _: not removal.is_ready(pidfd, 0))
+        patch.setattr(removal, "LONGEST_END", 0.01)
         with pytest.raises(MonitorError, match="was killed and does not end"):
             do(monitor.kill())
     assert monitor.socket_path.exists()

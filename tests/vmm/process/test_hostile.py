@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmConnectionError
+from generated_vmm import VmmClient, VmmConnectionError
 from generated_vmm.process import (
     JailedMonitor,
     Monitor,
@@ -23,7 +23,9 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.reaper import HELD, Folder, lock, remove_entries
+from generated_vmm.process.removal import HELD, lock, remove_entries
+from generated_vmm.process.things import Folder
+from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
@@ -252,3 +254,18 @@ def test_escape_sequences_of_a_monitor_do_not_reach_the_terminal(folder: Path) -
     program.chmod(0o755)
     with pytest.raises(MonitorStartError, match=r"\\x1b\[2Jboo"):
         Monitor(program, timeout=PATIENCE).start()
+
+
+def test_a_channel_of_ones_own_reaches_the_monitor_alone(folder: Path) -> None:
+    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
+        path = monitor.socket_path
+        channel = UnixChannel(str(path), connect=monitor.connect)
+        with VmmClient(path, transport=channel) as client:
+            assert client.get_instance_info().state == "Not started"
+        path.unlink()
+        with (
+            listen(path),
+            VmmClient(path, transport=UnixChannel(str(path), connect=monitor.connect)) as client,
+            pytest.raises(VmmConnectionError, match="and not the monitor"),
+        ):
+            client.get_instance_info()

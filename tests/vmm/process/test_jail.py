@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -321,15 +322,9 @@ async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
     monkeypatch.setattr(jail_files, "COPIED_AT_ONCE", 1)
     monkeypatch.setattr(jail_files, "_shares_blocks", lambda *_: False)
     begun, go_on = asyncio.Event(), threading.Event()
-    monkeypatch.setattr(os, "sendfile", slowly(os.sendfile, go_on))
-
-    async def copy() -> str:
-        return await made.copy_in(source, progress=lambda *_: begun.set())
-
-    task = asyncio.create_task(copy())
-    go_on.set()
+    monkeypatch.setattr(os, "sendfile", after_the_first(os.sendfile, go_on))
+    task = asyncio.create_task(made.copy_in(source, progress=lambda *_: begun.set()))
     await begun.wait()
-    go_on.clear()
     task.cancel()
     await asyncio.sleep(0)
     go_on.set()
@@ -339,9 +334,12 @@ async def test_a_copy_in_a_task_leaves_the_loop_free_and_can_be_cancelled(
     await made.kill()
 
 
-def slowly(call: Callable[..., int], go_on: threading.Event) -> Callable[..., int]:
-    def wait(*given: int) -> int:
-        go_on.wait(PATIENCE)
+def after_the_first(call: Callable[..., int], go_on: threading.Event) -> Callable[..., int]:
+    """Lets one call through, the others once they may go on."""
+    calls = itertools.count()
+
+    def called(*given: int) -> int:
+        assert not next(calls) or go_on.wait(PATIENCE)
         return call(*given)
 
-    return wait
+    return called

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
-from generated_vmm.process.reaper import ControlGroup
+from generated_vmm.process.things import ControlGroup
 from tests.vmm.process.conftest import PATIENCE, Do, Make, reapers_of
 
 USER = 54_321
@@ -78,7 +78,7 @@ def test_a_guest_runs_in_a_jail(start: Any, do: Do, guest: dict[str, Any]) -> No
     do(monitor.serial.write(b"a"))
     do(monitor.serial.read_until(b"guest hears a", timeout=PATIENCE))
     do(monitor.client.action("FlushMetrics"))
-    assert monitor.metrics.wait(0, PATIENCE)
+    assert do(monitor.metrics.wait(0, PATIENCE))
     assert do(monitor.stop(grace=PATIENCE)) == 0
     assert not monitor.directory.exists()
 

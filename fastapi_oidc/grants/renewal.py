@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -18,8 +18,11 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 
 
 def own_token(session: OIDCSession[Identity]) -> IssuedToken:
-    """The session's own access token."""
+    """The session's own access token; raises ConfigurationError when it is not stored."""
     tokens = session.tokens
+    if not tokens.access_token:
+        explanation = "before_session_persist removes the access token from sessions"
+        raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
     return IssuedToken(
         value=tokens.access_token,
         expires_at=tokens.expires_at,

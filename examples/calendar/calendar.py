@@ -1,0 +1,35 @@
+"""The calendar: an API of somebody else, which asks the provider what each token is for."""
+
+from typing import Annotated, Any
+
+import httpx
+from fastapi import Depends, FastAPI, HTTPException, Request
+
+RESOURCE = "https://calendar.example"
+SCOPE = "events:read"
+CLIENT_ID = "calendar"
+
+EVENTS = {"alice": ["9:00 Stand-up", "12:30 Lunch with Bob"], "bob": ["12:30 Lunch with Alice"]}
+
+
+def calendar_api(issuer: str, secret: str, transport: httpx.AsyncBaseTransport | None) -> FastAPI:
+    """The API; it introspects tokens at `issuer` (RFC 7662), over `transport` in tests."""
+    api = FastAPI(title="Calendar")
+
+    async def user(request: Request) -> str:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        claims: dict[str, Any] = {}
+        if scheme == "Bearer":
+            async with httpx.AsyncClient(transport=transport, auth=(CLIENT_ID, secret)) as http:
+                response = await http.post(f"{issuer}/introspect", data={"token": token})
+                claims = response.raise_for_status().json()
+        if not claims.get("active") or claims.get("aud") != RESOURCE:
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            raise HTTPException(401, "no valid token for the calendar", challenge)
+        return str(claims["sub"])
+
+    @api.get("/events")
+    async def events(sub: Annotated[str, Depends(user)]) -> list[str]:
+        return EVENTS.get(sub, [])
+
+    return api

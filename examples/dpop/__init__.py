@@ -1,1 +1,0 @@
-"""An application whose tokens are bound to a key, so that a stolen one opens nothing."""

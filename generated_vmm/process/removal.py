@@ -1,0 +1,160 @@
+"""Removing folders and ending processes that others may change meanwhile.
+
+For the reaper too: the standard library alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+LONGEST_END = 30.0  # seconds that a killed process gets to give its memory back
+LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
+PAUSE = 0.005  # seconds between two looks at what is about to go
+HELD = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+STARTED = 19  # field of /proc/PID/stat after the name (proc(5))
+
+# Folders
+
+
+def identity(path: str, folder: int | None = None) -> list[int]:
+    """The device and the inode of what is at a path."""
+    found = os.stat(path, dir_fd=folder)
+    return [found.st_dev, found.st_ino]
+
+
+def lock(descriptor: int) -> bool:
+    """Whether the folder is locked by this descriptor, or by one that it was copied from."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def has_mounts(folder: int) -> bool:
+    """Whether a file system is mounted in a folder, whose files are not ours to remove."""
+    below = os.readlink(f"/proc/self/fd/{folder}") + "/"
+    with open("/proc/self/mountinfo", errors="surrogateescape") as mounts:
+        points = [line.split()[4].replace("\\040", " ") for line in mounts]
+    return any(point.startswith(below) for point in points)
+
+
+def remove_entries(folder: int, keep: str) -> None:
+    """Removes what is in a folder but `keep`, however deep and whatever links there are.
+
+    A folder in it is emptied by moving the folders that it has up, so that a tree which somebody
+    made deep on purpose exhausts neither the stack nor the descriptors.
+    """
+    unique, number = os.urandom(8).hex(), 0
+    while names := [name for name in os.listdir(folder) if name != keep]:
+        for name in names:
+            if removed(name, folder):
+                continue
+            inner = os.open(name, HELD, dir_fd=folder)
+            try:
+                for each in os.listdir(inner):
+                    if not removed(each, inner):
+                        os.rename(each, f"{unique}{number}", src_dir_fd=inner, dst_dir_fd=folder)
+                        number += 1
+            finally:
+                os.close(inner)
+
+
+def removed(name: str, folder: int | None = None) -> bool:
+    """Whether an entry is gone now; false for a folder in which something is."""
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except (IsADirectoryError, PermissionError):  # cgroupfs says the second
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return False
+    return True
+
+
+def remove_folder(path: str, descriptor: int) -> None:
+    """Removes an empty folder if it is still the one of the descriptor."""
+    parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        name = os.path.basename(path)
+        with contextlib.suppress(OSError):  # it is gone, or somebody has put something there
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if os.path.samestat(found, os.fstat(descriptor)):
+                os.rmdir(name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def is_served(socket_path: str) -> bool:
+    """Whether somebody listens on a unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(socket_path)
+        except BlockingIOError:  # its queue is full
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+# Processes
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A pidfd, which names the process also after its number was given to another one."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def send(pidfd: int, number: signal.Signals | None) -> bool:
+    """Sends a signal to a process that has not ended; closes the pidfd if there is none to send."""
+    if number is not None and not is_ready(pidfd, 0):
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, number)
+            return True
+    os.close(pidfd)
+    return False
+
+
+def kill_all(kill: Callable[[], list[int]]) -> None:
+    """Kills processes until there are none. TimeoutError when one of them does not end."""
+    deadline = time.monotonic() + LONGEST_END
+    while pidfds := kill():
+        for pidfd in pidfds:
+            is_ready(pidfd, max(0, deadline - time.monotonic()))
+            os.close(pidfd)
+        if time.monotonic() >= deadline:
+            raise TimeoutError("a process has been killed and does not end")
+
+
+def start_time_of(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot; None when it is gone."""
+    fields = fields_of(pid)
+    return None if fields is None else int(fields[STARTED])
+
+
+def fields_of(pid: int) -> list[bytes] | None:
+    """The fields of /proc/PID/stat after the process's name; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def is_ready(descriptor: int, seconds: float | None) -> bool:
+    """Whether a descriptor can be read from within the time; a pidfd can after its end."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(None if seconds is None else min(seconds * 1000, LONGEST_POLL)))

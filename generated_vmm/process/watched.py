@@ -1,0 +1,144 @@
+"""A monitor's process as it is watched: what comes out of it, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from generated_vmm.errors import VmmError
+from generated_vmm.process.child import Child, Descriptor
+from generated_vmm.process.errors import (
+    MonitorError,
+    MonitorExited,
+    MonitorStartError,
+    exit_in_words,
+)
+from generated_vmm.process.outlets import Outlets
+from generated_vmm.process.supervisor import Goal, Phase, Supervisor
+from generated_vmm.process.things import Session, Thing
+from generated_vmm.process.workspace import Workspace
+
+
+class Watched(Supervisor):
+    """A monitor's process and its outlets, which one thread reads until the end."""
+
+    def __init__(self, workspace: Workspace, outlets: Outlets) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.outlets = outlets
+        self.vsock_path: str | None = None
+        self.has_ended = False
+        self._child: Child | None = None
+        self._to_own: deque[Thing] = deque()
+
+    @property
+    def child(self) -> Child:
+        """The process. `MonitorError` before its start."""
+        if self._child is None:
+            raise MonitorError("the monitor has not been started")
+        return self._child
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs or when it is not known."""
+        return None if self._child is None else self._child.returncode
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._child is not None and self._child.running
+
+    def is_over(self) -> bool:
+        """Whether the process has ended, or nothing here looks after it any more."""
+        return self.has_ended or self.phase is Phase.FINISHED
+
+    def require_fresh(self) -> None:
+        """`MonitorError` when the monitor was started before."""
+        if self._goal >= Goal.RUN or self.phase >= Phase.RUNNING:
+            raise MonitorError("a monitor is started once; make another one")
+
+    def own(self, thing: Thing) -> Callable[[], bool]:
+        """Adds to what goes with the monitor; the result says whether that is done."""
+        self._to_own.append(thing)
+        self._stir()
+        return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
+
+    def abandon(self) -> None:
+        """Lets go in a forked process, of the folder's lock too."""
+        self.workspace.abandon()
+
+    # What happens in the run's thread
+
+    def _read(self, seconds: float | None) -> None:
+        """Empties the outlets until the process has ended, something is wanted, or that long."""
+        self._own_more()
+        wake = cast(Descriptor, self._wake).number
+        runs = self._child is not None and not self.has_ended
+        self.outlets.read_until([wake, *([self.child.pidfd] if runs else [])], seconds)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(wake)
+        if runs and not self.is_running:
+            self._note_end()
+
+    def _read_until(self, is_true: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not is_true() and (left := deadline - time.monotonic()) > 0:
+            self._read(left)
+
+    def _own_more(self) -> None:
+        while self._to_own:
+            with contextlib.suppress(OSError):  # the reaper knows although it is not written down
+                self.workspace.own(self._to_own[0])
+            self._to_own.popleft()
+            self.notify()
+
+    def _note_end(self) -> None:
+        """Ends what is left of the session, and collects the exit status."""
+        for thing, _ in self.workspace.ward:
+            if isinstance(thing, Session):
+                thing.remove()
+        self.child.collect()
+        self.outlets.end()
+        self.has_ended = True
+        self.notify()
+
+    # What is said of it
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """What a start has failed with, once the monitor has ended."""
+        is_of_the_system = isinstance(error, OSError) and not isinstance(error, VmmError)
+        if not isinstance(error, MonitorError) and not is_of_the_system:
+            return error
+        found = MonitorStartError(str(error), returncode=self.returncode, log=self._last_words())
+        found.__cause__ = error if is_of_the_system else error.__cause__
+        return found
+
+    def has_ended_badly(self) -> bool:
+        """Whether the monitor has ended by itself, other than because its guest was done."""
+        return not self.is_foreign and self.phase is Phase.RUNNING and bool(self.returncode)
+
+    def tell_exit(self, error: BaseException | None) -> None:
+        """Raises `MonitorExited`, or adds it to the error that is on its way."""
+        if error is None:
+            raise self.exited()
+        if not isinstance(error, MonitorExited):
+            error.add_note(str(self.exited()))
+
+    def __repr__(self) -> str:
+        if self._child is None:
+            return "not started"
+        ended = exit_in_words(self.returncode)
+        return f"{self._child.pid} {'running' if self.is_running else f'ended {ended}'}"
+
+    def exited(self) -> MonitorExited:
+        """The error that says how the monitor ended by itself."""
+        code = self.returncode
+        what = f"the monitor of {self.workspace.socket_path} ended {exit_in_words(code)}"
+        return MonitorExited(what, returncode=code, log=self._last_words())
+
+    def _last_words(self) -> list[str]:
+        return self.outlets.last_words(self.workspace.log_file())

@@ -1,0 +1,36 @@
+"""A recent and a strong authentication, at an OpenID Provider that nobody here wrote (RFC 9470)."""
+
+from tests.oidc.real_op.browser import Browser
+from tests.oidc.real_op.relying_party import RelyingParty
+
+
+def test_max_age_brings_a_new_auth_time_to_the_same_session(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    assert browser.login(rp).json()["generation"] == 0
+    assert browser.login(rp, max_age="0").json()["generation"] == 1
+
+
+def test_an_auth_time_that_is_too_old_by_this_clock_is_refused(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp)
+    rp.time.ahead = 60
+    refused = browser.login(rp, max_age="20")
+    assert refused.status_code == 403
+    assert "id_token.auth_time" in refused.text
+    assert browser.me(rp).json()["generation"] == 0
+
+
+def test_acr_values_are_answered_by_acr(rp: RelyingParty, browser: Browser) -> None:
+    assert browser.login(rp, acr_values="otp hwk").status_code == 200
+
+
+def test_a_provider_to_which_acr_values_are_voluntary_does_not_step_up(
+    rp: RelyingParty, browser: Browser
+) -> None:
+    browser.login(rp, acr_values="otp")
+    refused = browser.login(rp, acr_values="hwk")
+    assert refused.status_code == 403
+    assert "id_token.authentication_context" in refused.text
+    assert browser.me(rp).json()["generation"] == 0
