@@ -6,18 +6,22 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# One element of the list: a scheme, a parameter, or a scheme with its first parameter.
-_ELEMENT: Final = re.compile(r'((?:"(?:[^"\\]|\\.)*"|[^,"])+)')
+# An element of the list: a scheme, a parameter, or a scheme with its first parameter. What is
+# quoted is never tried in another way, so that no text takes long.
+_ELEMENT: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|[^,"])++', re.DOTALL)
 _SCHEME: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s+(?![\s=])|$)")
 _ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNORECASE)
 _SCHEMES: Final = ("bearer", "dpop")
+
+MAX_LENGTH: Final = 4096
+"""Characters of the challenges that are read; longer ones say nothing."""
 
 
 def refuses(challenges: Iterable[str], error: str) -> bool:
     """Whether a WWW-Authenticate header has this `error` in a challenge of the scheme Bearer
     (RFC 6750 3.1: "invalid_token") or DPoP (RFC 9449 7.1 and 9: "use_dpop_nonce" too)."""
-    scheme = ""
-    for element in _ELEMENT.findall(",".join(challenges)):
+    scheme, joined = "", ",".join(challenges)
+    for element in _ELEMENT.findall(joined) if len(joined) <= MAX_LENGTH else ():
         text = element.strip()
         if (begins := _SCHEME.match(text)) is not None:
             scheme, text = begins[1].lower(), text[begins.end() :]

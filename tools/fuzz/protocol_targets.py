@@ -20,6 +20,7 @@ from fastapi_oidc.protocol.authorization import (
     pushed_request_uri,
     response_state,
 )
+from fastapi_oidc.protocol.bearer_challenge import refuses
 from fastapi_oidc.protocol.dpop import (
     MAX_JTI_LENGTH,
     PROOF_TYPE,
@@ -187,6 +188,14 @@ def token_answer(data: bytes) -> None:
         with suppress(OIDCError):
             accept_userinfo(document, sub="alice")
         assert TokenResponse.parse(document).access_token.isprintable()
+
+
+def challenge(data: bytes) -> None:
+    """The WWW-Authenticate header of an API: what refuses a token names scheme and error."""
+    text = data.decode("latin-1")
+    if refuses([text], "invalid_token"):
+        assert "invalid_token" in text
+        assert "bearer" in text.lower() or "dpop" in text.lower()
 
 
 def return_path(data: bytes) -> None:

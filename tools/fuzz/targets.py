@@ -24,6 +24,7 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
         protocol_targets.discovery,
         protocol_targets.key_set,
         protocol_targets.token_answer,
+        protocol_targets.challenge,
         protocol_targets.return_path,
         protocol_targets.callback_query,
         vmm_targets.monitor_answer,

@@ -191,6 +191,21 @@ async def test_a_refusal_for_an_api_ends_no_session(world: World, kind: GrantKin
     assert await generation(browser) is not None
 
 
+async def test_a_refusal_that_repeats_the_token_tells_nobody(world: World, kind: GrantKind) -> None:
+    await world.signed_in()
+    [session] = await world.oidc.sessions_of("alice")
+    tokens = session.tokens
+    presented = tokens.refresh_token if kind == "refresh_token" else tokens.access_token
+    assert presented
+    said = f"{presented} is not valid"
+    world.op.faults.put("token", OAuthError("invalid_request", description=said))
+    with pytest.raises(OIDCError) as caught:
+        await (await grant_in(world)).access_token()
+    assert caught.value.code is Code.TOKEN_REFUSED
+    assert "is not valid" in str(caught.value)
+    assert presented not in str(caught.value) + caught.value.message
+
+
 async def test_a_valid_token_serves_while_the_provider_is_down(world: World) -> None:
     await world.signed_in()
     grant = await grant_in(world)
