@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from generated_vmm.process.child import find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.holding import make_fifo
+from generated_vmm.process.folders import make_fifo
 from generated_vmm.process.removal import is_served
 from generated_vmm.process.settings import (
     HostPath,

@@ -19,8 +19,7 @@ from typing import Any
 
 from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorStartError
-from generated_vmm.process.holding import hold, retried
-from generated_vmm.process.registry import enter, entry_of
+from generated_vmm.process.folders import enter, entry_of, hold, retried
 from generated_vmm.process.settings import Settings
 from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 from generated_vmm.process.things import (
