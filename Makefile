@@ -32,6 +32,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing Python packages into .venv"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt $(EVERYTHING)
+	@$(BIN)/python -m compileall -q fastapi_oidc generated_vmm examples
 	@touch $@
 
 # Programs that are no Python packages: Node, Redis, PostgreSQL, nginx, Chromium. Says what is missing; with CI=true that is an error.

@@ -153,7 +153,7 @@ _MISCONFIGURED = PublicAnswer(
     "Sign-in is not set up correctly on this site. Tell whoever runs it.",
 )
 _PROVIDER_BROKEN = PublicAnswer(
-    HTTPStatus.BAD_GATEWAY, "The sign-in service gave an answer that cannot be used."
+    HTTPStatus.BAD_GATEWAY, "The sign-in service gave a response that cannot be used."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _NOT_STEPPED_UP = PublicAnswer(

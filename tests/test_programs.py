@@ -8,6 +8,7 @@ import pytest
 
 from examples.fleet import program
 from tests.programs import require_npm_package, require_program
+from tools.benchmarks.postgres_server import DEBIAN, postgres_folder
 
 
 def test_a_program_that_is_there_is_found() -> None:
@@ -35,6 +36,15 @@ def test_the_script_that_installs_programs_finds_what_the_tests_find(name: str) 
     ended = subprocess.run([bash, script, name], env=shell, capture_output=True, text=True)
     in_system = found is not None and str(Path(found).parent) in program.SYSTEM_FOLDERS
     assert ended.returncode == 0 or not in_system, ended.stdout + ended.stderr
+
+
+def test_the_script_finds_postgresql_where_the_tests_find_it() -> None:
+    shell = {"PATH": "/nowhere", "CI": "true"}
+    bash, script = shutil.which("bash") or "", str(Path(__file__).with_name("programs.sh"))
+    found = postgres_folder()
+    ended = subprocess.run([bash, script, "postgresql"], env=shell, capture_output=True, text=True)
+    outside_paths = found is not None and found.is_relative_to(DEBIAN)
+    assert ended.returncode == 0 or not outside_paths, ended.stdout + ended.stderr
 
 
 def test_a_missing_program_skips_and_says_how_to_install_it(

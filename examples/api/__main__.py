@@ -1,14 +1,12 @@
 """`python -m examples.api`: the application and a provider for it, until Ctrl-C."""
 
-import os
 import secrets
-import socket
 from contextlib import suppress
 
 import uvicorn
 
 from examples.api.application import SCOPES, create_app
-from fastapi_oidc import OIDCSettings
+from examples.local import listening, settings
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 
@@ -39,24 +37,11 @@ def provider(origin: str, secret: str) -> DevProvider:
     )
 
 
-def settings(issuer: str, origin: str, secret: str) -> OIDCSettings:
-    """The settings of the application."""
-    return OIDCSettings(
-        issuer=issuer,
-        client_id="app",
-        client_secret=secret,
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url=origin,
-        allow_insecure_http=True,
-    )
-
-
 def main() -> None:
     """Serve, and say what to try."""
-    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
-    origin, secret = f"http://127.0.0.1:{listener.getsockname()[1]}", secrets.token_urlsafe(32)
+    (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     with provider(origin, secret).serve() as issuer:
-        app = create_app(settings(issuer, origin, secret))
+        app = create_app(settings(issuer, origin, client_secret=secret))
         print(
             f"A person:  open {origin}/machines\n"
             f"A program: curl -u program:{secret} -d grant_type=client_credentials"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from examples.console.events import person
-from examples.console.records import Call, Records
+from examples.console.records import Call
 from generated_vmm.operation import Operation
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from generated_vmm.transport.calls import fault_message_in
@@ -18,12 +19,11 @@ METADATA: Final = "/mmds"
 
 
 class RecordedChannel:
-    """The way to a monitor, with every call written down as one of `machine`."""
+    """The way to a monitor, by which `note` learns of every call."""
 
-    def __init__(self, channel: AsyncUnixChannel, machine: str, records: Records) -> None:
+    def __init__(self, channel: AsyncUnixChannel, note: Callable[[Call], None]) -> None:
         self._channel = channel
-        self._machine = machine
-        self._records = records
+        self._note = note
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """Pass the call on and note what became of it."""
@@ -37,7 +37,7 @@ class RecordedChannel:
         finally:
             took = (time.perf_counter() - began) * 1000
             call = (operation.method, operation.path, took, status, person().name, fault)
-            self._records.add_call(self._machine, Call(at, *call, _body_of(operation)))
+            self._note(Call(at, *call, _body_of(operation)))
 
     async def close(self) -> None:
         """Close the connection to the monitor."""

@@ -11,6 +11,7 @@ from typing import Final
 from examples.console.changes import Change
 from examples.console.fields import Fields, Texts, member_of
 from examples.console.forms import Invalid, Section
+from examples.console.hosted import HostedMonitor
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
@@ -44,7 +45,10 @@ async def carry_out(
 
     Nothing is done when the machine is no longer as `page` showed it, or cannot be changed so.
     """
-    async with nullcontext() if change.at_once else monitor.changing:
+    changing = nullcontext() if change.at_once else monitor.changing
+    hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
+    # A disk that is taken for one machine at this moment is written down as its own afterwards.
+    async with changing, hosted.house.taking_disks if hosted else nullcontext():
         failure = await _obstacle(monitor, change, form, page)
         failure = failure or await _carried_out(monitor, change, form)
     silent = failure is not None and failure.status == BAD_GATEWAY and not change.hosted
@@ -74,10 +78,7 @@ async def _obstacle(
         item = change.item_of(form)
         if why := await changed_meanwhile(monitor, change, item, machine, page):
             return Failure(CONFLICT, at_button=Told(why))
-    if machine is not None:
-        why = change.why_not(machine)
-    else:
-        why = change.not_now(monitor.stage or NO_ANSWER)
+    why = change.why_not(machine) if machine else change.not_now(monitor.stage or NO_ANSWER)
     return Failure(CONFLICT, at_button=Told(why)) if why else None
 
 

@@ -108,13 +108,17 @@ async def _furnished(
     except ValueError as error:
         return Failure(422, {ROOT_DISK: Told(str(error))}, NOTHING_SENT)
     try:
-        texts = await _with_network(machine, texts) if texts.get("new.tap") else texts
+        texts = await _with_network(machine, texts) if _wants_tap(texts) else texts
     except VmmError as error:
         return Failure(502, {"new.tap": Told("No network could be made.", str(error))})
     failure = await carry_out(machine, change, texts)
     if failure is not None and (copy := texts.get(ROOT_DISK)) != typed.get(ROOT_DISK):
         await asyncio.to_thread(Path(str(copy)).unlink, missing_ok=True)
     return failure
+
+
+def _wants_tap(texts: Texts) -> bool:
+    return bool(texts.get("new.tap")) and not texts.get("new_network.host_dev_name")
 
 
 async def _with_network(machine: HostedMonitor, texts: Texts) -> Texts:

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from examples.console.library import Place
 from examples.console.versions import ANY, Version
+from examples.console.words import ABSENCE
 from generated_vmm.model import ApiModel, Body
 
 Fields: TypeAlias = Mapping[str, object]
@@ -112,23 +113,13 @@ def member_of(fields: Fields, path: str) -> object:
 
 
 _SINCE: Final = re.compile(r" (False when absent|True when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
-_ABSENCE: Final[Mapping[str, str]] = {
-    " (also when absent)": "",
-    ", also when absent": "",
-    "also when absent, and ": "",
-    ", and when absent": "",
-    "When absent": "If empty,",
-    "when absent": "if empty",
-    "`": "",
-}
-"""Words of the models on what is absent, and what a form has in their place."""
 
 
 def described(model: type[ApiModel], field: Field) -> str:
     """What a field is for, in its own words or the model's, which are not made for a form."""
     member = model.model_fields.get(field.name)
     words = _SINCE.sub("", (member.description if member else None) or "")
-    for absence, emptiness in _ABSENCE.items():
+    for absence, emptiness in ABSENCE.items():
         words = words.replace(absence, emptiness)
     return field.hint or words
 

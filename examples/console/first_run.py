@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from examples.console.fields import Texts
+from examples.console.host import Host
 from examples.console.words import NEEDS
 
 KVM: Final = Path("/dev/kvm")
@@ -24,11 +24,10 @@ class Need:
     told: str
 
 
-def needs(
-    binary: Sequence[str], suggestions: Texts, jailer: str | None = None, kvm: Path = KVM
-) -> Sequence[Need]:
+def needs_of(host: Host, kvm: Path = KVM) -> Sequence[Need]:
     """What a real machine needs; a simulated one, whose program is a module, nothing."""
-    if len(binary) > 1:
+    binary, suggestions, jailer = host.launch.binary, host.suggestions, host.launch.jailer
+    if host.launch.is_simulated:
         return []
     found = shutil.which(binary[0])
     usable = os.access(kvm, os.R_OK | os.W_OK)

@@ -28,13 +28,7 @@ NOTED_SECONDS: Final = 300.0
 """Somebody who goes on typing is written down again after so long."""
 TEXT_BYTES: Final = 262_144
 """What is shown as plain text."""
-KEYS: Final = {
-    "ctrl-c": b"\x03",
-    "ctrl-d": b"\x04",
-    "tab": b"\t",
-    "up": b"\x1b[A",
-    "escape": b"\x1b",
-}
+KEYS: Final = {"ctrl-c": b"\x03", "ctrl-d": b"\x04", "tab": b"\t", "up": b"\x1b[A"}
 
 
 def hosted_of(monitor: AMonitor) -> HostedMonitor:

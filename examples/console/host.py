@@ -48,6 +48,7 @@ class Host(Monitors):
         launch.machines.mkdir(mode=0o700, exist_ok=True)
         launch.console("any").parent.mkdir(mode=0o700, exist_ok=True)
         self._at_first = at_first
+        self.taking_disks = asyncio.Lock()
         self._work: asyncio.Future[None] | None = None
         for name, kept in self._registry.read().items():
             self._add(name, kept)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from examples.console.endings import exit_in_words, plain_lines
 from examples.console.events import NOBODY, on_behalf_of
 from examples.console.figures import of_metrics, of_usage
-from examples.console.jail import bring_in
+from examples.console.jail import admit, admit_all
 from examples.console.kept import Kept, furnish
 from examples.console.launch import Launch
 from examples.console.library import Place
@@ -189,40 +189,16 @@ class HostedMonitor(Monitor):
         """The monitor, if it is in a jail."""
         return self._process if isinstance(self._process, AsyncJailedMonitor) else None
 
-    def require(self, path: str, places: Sequence[Place], *, writes: bool) -> Path:
-        """The file itself. ValueError outside the folders, or when another machine needs it."""
-        self.house.library.require(path, places, self.launch.directory(self.name, 0))
-        real = Path(path).resolve()
-        for other in self.house.hosted if "disks" in places else []:
-            if other is not self and other.kept.writes(real):
-                raise ValueError(f"{other.name} writes to this disk: use a copy of it.")
-            if other is not self and writes and other.kept.uses(real):
-                raise ValueError(f"{other.name} uses this disk: read it only, or use a copy.")
-        return real
-
     async def admit(
         self, path: str, places: Sequence[Place], *, writes: bool, at: str | None = None
     ) -> None:
-        """Let the machine have a file, in a jail at the same path or `at` another.
-
-        ValueError as for `require`; a path of a jailed machine's own is one in its jail.
-        """
-        if self.jail and "machine" in places and not self.house.library.has(path, places):
-            return
-        real = self.require(path, places, writes=writes)
-        if self.jail:
-            await bring_in(self.jail, real, at or path, self.kept.uid if writes else None)
+        """Let the machine have a file, in a jail at the same path or `at` another."""
+        await admit(self, path, places, writes=writes, at=at)
 
     def new_disks(self, drive_ids: Iterable[str]) -> dict[str, Path]:
         """Where copies of disks go, by the drive's name."""
         stem = self.launch.stem(self.name)
         return {one: self.launch.disks / f"{stem}-{one}" for one in drive_ids}
-
-    async def _admit_all(self) -> None:
-        """Let a jailed machine have what it is made of; its monitor may say that it is anything."""
-        for path in filter(None, self.kept.files()):
-            writes = self.kept.writes(Path(path))
-            await self.admit(path, ("disks",) if writes else ("kernels", "disks"), writes=writes)
 
     async def drop(self, kind: str, id_name: str, device_id: str) -> None:
         """Take a device out of a machine that is not started: its monitor begins anew."""
@@ -280,8 +256,7 @@ class HostedMonitor(Monitor):
         process = await self.launch.monitor(self.name, self.kept).start()
         self._process = process
         try:
-            if self.kept.uid:
-                await self._admit_all()
+            await admit_all(self)
             await furnish(self.control, self.kept, boot=boot)
         except BaseException:
             await process.kill()

@@ -1,16 +1,56 @@
-"""Files of the console's folders for a machine in a jail, where they have the same paths."""
+"""Which files of the host a machine may have; in a jail they have the same paths."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from examples.console.library import Place
 from generated_vmm.process import AsyncJailedMonitor
+
+if TYPE_CHECKING:
+    from examples.console.hosted import HostedMonitor
 
 FIRST_UID = 0x70000000
 """From here on no distribution has users: https://systemd.io/UIDS-GIDS/."""
+
+
+def require(machine: HostedMonitor, path: str, places: Sequence[Place], *, writes: bool) -> Path:
+    """The file itself. ValueError outside the folders, or when another machine needs it."""
+    machine.house.library.require(path, places, machine.launch.directory(machine.name, 0))
+    real = Path(path).resolve()
+    for other in machine.house.hosted if "disks" in places else []:
+        if other is not machine and other.kept.writes(real):
+            raise ValueError(f"{other.name} writes to this disk: use a copy of it.")
+        if other is not machine and writes and other.kept.uses(real):
+            raise ValueError(f"{other.name} uses this disk: read it only, or use a copy.")
+    return real
+
+
+async def admit(
+    machine: HostedMonitor, path: str, places: Sequence[Place], *, writes: bool, at: str | None
+) -> None:
+    """Let the machine have a file, in a jail at the same path or `at` another.
+
+    ValueError as for `require`; a path of a jailed machine's own is one in its jail.
+    """
+    if machine.jail and "machine" in places and not machine.house.library.has(path, places):
+        return
+    real = require(machine, path, places, writes=writes)
+    if machine.jail:
+        await bring_in(machine.jail, real, at or path, machine.kept.uid if writes else None)
+
+
+async def admit_all(machine: HostedMonitor) -> None:
+    """Let a jailed machine have what it is made of; its monitor may say that it is anything."""
+    for path in filter(None, machine.kept.files() if machine.jail else []):
+        writes = machine.kept.writes(Path(path))
+        places: Sequence[Place] = ("disks",) if writes else ("kernels", "disks")
+        await admit(machine, path, places, writes=writes, at=None)
 
 
 async def bring_in(jail: AsyncJailedMonitor, source: Path, path: str, uid: int | None) -> None:
@@ -40,10 +80,8 @@ def _may_be_linked(jail: AsyncJailedMonitor, source: Path, uid: int | None) -> b
 def give(path: Path, uid: int) -> None:
     """Make a user the owner of a file; 0 is this console's, whose files all jails may read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("This is no file.")
         os.fchown(descriptor, uid, uid)
         os.fchmod(descriptor, 0o600 if uid else 0o644)
-    finally:
-        os.close(descriptor)

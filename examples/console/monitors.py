@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -70,13 +72,12 @@ class Monitor:
         self.changing = asyncio.Lock()
         self._refused_kernel: object = None
         ways = [AsyncUnixChannel(socket_path, connect=connect) for _ in range(2)]
-        recorded = RecordedChannel(ways[1], name, self.records)
-        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=ways[0])
+        # Calls that only read are not written down.
+        self.reads: deque[Call] = deque(maxlen=20)
+        read = RecordedChannel(ways[0], self.reads.append)
+        recorded = RecordedChannel(ways[1], partial(self.records.add_call, name))
+        self.watch = AsyncVmmClient(socket_path, timeout=LOOK_SECONDS, transport=read)
         self.control = AsyncVmmClient(socket_path, timeout=CHANGE_SECONDS, transport=recorded)
-
-    def calls(self, count: int) -> list[Call]:
-        """At most `count` calls that asked for a change, the newest first."""
-        return self.records.calls(self.name, count)
 
     @property
     def suggestions(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from examples.console.fields import Fields, member_of
 from examples.console.hosted import HostedMonitor
-from examples.console.jail import bring_in, give
+from examples.console.jail import bring_in, give, require
 from examples.console.kept import SnapshotFiles
 from examples.console.library import copy_file, disk_of
 from examples.console.machine import pmem_of
@@ -53,13 +53,10 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def written(made: FullVmConfiguration) -> list[Drive]:
-    """The drives that a machine writes to. ValueError for one that is no file."""
+    """The drives that a machine writes to. ValueError for one whose name no file can have."""
     drives = [one for one in made.drives or [] if one.path_on_host and not one.is_read_only]
-    for drive in drives:
-        if not DRIVE_ID.fullmatch(drive.drive_id) or not Path(drive.path_on_host or "").is_file():
-            raise ValueError(
-                f"The disk {drive.path_on_host} is no ordinary file: copy it yourself."
-            )
+    if wrong := [one.drive_id for one in drives if not DRIVE_ID.fullmatch(one.drive_id)]:
+        raise ValueError(f"The drive {wrong[0]} has no name that a file can have.")
     return drives
 
 
@@ -96,11 +93,18 @@ async def write_down(
     kind: Literal["Full", "Diff"] = "Full",
 ) -> None:
     """Write a paused machine to `files`. Raises VmmError and ValueError."""
-    for drive in written(made):
-        machine.require(str(drive.path_on_host), ("disks",), writes=True)
+    disks = {one.drive_id: _disk(machine, str(one.path_on_host)) for one in written(made)}
     await _write_memory(machine, files, kind)
-    for drive in written(made):
-        await copy_file(Path(str(drive.path_on_host)), files.disks[drive.drive_id])
+    for drive_id, disk in disks.items():
+        await copy_file(disk, files.disks[drive_id])
+
+
+def _disk(machine: HostedMonitor, path: str) -> Path:
+    """A disk of the machine that can be copied. Raises ValueError."""
+    disk = require(machine, path, ("disks",), writes=True)
+    if not disk.is_file():
+        raise ValueError(f"The disk {path} is no ordinary file: copy it yourself.")
+    return disk
 
 
 async def _write_memory(
@@ -134,6 +138,7 @@ async def restore(machine: HostedMonitor, fields: Fields) -> None:
         await go_on(machine, made, files, {**fields, "resume_vm": False})
         await _require_own(machine)
     except BaseException:
+        await machine.end()  # it may have opened what it may not have
         remove(files.disks.values())
         raise
     machine.kept.configuration = with_disks(made, files) if made.drives else None
@@ -169,7 +174,7 @@ async def _require_own(machine: HostedMonitor) -> None:
     """ValueError when the restored machine has a disk that it may not have."""
     for drive in (await machine.look()).drives:
         if drive.path_on_host:
-            machine.require(drive.path_on_host, ("disks",), writes=not drive.is_read_only)
+            require(machine, drive.path_on_host, ("disks",), writes=not drive.is_read_only)
 
 
 def with_disks(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:

@@ -14,7 +14,7 @@ from examples.console.archive import SPANS
 from examples.console.carry_out import carry_out, sentence
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.events import on_behalf_of
-from examples.console.first_run import needs
+from examples.console.first_run import needs_of
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
@@ -45,11 +45,6 @@ def change_of(change: str) -> Change:
     if change not in CHANGES:
         raise HTTPException(404, "There is no such page.")
     return CHANGES[change]
-
-
-def first_run_of(host: Host) -> dict[str, object]:
-    """What the list shows while it is empty."""
-    return {"needs": needs(host.launch.binary, host.suggestions, host.launch.jailer)}
 
 
 async def listed(
@@ -95,7 +90,8 @@ def pages(oidc: OIDC[User]) -> APIRouter:
             "span": span,
             "spans": SPANS,
             "host_charts": monitors.host_use.charts(span),
-            **(first_run_of(monitors) if isinstance(monitors, Host) and not monitors.all else {}),
+            "has_any": bool(monitors.all),
+            "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
         }
         return page("machines.html", {**values, **account(visit)})
 

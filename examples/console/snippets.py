@@ -11,10 +11,12 @@ from examples.console.records import Call
 _RESOURCES = {
     "/balloon/statistics": "balloon.stats",
     "/balloon/hinting/start": "balloon.hinting",
+    "/balloon/hinting/status": "balloon.hinting",
     "/balloon/hinting/stop": "balloon.hinting",
     "/hotplug/memory": "hotplug_memory",
     "/snapshot/create": "snapshot",
     "/snapshot/load": "snapshot",
+    "/vm/config": "vm_config",
 }
 """Where the client has what a path is about, if that has not the path's name."""
 _DEVICES = {"/drives": "drive", "/network-interfaces": "network_interface", "/pmem": "pmem"}
@@ -23,6 +25,7 @@ METADATA = "(document)"
 _VERBS = {"PUT": "set", "PATCH": "update", "DELETE": "delete"}
 _OWN = {
     "/balloon/hinting/start": "start",
+    "/balloon/hinting/status": "status",
     "/balloon/hinting/stop": "stop",
     "/snapshot/create": "create",
     "/snapshot/load": "load",
@@ -59,6 +62,8 @@ def _curl(call: Call, socket_path: str) -> str:
 def _expression(call: Call) -> str:
     folder, _, device = call.path.rpartition("/")
     body = _body(call)
+    if call.path == "/":
+        return "get_instance_info()"
     if call.path == "/actions":
         return f"action({body.get('action_type')!r})"
     if call.path == "/vm":
@@ -72,7 +77,7 @@ def _expression(call: Call) -> str:
 
 
 def _arguments(call: Call, body: dict[str, object]) -> str:
-    if call.path == "/mmds":
+    if call.path == "/mmds" and call.method != "GET":
         return "document"
     return ", ".join(f"{name}={value!r}" for name, value in body.items())
 

@@ -95,8 +95,8 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
         "span": visit.span,
         "spans": SPANS,
         "done": visit.done,
-        "made": snippets_of(monitor),
         **await _read_for_tab(monitor, machine, visit),
+        "made": snippets_of(monitor),
         **account(visit),
     }
     template = "panels.html" if visit.tab in PANEL_TABS else f"{visit.tab}.html"
@@ -104,14 +104,17 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
 
 
 def snippets_of(monitor: Monitor) -> Mapping[str, str]:
-    """The calls of the last change, in code; those made within a moment belong together."""
-    calls = [call for call in monitor.calls(LAST_CALLS) if call.method != "GET"]
-    last = [call for call in calls if (calls[0].at - call.at).total_seconds() < MOMENT_SECONDS]
-    if not last:
-        return {}
-    last.reverse()
+    """The calls of the last change, in code; those made within a moment belong together.
+
+    Before the first change they are those with which the machine was looked at.
+    """
+    calls = monitor.records.calls(monitor.name, LAST_CALLS)
+    changes = [call for call in calls if call.method != "GET"]
+    last = [one for one in changes if (changes[0].at - one.at).total_seconds() < MOMENT_SECONDS]
+    reads = {one.path: one for one in monitor.reads if one.method == "GET" and one.succeeded}
+    last = last[::-1] or list(reads.values())
     path = monitor.socket_path
-    return {"python": python_of(last, path), "curl": curl_of(last, path)}
+    return {"python": python_of(last, path), "curl": curl_of(last, path)} if last else {}
 
 
 def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:

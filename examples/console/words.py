@@ -15,6 +15,7 @@ NEEDS: Final[Mapping[str, str]] = _TEXTS["needs"]
 SHARED: Final[Sequence[str]] = _TEXTS["clone"]["shared"]
 STATISTICS: Final[Mapping[str, Mapping[str, str]]] = _TEXTS["statistics"]
 FIGURES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _TEXTS["figures"]
+ABSENCE: Final[Mapping[str, str]] = _TEXTS["absence"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]
 _TEXTS["change"] |= {
     f"{kind}{step}": {member: text.format(noun=noun) for member, text in texts.items()}

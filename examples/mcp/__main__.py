@@ -1,7 +1,6 @@
 """`python -m examples.mcp`: a provider, the application, and an agent that calls its tool."""
 
 import asyncio
-import os
 import secrets
 import socket
 import threading
@@ -16,9 +15,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from examples.local import listening, settings
 from examples.mcp.agent import CLIENT_ID, SignIn, call_tool
 from examples.mcp.application import create_app
-from fastapi_oidc import OIDCSettings
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 
@@ -38,23 +37,6 @@ def provider(origin: str, secret: str) -> DevProvider:
         ],
         resources=[DevResource(f"{origin}/mcp", ["notes:read"])],
     )
-
-
-def settings(issuer: str, origin: str, secret: str) -> OIDCSettings:
-    """The settings of the application."""
-    return OIDCSettings(
-        issuer=issuer,
-        client_id="app",
-        client_secret=secret,
-        cookie_secret=secrets.token_urlsafe(32),
-        base_url=origin,
-        allow_insecure_http=True,
-    )
-
-
-def address(listener: socket.socket) -> str:
-    """Scheme and host of what listens there."""
-    return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
@@ -91,18 +73,17 @@ def in_a_browser(listener: socket.socket) -> SignIn:
 
 def main() -> None:
     """Serve until the agent has called the tool."""
-    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
+    (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     callback = socket.create_server(("127.0.0.1", 0))
-    origin, secret = address(listener), secrets.token_urlsafe(32)
     with (
         provider(origin, secret).serve() as issuer,
-        served(create_app(settings(issuer, origin, secret)), listener),
+        served(create_app(settings(issuer, origin, client_secret=secret)), listener),
     ):
         result = asyncio.run(
             call_tool(
                 f"{origin}/mcp",
                 "my_notes",
-                redirect_uri=f"{address(callback)}/callback",
+                redirect_uri=f"http://127.0.0.1:{callback.getsockname()[1]}/callback",
                 sign_in=in_a_browser(callback),
             )
         )

@@ -64,7 +64,7 @@ async def optional_endpoints(
             yield missing("endpoint", f"{name}: {error.code}: {error.message}")
             continue
         is_served = answer.status < 500 and answer.status not in _NOTHING_THERE
-        text = f"{name}: {url} answered HTTP {answer.status}"
+        text = f"{name}: {url} returned HTTP {answer.status}"
         yield ok("endpoint", text) if is_served else missing("endpoint", text)
     for explanation in metadata.ignored:
         yield warning("endpoint", f"{explanation}: it counts as absent")
@@ -141,7 +141,7 @@ def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
     shown = f"a redirect to {where}" if where else "a page"
     return warning(
         "redirect URI",
-        f"compare {request.redirect_uri} with what is registered: the provider answered "
+        f"compare {request.redirect_uri} with what is registered: the provider returned "
         f"prompt=none with {shown}",
     )
 

@@ -14,7 +14,6 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.advice import advise_on_tokens
 from fastapi_oidc.flows.local_sessions import Postponed
 from fastapi_oidc.flows.refresh import RefreshCoordinator, Refreshed
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
@@ -48,6 +47,12 @@ REMEMBERED_LOGINS: Final = 10_000
 
 LOGIN_POLL_SECONDS: Final = 0.2
 """Seconds between two looks at a login that another process completes."""
+
+_OFFLINE: Final = (
+    "the provider gave no refresh token, and offers offline_access, which is not asked for. "
+    "Sessions go on, and their access tokens end after some minutes. To call APIs as the user, add "
+    "offline_access"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,13 +370,22 @@ async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSe
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
     party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
-    await advise_on_tokens(party, bundle.response)
+    await _advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
     party.announce(
         EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
     )
     return stored
+
+
+async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
+    """A login got these tokens (Core 11: offline_access asks for a refresh token)."""
+    if tokens.refresh_token is not None or "offline_access" in party.policy.scope:
+        return
+    with suppress(OIDCError):
+        if (await party.provider.metadata()).offers_offline_access:
+            party.announcer.advise("scope", _OFFLINE)
 
 
 async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:

@@ -9,7 +9,6 @@ from typing import Final, Generic, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.advice import advise_on_lost_session
 from fastapi_oidc.flows.local_sessions import Postponed, newer_of, seen_at
 from fastapi_oidc.flows.refresh import Ended, RefreshCoordinator, Refreshed, RefreshOutcome
 from fastapi_oidc.flows.relying_party import Changes, Policy, RelyingParty
@@ -28,6 +27,17 @@ ENDED_CODES: Final[Mapping[EndReason, Code]] = {
     "ended_by_provider": Code.SESSION_REVOKED,
     "signed_out": Code.SESSION_SIGNED_OUT,
 }
+
+_SEALED_OTHERWISE: Final = (
+    "the session cookie {name} was not sealed with it, so that its user has to sign in again. Give "
+    "every process and every deployment the same secret, and to rotate it keep the old one as the "
+    "second. If another application on this host has cookies of the same names, give each a `name`"
+)
+_MEMORY: Final = (
+    "a session is not in the memory of this process, so that its user has to sign in again. "
+    "Memory is that of one process, until it restarts: with several workers set session_store to a "
+    "RedisSessionStore, or leave it out and have sessions in cookies"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,7 @@ async def resume(
     if party.outbox:
         party.outbox.wake()
     if lookup is None:
-        advise_on_lost_session(party, cookies)
+        _advise_on_lost_session(party, cookies)
         return Resumed(None)
     if not party.is_ours(lookup.stored.session):
         return Resumed(None)
@@ -431,3 +441,22 @@ def _over(
     # A person who signed out has no cookie left of it, but maybe already that of the next session.
     pending = None if reason == "signed_out" else ClearCookie(stored, reason)
     return Resumed(None, pending, ended=reason)
+
+
+def _advise_on_lost_session(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> None:
+    """A session cookie led to no session."""
+    name = party.names.session
+    if not cookies.get(name):
+        return
+    if party.backend.fault(cookies) is Code.SESSION_SEAL_BROKEN:
+        party.announcer.advise("cookie_secret", _SEALED_OTHERWISE.format(name=name))
+    elif "session_store" in party.backend.in_memory and _should_be_here(party, cookies):
+        party.announcer.advise("session_store", _MEMORY)
+
+
+def _should_be_here(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> bool:
+    """Whether the session is neither over nor known to have been here."""
+    hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
+    if hint is None or hint.previous.expires_at <= party.clock.now():
+        return False
+    return party.sessions.get(hint.previous.id) is None

@@ -9,12 +9,12 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Event, EventName, refusal
-from fastapi_oidc.flows.api_records import record_id, token_in
 from fastapi_oidc.flows.relying_party import Policy, RelyingParty
+from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
-from fastapi_oidc.session.records import Advance, Phase
+from fastapi_oidc.session.records import Advance, Phase, RefreshRecord
 from fastapi_oidc.session.revocations import CLOCK_MARGIN, RevocationRecord, expiry_of_record
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
@@ -231,3 +231,13 @@ def _end_by_hint(
         expires_at=previous.expires_at,
     )
     return newest
+
+
+def record_id(session_id: str, api: DownstreamAPI) -> str:
+    """The name of the record that has a session's tokens for another API."""
+    return f"{session_id}/{api.key(api.grant)}"
+
+
+def token_in(record: RefreshRecord) -> IssuedToken | None:
+    """The token of such a record, whatever its time; None before the first one."""
+    return IssuedToken.decode(record.session) if record.session else None

@@ -9,16 +9,15 @@ from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.flows.api_records import record_id
 from fastapi_oidc.flows.refresh import RefreshCoordinator
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.renewal import going_on_as, own_token, renewed
 from fastapi_oidc.flows.resume import require_refresh_token
-from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, revoke_access_token
+from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS, record_id, revoke_access_token
 from fastapi_oidc.grants.app_tokens import AppTokens
 from fastapi_oidc.grants.holders import Holder
 from fastapi_oidc.grants.proofs import Proofs
 from fastapi_oidc.grants.records import TokenRecords
+from fastapi_oidc.grants.renewal import going_on_as, own_token, renewed
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
     Target,

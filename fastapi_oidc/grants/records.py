@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
-from fastapi_oidc.flows.api_records import token_in
 from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.revocation import token_in
 from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.session.record_hold import RecordHold

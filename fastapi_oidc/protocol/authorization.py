@@ -142,7 +142,7 @@ class AuthorizationRefused(ProtocolViolation):
         self.error_description = cleaned(error_description)
         super().__init__(
             Code.AUTHORIZATION_REFUSED,
-            f"the provider answered {self.error} ({self.error_description or 'nothing more'})"
+            f"the provider returned {self.error} ({self.error_description or 'nothing more'})"
             + _advice(self.error, scope),
             error=self.error,
         )

@@ -41,7 +41,7 @@ class TokenRefused(ProviderError):
     def __init__(self, error: str, description: str = "", **details: object) -> None:
         self.error, self.description = cleaned(error, MAX_ERROR_LENGTH), cleaned(description)
         words = f"{self.error} ({self.description})" if self.description else self.error
-        super().__init__(self.refusal_code, f"the provider answered {words}", **details)
+        super().__init__(self.refusal_code, f"the provider returned {words}", **details)
 
 
 class RefusedGrant(TokenRefused):

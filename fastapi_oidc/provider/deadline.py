@@ -41,7 +41,7 @@ async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
             async with limit.time:
                 yield
     except TimeoutError as error:
-        explanation = f"no complete answer within {seconds:g} seconds"
+        explanation = f"no complete response within {seconds:g} seconds"
         raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.all_details()) from error
 
 

@@ -46,7 +46,7 @@ def _by_kind(error: BaseException) -> str:
         case httpx.ProxyError():
             return f"the proxy failed: {cleaned(str(error))}"
         case httpx.RemoteProtocolError():
-            return f"no complete HTTP answer: {cleaned(str(error))}"
+            return f"no complete HTTP response: {cleaned(str(error))}"
         case httpx.InvalidURL() | UnicodeError():
             return "the URL cannot be asked"
     return type(error).__name__

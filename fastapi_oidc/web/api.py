@@ -43,6 +43,8 @@ from fastapi_oidc.web.runtime import Runtime
 from fastapi_oidc.web.token_request import presented_token
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
+_PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
+"""Clients in browsers read the metadata too."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing (RFC 9110 9.2.1)."""
 
@@ -182,8 +184,7 @@ class API(Generic[Identity]):
         )
 
         async def metadata(_request: Request) -> JSONResponse:
-            # Public, and asked for by clients in browsers too.
-            return JSONResponse(document, headers={"Access-Control-Allow-Origin": "*"})
+            return JSONResponse(document, headers=_PUBLIC)
 
         router = APIRouter()
         # A plain route: dependencies of the application never guard it.

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generated_vmm.process.holding import open_private
-from generated_vmm.process.registry import known_folders
+from generated_vmm.process.folders import known_folders, open_private
 from generated_vmm.process.removal import lock
 from generated_vmm.process.state import State, read_state
 

@@ -52,7 +52,7 @@ def printable(text: str) -> str:
 def exit_in_words(returncode: int | None) -> str:
     """How a process ended, for people."""
     if returncode is None:
-        return "with an exit status that only its parent process was told"
+        return "with an exit status that only its parent process knows"
     if returncode >= 0:
         return f"with exit status {returncode}"
     try:

@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 
 from generated_vmm.process.child import Child, Descriptor, find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.holding import make_fifo, require_private, retried
+from generated_vmm.process.folders import make_fifo, require_private, retried
 from generated_vmm.process.jail_files import FOLDER, Progress, copy_in, folder_of, link_in, normal
 from generated_vmm.process.removal import identity, is_ready, start_time_of
 from generated_vmm.process.settings import (

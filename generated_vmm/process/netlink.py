@@ -96,7 +96,7 @@ def explained(what: str, capability: str = "CAP_NET_ADMIN") -> Iterator[None]:
         code = error.errno if isinstance(error, OSError) else error.code
         refused = f"that needs {capability}, as root has it"
         reasons = {errno.EPERM: refused, errno.EACCES: refused}
-        reasons[errno.EBUSY] = "somebody else has just made one of that name"
+        reasons[errno.EBUSY] = "another process has just made one of that name"
         if getattr(error, "filename", None) == TUN:
             reasons[errno.ENOENT] = reasons[errno.ENODEV] = f"the host has no {TUN}"
         raise MonitorError(f"{what}: {reasons.get(code or 0, str(error))}") from error
@@ -108,7 +108,7 @@ def take_name(route: Any, name: str) -> None:
         link = find(route, name)
         mark = _mark_of(link)
         if mark is None:
-            raise MonitorError(f"the interface {name} exists, and is nobody's who uses Tap")
+            raise MonitorError(f"the interface {name} exists, and was not made by Tap")
         if mark.is_owned:
             raise MonitorError(f"the tap {name} is in use by process {mark.pid}")
         _remove_link(route, link["index"])

@@ -111,14 +111,14 @@ class Run(Watched):
 
     def _require_starting(self, deadline: float, last: str) -> None:
         if self._goal >= Goal.LET_GO:
-            raise MonitorStartError("the monitor was stopped before its socket answered")
+            raise MonitorStartError("the monitor was stopped before its socket responded")
         if not self.is_running:
             self._note_end()
             how = exit_in_words(self.returncode)
-            raise MonitorStartError(f"the monitor ended {how} before its socket answered")
+            raise MonitorStartError(f"the monitor ended {how} before its socket responded")
         if time.monotonic() > deadline:
             limit = f"within {self.workspace.settings.timeout} s"
-            raise MonitorStartError(f"the monitor's socket did not answer {limit}: {last}")
+            raise MonitorStartError(f"the monitor's socket did not respond {limit}: {last}")
 
     def _settle(self) -> None:
         """Writes down that the monitor survives this process, and lets the reaper forget it."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from generated_vmm.process.child import find_program
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.holding import make_fifo
+from generated_vmm.process.folders import make_fifo
 from generated_vmm.process.removal import is_served
 from generated_vmm.process.settings import (
     HostPath,
@@ -67,11 +67,11 @@ class Unjailed(Workspace):
             with contextlib.suppress(FileNotFoundError):  # of a monitor that nobody owned
                 os.unlink(SOCKET, dir_fd=self.descriptor)
         if is_served(self.socket_path):
-            raise MonitorStartError(f"{self.socket_path} is taken: somebody listens there")
+            raise MonitorStartError(f"{self.socket_path} is in use: another process listens there")
         if os.path.lexists(self.socket_path):
             raise MonitorStartError(
-                f"{self.socket_path} exists although nobody listens there; "
-                "remove it if nobody needs it"
+                f"{self.socket_path} exists although nothing listens there; "
+                "remove it if it is not needed"
             )
         if self._socket_path is not None:
             self.own(Socket(self._socket_path))

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from generated_vmm.process.broadcast import Work
 from generated_vmm.process.child import Child, Usage
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.holding import hold
+from generated_vmm.process.folders import hold
 from generated_vmm.process.jail import Jail
 from generated_vmm.process.jail_files import Progress, inside
 from generated_vmm.process.run import Run

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
-from generated_vmm.errors import VmmError
+from generated_vmm.errors import VmmConnectionError, VmmError
+from generated_vmm.operation import Operation
 from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import (
     MonitorError,
@@ -66,6 +68,31 @@ class Watched(Supervisor):
         self._to_own.append(thing)
         self._stir()
         return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
+
+    def own_vsock(self, operation: Operation[object]) -> Callable[[], bool]:
+        """Lets the socket that a call makes go with the monitor, whatever becomes of the call.
+
+        The result says whether that is done, and the call can be made.
+        """
+        path = _vsock_path_in(operation.body or b"")
+        if path is not None:
+            self.vsock_path = path
+            thing = self.workspace.vsock_made_at(path)
+            if thing is not None:
+                return self.own(thing)
+        return lambda: True
+
+    @contextlib.contextmanager
+    def opened_vsock(self, path: str) -> Iterator[str]:
+        """A path of the vsock device's socket that nobody can lead elsewhere."""
+        try:
+            found = self.workspace.open_socket(path)
+        except OSError as error:
+            raise VmmConnectionError(f"the vsock device's socket {path}: {error}") from error
+        try:
+            yield f"/proc/self/fd/{found}"
+        finally:
+            os.close(found)
 
     def abandon(self) -> None:
         """Lets go in a forked process, of the folder's lock too."""
@@ -142,3 +169,11 @@ class Watched(Supervisor):
 
     def _last_words(self) -> list[str]:
         return self.outlets.last_words(self.workspace.log_file())
+
+
+def _vsock_path_in(body: bytes) -> str | None:
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
+        value = json.loads(body)
+        path = (value.get("vsock_override") or value).get("uds_path")
+        return path if isinstance(path, str) else None
+    return None

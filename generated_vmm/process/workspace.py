@@ -19,8 +19,7 @@ from typing import Any
 
 from generated_vmm.process.child import Child, Descriptor
 from generated_vmm.process.errors import MonitorError, MonitorStartError
-from generated_vmm.process.holding import hold, retried
-from generated_vmm.process.registry import enter, entry_of
+from generated_vmm.process.folders import enter, entry_of, hold, retried
 from generated_vmm.process.settings import Settings
 from generated_vmm.process.state import State, boot_id, our_identity, read_state, write_state
 from generated_vmm.process.things import (
@@ -268,7 +267,7 @@ class Workspace(ABC):
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
         pid, uid, _ = PEER.unpack(peer)
         if uid != self.uid or self.session is None or not self.session.has(pid):
-            raise PermissionError(f"process {pid} of user {uid} answers, and not the monitor")
+            raise PermissionError(f"process {pid} of user {uid} listens there, and not the monitor")
 
     def require_socket(self, descriptor: int) -> int:
         """The descriptor, if it is one of a socket of the monitor's user."""

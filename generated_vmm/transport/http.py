@@ -96,13 +96,13 @@ class AnswerParser:
             return self._end()
         self._received += len(received)
         if self._received > self._limit:
-            raise unreadable(f"the answer is larger than {self._limit} bytes")
+            raise unreadable(f"the response is larger than {self._limit} bytes")
         try:
             self._parser.feed_data(received)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
                 raise unreadable(_reason(error)) from error
-            self._in_step = False  # bytes behind the answer
+            self._in_step = False  # bytes after the response
         if self._complete:
             del self._parser  # it refers back to us: freed now, not by the garbage collector
         return self._complete
@@ -110,9 +110,9 @@ class AnswerParser:
     def _end(self) -> bool:
         """True when the end of the stream is what ends the answer."""
         if not self._received:
-            raise lost("the monitor closed it without an answer")
+            raise lost("the monitor closed it without a response")
         if self.status_code < 200 or self._has_length():
-            raise unreadable(f"the answer is cut after {self._received} bytes")
+            raise unreadable(f"the response is cut off after {self._received} bytes")
         return True
 
     def _has_length(self) -> bool:
@@ -123,7 +123,7 @@ class AnswerParser:
     def on_message_begin(self) -> None:
         """Starts the answer, or the one after an interim answer."""
         if self._complete:
-            raise ValueError("bytes behind the answer")
+            raise ValueError("bytes after the response")
         self.headers.clear()
         self._body.clear()
 
@@ -147,5 +147,5 @@ class AnswerParser:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, httptools.HttpParserUpgrade):
-        return "the answer goes over to another protocol than HTTP"
-    return f"the answer is not HTTP: {error}"
+        return "the response switches to another protocol than HTTP"
+    return f"the response is not HTTP: {error}"

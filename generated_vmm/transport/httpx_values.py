@@ -54,9 +54,9 @@ class Body:
         self._parts.append(part)
         self._size += len(part)
         if self._size > self._max_bytes:
-            raise unreadable(f"the answer is larger than {self._max_bytes} bytes")
+            raise unreadable(f"the response is larger than {self._max_bytes} bytes")
         if time.monotonic() >= self._deadline:
-            raise late("the answer did not come", sent=True)
+            raise late("the response did not come", sent=True)
 
     def of(self, response: httpx.Response) -> ReadAnswer:
         """The answer that the body belongs to."""
@@ -106,7 +106,7 @@ def failure_of(error: Exception) -> CallFailed:
     if "TimeoutException" in names:
         return late(error, sent=True)
     if isinstance(error, TimeoutError):
-        return late("the answer did not come", sent=True)
+        return late("the response did not come", sent=True)
     if "ConnectError" in names:
         return unreachable(error)
     if names & {"NetworkError", "ProxyError"} or isinstance(error, OSError):

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from fastapi_oidc import Page
 from fastapi_oidc.web.browser.silent_page import SilentPage
-from fastapi_oidc.web.refusal_page import signed_out_page
+from fastapi_oidc.web.refusal_page import chooser_page, signed_out_page
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_npm_package
 
@@ -29,9 +29,23 @@ REFUSED = Page(
     href="/refused",
     code="provider.unreachable",
 )
+STEP_UP = Page(
+    kind="step_up",
+    status=HTTPStatus.UNAUTHORIZED,
+    heading="Confirm that it is you",
+    text="Sign in again in a new tab. Then come back to this page and send the form again.",
+    action="Sign in again",
+    href="/auth/login",
+    code="session.step_up_required",
+    other_action="Send the form again",
+    other_href="/transfer",
+    fields=(("to", "bob"),),
+)
 SILENT = SilentPage("error", "provider.unreachable")
 RESPONSES = {
     "refused": REFUSED.response(),
+    "step-up": STEP_UP.response(),
+    "choose": chooser_page((("Our staff", "/staff"), ("Partners", "/partners"))).response(),
     "signed-out": signed_out_page("/").response(),
     "silent": Response(SILENT.body, headers=SILENT.headers),
 }

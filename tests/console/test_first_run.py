@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from examples.console.first_run import Need, needs
+from examples.console.first_run import Need, needs_of
+from examples.console.host import Host
+from examples.console.launch import Launch
 from examples.console.words import NEEDS
 from tests.console.machines import delete
 from tests.console.running import ALICE, BOB, hosting_console, signed_in
@@ -33,6 +37,13 @@ def test_when_the_last_machine_is_gone_the_page_shows_the_way_to_the_next() -> N
         delete(alice, "first")
 
 
+def host(tmp_path: Path, program: str, files: Mapping[str, str], jailer: str | None = None) -> Host:
+    """A host of real machines, whose records are closed again."""
+    made = Host(Launch([program], tmp_path / "console", outlive=True, jailer=jailer), files)
+    asyncio.run(made.close())
+    return made
+
+
 def test_a_real_machine_needs_a_program_kvm_a_kernel_and_a_disk(tmp_path: Path) -> None:
     program, kernel, kvm = (tmp_path / name for name in ("firecracker", "vmlinux", "kvm"))
     for path in (program, kernel, kvm):
@@ -42,7 +53,7 @@ def test_a_real_machine_needs_a_program_kvm_a_kernel_and_a_disk(tmp_path: Path) 
         "boot_source.kernel_image_path": str(kernel),
         "root_drive.path_on_host": str(kernel),
     }
-    found = needs([str(program)], suggestions, "jailer", kvm)
+    found = needs_of(host(tmp_path, str(program), suggestions, "jailer"), kvm)
     assert [need.what for need in found] == ["Firecracker", "KVM", "Jailer", "Kernel", "Disk"]
     assert all(need.met for need in found)
 
@@ -50,7 +61,7 @@ def test_a_real_machine_needs_a_program_kvm_a_kernel_and_a_disk(tmp_path: Path) 
 def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     suggestions = {"boot_source.kernel_image_path": gone}
-    assert needs([gone], suggestions, kvm=tmp_path / "gone") == [
+    assert needs_of(host(tmp_path, gone, suggestions), tmp_path / "gone") == [
         Need("Firecracker", False, f"{gone} is no program. Set FIRECRACKER_BIN."),
         Need("KVM", False, f"This user may not use {gone}, or it is not there."),
         Need("Jailer", False, NEEDS["no jail"]),
@@ -59,8 +70,13 @@ def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
     ]
 
 
-def test_a_simulated_machine_needs_nothing() -> None:
-    assert needs(["python", "-m", "simulated"], {}) == []
+def test_a_search_without_a_result_is_no_first_run() -> None:
+    with hosting_console() as console, signed_in(console, ALICE) as alice:
+        alice.open_until("demo Running", "/")
+        alice.open("/?find=nobody")
+        assert "No machine's name or state has this text." in alice.text
+        assert "From nothing to a running machine" not in alice.page.headings
+        assert alice.page.links["All machines"] == "/"
 
 
 @pytest.mark.parametrize("needed", ["Kernel", "Disk"])

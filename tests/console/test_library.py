@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from examples.console.calls import RecordedChannel
 from examples.console.library import Library
-from tests.console.browser import Browser
+from generated_vmm.operation import Operation
+from generated_vmm.transport import HttpAnswer
+from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete, do
 from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 
@@ -17,6 +24,7 @@ from tests.console.running import ALICE, BOB, RunningConsole, signed_in
 def alice(host: RunningConsole) -> Iterator[Browser]:
     with signed_in(host, ALICE) as browser:
         browser.open_until("demo Running", "/")
+        browser.open_until("fresh Not started", "/")
         yield browser
 
 
@@ -53,6 +61,37 @@ def test_a_disk_has_one_writer(alice: Browser, host: RunningConsole) -> None:
         do(alice, name, "devices", "Add drive", {**add, "drive.is_read_only": "true"})
         assert "The drive is added." in alice.text
     for name in ("writer", "other"):
+        delete(alice, name)
+
+
+def test_of_two_who_take_one_disk_at_once_one_gets_it(
+    alice: Browser, host: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        create(alice, name, new__start="")
+    add = {"drive.drive_id": "data", "drive.path_on_host": str(host.disk("wanted"))}
+    asked, answered, send = Event(), Event(), RecordedChannel.exchange
+
+    async def wait(
+        self: RecordedChannel, operation: Operation[object], seconds: float | None
+    ) -> HttpAnswer:
+        if not asked.is_set():
+            asked.set()
+            await asyncio.to_thread(answered.wait)
+        return await send(self, operation, seconds)
+
+    monkeypatch.setattr(RecordedChannel, "exchange", wait)
+    with signed_in(host, ALICE) as other, ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(do, alice, "first", "devices", "Add drive", add)
+        assert asked.wait(PATIENCE)
+        fast = pool.submit(do, other, "second", "devices", "Add drive", add)
+        futures.wait([fast], timeout=1)
+        answered.set()
+        futures.wait([slow, fast])
+        assert alice.status == 200
+        assert other.status == 422
+        assert "first writes to this disk: use a copy of it." in other.text
+    for name in ("first", "second"):
         delete(alice, name)
 
 

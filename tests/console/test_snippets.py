@@ -11,8 +11,9 @@ from examples.console.records import Call
 from examples.console.snippets import curl_of, python_of
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
-from tests.console.running import RunningConsole
+from tests.console.running import RunningConsole, running_console, signed_in
 
+READ = ("/", "/vm/config", "/balloon/statistics", "/balloon/hinting/status", "/mmds")
 MADE: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("PUT", "/machine-config", {"vcpu_count": 1, "mem_size_mib": 128}),
     ("PUT", "/boot-source", {"kernel_image_path": "/k", "boot_args": "console=ttyS0 it's"}),
@@ -55,3 +56,25 @@ def test_a_page_shows_the_calls_of_the_last_change(alice: Browser, console: Runn
     alice.click("Save setup")
     assert "vm.machine_config.set(" in alice.text
     assert "curl --unix-socket" in alice.text
+
+
+def test_the_python_reads_what_the_console_has_read() -> None:
+    calls = [Call(datetime.now(UTC), "GET", path, 1.0, 200, "") for path in READ]
+    lines = [line.strip() for line in python_of(calls, "vm.socket").splitlines()]
+    assert [line for line in lines if line.startswith("await")] == [
+        "await vm.get_instance_info()",
+        "await vm.vm_config.get()",
+        "await vm.balloon.stats.get()",
+        "await vm.balloon.hinting.status()",
+        "await vm.mmds.get()",
+    ]
+
+
+def test_a_page_that_only_shows_has_the_calls_that_it_made() -> None:
+    with running_console() as console, signed_in(console) as alice:
+        alice.open("/machines/demo")
+        assert "await vm.get_instance_info() await vm.vm_config.get()" in alice.text
+        assert "http://localhost/vm/config" in alice.text
+        alice.click("Save setup")
+        assert "await vm.vm_config.get()" not in alice.text
+        assert "await vm.boot_source.set(" in alice.text

@@ -43,7 +43,7 @@ MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "older": partial(before, "1.14.4"),
     "newer": release_1_17,
 }
-LIMIT = 1800  # seconds for one command
+LIMIT = 3600  # seconds for one command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

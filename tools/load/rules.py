@@ -110,7 +110,7 @@ class Causes:
         return bool(causes)
 
     def lose_answers(self, span: Span) -> bool:
-        """Whether what the provider answered may have been lost."""
+        """Whether what the provider returned may have been lost."""
         return any(cause.loses_answers for cause in self._meeting(span))
 
     def lose_endings(self, span: Span) -> bool:

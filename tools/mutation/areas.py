@@ -11,6 +11,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 
 AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fastapi_oidc/protocol/": ("tests/oidc/protocol",),
+    "fastapi_oidc/resource_server/": ("tests/oidc/resource_server",),
     "fastapi_oidc/grants/": ("tests/oidc/grants",),
     "fastapi_oidc/flows/renewal.py": ("tests/oidc/grants",),
     "fastapi_oidc/flows/": ("tests/oidc/flows", "tests/oidc/web/test_sessions.py"),
@@ -30,6 +31,7 @@ they start processes or sign eighty users in, and hold together what quick tests
 one by one."""
 
 USUAL: Final = (
+    "fastapi_oidc/protocol/access_token.py",
     "fastapi_oidc/protocol/claims.py",
     "fastapi_oidc/protocol/id_token.py",
     "fastapi_oidc/protocol/logout_token.py",

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from examples.console.changes.balloon import BALLOONS
-from examples.console.changes.change import Change, Item, Panel
+from examples.console.changes.change import Change as Change
+from examples.console.changes.change import Item as Item
+from examples.console.changes.change import Panel as Panel
 from examples.console.changes.clone import CLONES
 from examples.console.changes.cpu_template import CPU_TEMPLATES
-from examples.console.changes.create import CREATE, CREATE_FROM_SNAPSHOT, PRESETS
+from examples.console.changes.create import CREATE as CREATE
+from examples.console.changes.create import CREATE_FROM_SNAPSHOT as CREATE_FROM_SNAPSHOT
+from examples.console.changes.create import PRESETS as PRESETS
 from examples.console.changes.drives import DRIVES
 from examples.console.changes.hotplugged_memory import HOTPLUGGED_MEMORY
 from examples.console.changes.metadata import ACCESSES, METADATA
@@ -39,14 +43,3 @@ CHANGES: Final[Mapping[str, Change]] = {
     change.name: change
     for change in (*POWER_CHANGES, SETUP, *(change for panel in PANELS for change in panel.changes))
 }
-
-__all__ = [
-    "CHANGES",
-    "CREATE",
-    "CREATE_FROM_SNAPSHOT",
-    "PANELS",
-    "PRESETS",
-    "Change",
-    "Item",
-    "Panel",
-]

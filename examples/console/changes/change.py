@@ -97,6 +97,11 @@ class Change:
         """Whether there is anything to fill in."""
         return any(field.kind != "item" for section in self.sections for field in section.fields)
 
+    @property
+    def names_disks(self) -> bool:
+        """Whether disks are chosen in its form."""
+        return any("disks" in one.places for section in self.sections for one in section.fields)
+
     def item_of(self, form: Texts) -> str:
         """The device that a form is about; empty when it is the machine."""
         fields = (section.item_field for section in self.sections)

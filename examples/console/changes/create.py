@@ -28,8 +28,8 @@ class NewMachine(ApiModel):
     )
     tap: bool = ModelField(
         default=False,
-        description="The console makes a tap device for it, and tells the guest's kernel its "
-        "address. It goes when the machine or the console ends.",
+        description="The console makes a tap device if none is named below, and tells the guest's "
+        "kernel its address. The device goes when the machine or the console ends.",
     )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
 

@@ -7,18 +7,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from sqlalchemy import (
-    URL,
-    Executable,
-    Table,
-    and_,
-    bindparam,
-    case,
-    delete,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import URL, Executable, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fastapi_oidc.clock import Clock
@@ -38,80 +27,21 @@ from fastapi_oidc.session.sealing import DecryptionCache, Sealer
 from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT, Database, Rows
 from fastapi_oidc.session.sql.records import SQLRefreshRecords
 from fastapi_oidc.session.sql.revocation_store import SQLRevocationStore, revocations_in
-from fastapi_oidc.session.sql.tables import (
-    metadata,
-    put,
-    revocations,
-    server_time,
-    sessions,
+from fastapi_oidc.session.sql.statements import (
+    DELETE,
+    EXPIRED,
+    FIND,
+    FIND_BY_SESSION_ID,
+    GET,
+    LIST,
+    REPLACE,
+    TOUCH,
 )
+from fastapi_oidc.session.sql.tables import metadata, put, sessions
 from fastapi_oidc.session.stores import SessionStore
-
-MOST_LISTED: Final = 1000
-"""Sessions of a user that `sessions_of` returns at most, the last to end."""
-
-PURGED_AT_ONCE: Final = 1000
-"""Expired rows that one statement removes at most: none locks the table for long."""
 
 PURGE_PAUSE: Final = 10.0
 """Seconds after which a process removes expired rows with a login again."""
-
-
-def _removing_expired(table: Table) -> Executable:
-    (key,) = table.primary_key.columns
-    expired = select(key).where(table.c.expires_at <= server_time()).limit(PURGED_AT_ONCE)
-    chosen = expired.with_for_update(skip_locked=True)  # two processes remove different rows
-    return delete(table).where(key.in_(chosen)).returning(literal_column("1"))
-
-
-_EXPIRED: Final = {table.name: _removing_expired(table) for table in metadata.sorted_tables}
-_REVOKED: Final = and_(
-    revocations.c.key.in_(bindparam("digests", expanding=True)),
-    revocations.c.expires_at > server_time(),
-)
-_IS_ALIVE: Final = sessions.c.expires_at > server_time()
-_CONTENT: Final = (sessions.c.id, sessions.c.last_seen_at, sessions.c.content)
-_GET: Final = select(*_CONTENT).where(sessions.c.id == bindparam("row"), _IS_ALIVE)
-_FIND: Final = (
-    select(*_CONTENT, *revocations.c)
-    .select_from(sessions.outerjoin(revocations, _REVOKED))
-    .where(sessions.c.id == bindparam("row"), _IS_ALIVE)
-)
-_FIND_BY_SESSION_ID: Final = select(*_CONTENT).where(
-    sessions.c.session_id == bindparam("name"), _IS_ALIVE
-)
-_LIST: Final = (
-    select(*_CONTENT)
-    .where(sessions.c.user_digest == bindparam("user"), _IS_ALIVE)
-    .order_by(sessions.c.expires_at.desc())
-    .limit(MOST_LISTED)
-)
-_DELETE: Final = delete(sessions).where(sessions.c.id == bindparam("row"))
-_TOUCH: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("row"), sessions.c.last_seen_at < bindparam("seen"))
-    .values(last_seen_at=bindparam("seen"))
-)
-# A row that was used while its successor was made keeps the moment of that use.
-_SEEN: Final = case(
-    (sessions.c.last_seen_at > bindparam("seen"), sessions.c.last_seen_at),
-    else_=bindparam("seen"),
-)
-_REPLACE: Final = (
-    update(sessions)
-    .where(
-        sessions.c.id == bindparam("row"),
-        sessions.c.generation < bindparam("next"),
-        _IS_ALIVE,
-    )
-    .values(
-        generation=bindparam("next"),
-        last_seen_at=_SEEN,
-        expires_at=bindparam("ends"),
-        content=bindparam("sealed"),
-    )
-    .returning(sessions.c.id)
-)
 
 
 class SQLSessionStore(SessionStore[Identity]):
@@ -175,7 +105,7 @@ class SQLSessionStore(SessionStore[Identity]):
 
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
         """See `SessionStore.get`."""
-        rows = await self._run(_GET, row=id)
+        rows = await self._run(GET, row=id)
         return self._session(rows[0]) if rows else None
 
     async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
@@ -198,12 +128,12 @@ class SQLSessionStore(SessionStore[Identity]):
 
     async def delete(self, id: str, /) -> None:
         """See `SessionStore.delete`."""
-        await self._run(_DELETE, row=id)
+        await self._run(DELETE, row=id)
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
         """See `SessionStore.replace`; one statement."""
         rows = await self._run(
-            _REPLACE,
+            REPLACE,
             row=id,
             next=session.generation,
             seen=session.last_seen_at or 0,
@@ -214,13 +144,13 @@ class SQLSessionStore(SessionStore[Identity]):
 
     async def touch(self, id: str, at: int, /) -> None:
         """See `SessionStore.touch`; one statement."""
-        await self._run(_TOUCH, row=id, seen=at)
+        await self._run(TOUCH, row=id, seen=at)
 
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str, /
     ) -> Sequence[OIDCSession[Identity]]:
         """The user's sessions, the first to end first; the last thousand of them."""
-        rows = await self._run(_LIST, user=digest(user_key(issuer, client_id, sub)))
+        rows = await self._run(LIST, user=digest(user_key(issuer, client_id, sub)))
         found = map(self._session, reversed(rows))
         return [session for session in found if session is not None]
 
@@ -228,7 +158,7 @@ class SQLSessionStore(SessionStore[Identity]):
         self, session_id: str, /
     ) -> tuple[str, OIDCSession[Identity]] | None:
         """The session with this id, and the id of its row."""
-        for row in await self._run(_FIND_BY_SESSION_ID, name=session_id):
+        for row in await self._run(FIND_BY_SESSION_ID, name=session_id):
             session = self._session(row)
             if session is not None and session.id == session_id:
                 return row.id, session
@@ -238,7 +168,7 @@ class SQLSessionStore(SessionStore[Identity]):
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
         """See `SessionStore.find`; one statement."""
-        rows = await self._run(_FIND, row=id, digests=digests)
+        rows = await self._run(FIND, row=id, digests=digests)
         session = self._session(rows[0]) if rows else None
         if session is None:
             return None, None
@@ -255,7 +185,7 @@ class SQLSessionStore(SessionStore[Identity]):
             return await self._database.run(statement, values)
 
     async def _purge_some(self, table: Table) -> int:
-        return len(await self._database.run(_EXPIRED[table.name], {}))
+        return len(await self._database.run(EXPIRED[table.name], {}))
 
     def _sealed(self, id: str, session: OIDCSession[Identity]) -> bytes:
         return self._bound().encrypt(self._codec.encode(session), name=f"row:{id}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 
+from generated_vmm.errors import VmmConnectionError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.run import Run
-from generated_vmm.process.vsock import SETS_VSOCK, may_be_the_end, opened_vsock, owns_vsock
 from generated_vmm.transport import DEFAULT_TIMEOUT, AsyncUnixChannel, CallFailed, HttpAnswer
 from generated_vmm.transport._async.vsock import AsyncVsockConnection
 
+SETS_VSOCK = {"/vsock", "/snapshot/load"}
 # A monitor closes its connections some time before it has ended: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 
@@ -27,11 +28,11 @@ class AsyncMonitorChannel(AsyncUnixChannel):
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The answer to the operation within so many seconds."""
         if operation.path in SETS_VSOCK:
-            await wait_for(self._run, owns_vsock(self._run, operation))
+            await wait_for(self._run, self._run.own_vsock(operation))
         try:
             return await super().exchange(operation, seconds)
         except CallFailed as failed:
-            if may_be_the_end(failed):
+            if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     await wait_for(self._run, self._run.is_over, LONGEST_END)
                     raise self._run.exited() from failed.__cause__
@@ -59,5 +60,5 @@ class AsyncMonitorClient(AsyncVmmClient):
         """See `AsyncVmmClient.connect_vsock`; without `uds_path` a jail's socket is found too."""
         if uds_path is not None:
             return await super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        with opened_vsock(self._run, self._run.vsock_path or await self._vsock_path()) as path:
+        with self._run.opened_vsock(self._run.vsock_path or await self._vsock_path()) as path:
             return await super().connect_vsock(port, uds_path=path, timeout=timeout)

@@ -90,7 +90,7 @@ async def open_until(deadline: float, connection: Connection, connect: Connect) 
         while not connection.open(connect):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise late("nobody accepted the connection", sent=False)
+                raise late("the connection was not accepted", sent=False)
             await sleep(min(left, FULL_QUEUE_PAUSE))
     except OSError as error:
         raise unreachable(error) from error
@@ -104,7 +104,7 @@ async def answered(
     what = "the monitor did not take the whole request"
     try:
         await send(connection, request, deadline)
-        what = "the answer did not come"
+        what = "the response did not come"
         while not answer.feed(await receive(connection, deadline)):
             pass
     except TimeoutError:

@@ -91,7 +91,7 @@ def open_until(deadline: float, connection: Connection, connect: Connect) -> Non
         while not connection.open(connect):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise late("nobody accepted the connection", sent=False)
+                raise late("the connection was not accepted", sent=False)
             sleep(min(left, FULL_QUEUE_PAUSE))
     except OSError as error:
         raise unreachable(error) from error
@@ -105,7 +105,7 @@ def answered(
     what = "the monitor did not take the whole request"
     try:
         send(connection, request, deadline)
-        what = "the answer did not come"
+        what = "the response did not come"
         while not answer.feed(receive(connection, deadline)):
             pass
     except TimeoutError:

@@ -45,7 +45,7 @@ def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
             return _connected(uds_path, port, what, until)
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
-                last = "no answer to CONNECT" if isinstance(error, TimeoutError) else str(error)
+                last = "no response to CONNECT" if isinstance(error, TimeoutError) else str(error)
                 message = f"{what}: no connection within {seconds} s, at last: {last}"
                 raise VmmTimeoutError(message) from error
         sleep(PAUSE)
@@ -71,7 +71,7 @@ def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnec
         if not line:
             raise ConnectionRefusedError("nothing in the guest listens on the port")
         if ACCEPTED.fullmatch(line) is None:
-            raise VmmProtocolError(f"{what}: the answer to CONNECT is {line!r}")
+            raise VmmProtocolError(f"{what}: the response to CONNECT is {line!r}")
         return stream_of(connection.socket)
     except BaseException:
         connection.close()

@@ -92,7 +92,7 @@ async def test_a_healthy_provider_has_no_fault(op: DevProvider) -> None:
     assert texts[Verdict.OK, "clock"].startswith("the provider's is 10 s ahead")
     assert texts[Verdict.OK, "redirect URI"].startswith(f"{BASE_URL}/auth/callback is accepted")
     assert texts[Verdict.OK, "endpoint"] == (
-        f"check_session_iframe: {op.issuer}/check-session answered HTTP 200"
+        f"check_session_iframe: {op.issuer}/check-session returned HTTP 200"
     )
     assert texts[Verdict.NOTE, "register"].startswith(f"back-channel logout URI {BASE_URL}/auth/")
     assert "__Host-oidc_session" in texts[Verdict.NOTE, "cookie"]
@@ -122,12 +122,12 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
                 "token", OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
             ),
             "client",
-            "token.invalid_client: the provider answered unauthorized_client",
+            "token.invalid_client: the provider returned unauthorized_client",
         ),
         (
             lambda op: op.faults.put("token", OAuthError("unauthorized_client", FORBIDDEN)),
             "client",
-            "token.invalid_client: the provider answered unauthorized_client",
+            "token.invalid_client: the provider returned unauthorized_client",
         ),
         (
             lambda op: op.faults.put("token", OAuthError("invalid_request")),
@@ -138,7 +138,7 @@ def edited(**changes: Any) -> Callable[[DevProvider], None]:
         (
             edited(userinfo_endpoint="https://op.test/nothing"),
             "endpoint",
-            "userinfo_endpoint: https://op.test/nothing answered HTTP 404",
+            "userinfo_endpoint: https://op.test/nothing returned HTTP 404",
         ),
         (
             lambda op: op.edits.put(
@@ -266,9 +266,9 @@ async def test_clocks_that_differ_by_more_than_the_drift_are_a_fault(op: DevProv
         ({"backchannel_logout_supported": False}, "back-channel logout", "not supported"),
         ({"end_session_endpoint": None}, "endpoint", "no end_session_endpoint"),
         ({"revocation_endpoint": "http://op.test/x"}, "endpoint", "counts as absent"),
-        ({"end_session_endpoint": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
-        ({"check_session_iframe": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
-        ({"revocation_endpoint": "https://op.test/x"}, "endpoint", "answered HTTP 404"),
+        ({"end_session_endpoint": "https://op.test/x"}, "endpoint", "returned HTTP 404"),
+        ({"check_session_iframe": "https://op.test/x"}, "endpoint", "returned HTTP 404"),
+        ({"revocation_endpoint": "https://op.test/x"}, "endpoint", "returned HTTP 404"),
     ],
 )
 async def test_what_only_may_be_missed_is_a_warning(

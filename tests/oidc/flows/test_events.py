@@ -121,7 +121,7 @@ async def test_refused_login_says_why_in_one_line(caplog: pytest.LogCaptureFixtu
         answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert answer.status_code == 502
     assert caplog.messages == [
-        "login.refused code='token.refused' because='the provider answered invalid_scope"
+        "login.refused code='token.refused' because='the provider returned invalid_scope"
         " (this client\\\\nmay not) (url=https://op.test/token, status=400)'"
     ]
     assert world.event_names() == ["login.started", "login.refused"]

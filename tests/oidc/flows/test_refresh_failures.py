@@ -193,7 +193,7 @@ async def test_request_says_why_its_refresh_was_postponed(
     attempted, waited = caplog.messages
     assert attempted.startswith("session.refresh_postponed sub='alice'")
     assert waited.startswith("request.refused code='session.refresh_postponed'")
-    assert "the provider answered invalid_client (unknown client)" in waited
+    assert "the provider returned invalid_client (unknown client)" in waited
 
 
 async def test_session_goes_on_after_its_provider_was_down(world: World) -> None:

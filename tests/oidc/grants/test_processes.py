@@ -14,8 +14,8 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc import Code, SessionError, StandardIdentity
-from fastapi_oidc.flows.api_records import record_id
 from fastapi_oidc.flows.local_sessions import TokenAnswer
+from fastapi_oidc.flows.revocation import record_id
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.session.records import Take
 from fastapi_oidc.session.redis import RedisSessionStore

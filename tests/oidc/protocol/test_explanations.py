@@ -61,12 +61,12 @@ def test_of_times_the_difference_to_this_clock_is_told(
 @pytest.mark.parametrize(
     ("error", "description", "explanation"),
     [
-        ("access_denied", "", "the provider answered access_denied (nothing more)"),
-        ("access_denied", "not you", "the provider answered access_denied (not you)"),
+        ("access_denied", "", "the provider returned access_denied (nothing more)"),
+        ("access_denied", "not you", "the provider returned access_denied (not you)"),
         (
             "invalid_scope",
             "",
-            "the provider answered invalid_scope (nothing more); the setting scope asks for "
+            "the provider returned invalid_scope (nothing more); the setting scope asks for "
             "openid email",
         ),
     ],
@@ -86,12 +86,12 @@ def test_only_an_offline_access_that_was_asked_for_is_suspected() -> None:
 @pytest.mark.parametrize(
     ("document", "explanation"),
     [
-        ({"error": "invalid_grant"}, "the provider answered invalid_grant"),
+        ({"error": "invalid_grant"}, "the provider returned invalid_grant"),
         (
             {"error": "invalid_grant", "error_description": "used"},
-            "the provider answered invalid_grant (used)",
+            "the provider returned invalid_grant (used)",
         ),
-        ({"error": 1, "error_description": 2}, "the provider answered status 400"),
+        ({"error": 1, "error_description": 2}, "the provider returned status 400"),
     ],
 )
 def test_a_refused_grant_has_the_providers_words(document: object, explanation: str) -> None:

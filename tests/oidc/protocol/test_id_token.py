@@ -215,3 +215,11 @@ def test_a_max_age_of_zero_asks_for_an_authentication_just_now() -> None:
 def test_nothing_secret_shows() -> None:
     assert "access-1" not in repr(EXPECTED)
     assert "Alice" not in repr(accept_id_token(VALID, EXPECTED, AT))
+
+
+@pytest.mark.parametrize("acr", [ABSENT, "urn:mace:incommon:iap:bronze", "silver gold"])
+def test_acr_is_one_of_those_that_were_asked_for(acr: JSON) -> None:
+    expected = replace(EXPECTED, acr_values=("silver", "gold"))
+    accept_id_token(changed(VALID, {"acr": "gold"}), expected, AT)
+    with refused(Code.ID_TOKEN_AUTHENTICATION_CONTEXT, ProtocolViolation):
+        accept_id_token(changed(VALID, {"acr": acr}), expected, AT)

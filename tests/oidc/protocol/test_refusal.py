@@ -49,7 +49,7 @@ def test_the_words_of_the_provider_are_escaped_and_cut() -> None:
     assert refused.error == r"bad\n" + "x" * 195
     assert refused.description == r"why\r\n" + "y" * 1993
     assert str(refused) == (
-        f"token.refused: the provider answered {refused.error} ({refused.description})"
+        f"token.refused: the provider returned {refused.error} ({refused.description})"
     )
     assert refused.details == {"url": URL, "status": 400}
 

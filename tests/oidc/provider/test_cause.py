@@ -76,7 +76,7 @@ async def test_nobody_listening_refuses_the_connection() -> None:
 async def test_a_broken_answer_is_told_as_such(script: Script) -> None:
     async with listening(script) as server:
         explanation = await explanation_of(server.url)
-    assert explanation.startswith("no complete HTTP answer: ")
+    assert explanation.startswith("no complete HTTP response: ")
 
 
 async def test_a_server_without_tls_is_told_as_such() -> None:

@@ -39,7 +39,7 @@ async def test_three_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
         await provider.verify(SigningKey("new").sign({}))
     assert caught.value.code == Code.PROVIDER_TIMEOUT
     assert caught.value.message == (
-        "no complete answer within 0.25 seconds (url=https://op.test/jwks,"
+        "no complete response within 0.25 seconds (url=https://op.test/jwks,"
         " setting=provider_timeout)"
     )
 

@@ -85,7 +85,7 @@ async def test_an_error_that_passes_is_no_refusal(op: OP, error: str) -> None:
 
 async def test_an_error_under_status_200_is_that_error(op: OP) -> None:
     op.answer("/token", {"error": "invalid_grant", "error_description": "over"})
-    with pytest.raises(RefusedGrant, match=r"the provider answered invalid_grant \(over\)"):
+    with pytest.raises(RefusedGrant, match=r"the provider returned invalid_grant \(over\)"):
         await op.provider().refresh("rt")
 
 

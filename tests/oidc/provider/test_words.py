@@ -51,7 +51,7 @@ async def test_a_refusal_is_told_with_endpoint_status_and_the_words_of_the_provi
     document = {"error": "invalid_scope", "error_description": "offline_access is\r\nnot allowed"}
     op.answer("/token", document, status=400)
     assert (await account_of(op, "refresh")).endswith(
-        " the provider answered invalid_scope (offline_access is\\r\\nnot allowed)"
+        " the provider returned invalid_scope (offline_access is\\r\\nnot allowed)"
         " (url=https://op.test/token, status=400)"
     )
 
@@ -88,7 +88,7 @@ async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op:
 async def test_a_client_that_is_refused_is_told_with_its_settings(op: OP) -> None:
     op.answer("/token", {"error": "invalid_client"}, status=401)
     assert (await account_of(op, "code")).endswith(
-        "the provider answered invalid_client (url=https://op.test/token, status=401,"
+        "the provider returned invalid_client (url=https://op.test/token, status=401,"
         " setting=client_id, client_auth_method and what belongs to it)"
     )
 

@@ -18,11 +18,21 @@ class Held:
 
     def __init__(self) -> None:
         self.began, self.may_end = asyncio.Event(), asyncio.Event()
+        self.late: tuple[APIWorld, float] | None = None
+
+    def answer_at(self, world: APIWorld, seconds: float) -> None:
+        """Lets the answer, made now, arrive so many seconds later."""
+        self.late = (world, seconds)
+        self.may_end.set()
 
     async def happen(self, answer: Answer) -> Response:
         self.began.set()
         await self.may_end.wait()
-        return await answer()
+        response = await answer()
+        if self.late is not None:
+            world, seconds = self.late
+            world.world.time.advance(seconds)
+        return response
 
 
 def make() -> APIWorld:
@@ -96,6 +106,17 @@ async def test_no_response_is_used_beyond_exp() -> None:
     world.world.time.advance(1)
     await world.get(token)
     assert questions(world) == 2
+
+
+async def test_a_response_that_comes_after_the_token_s_end_lets_nobody_in() -> None:
+    world = make()
+    token, held = await world.token(), Held()
+    world.world.op.edits.put("introspection", lambda said: said | {"exp": world.now + 5})
+    world.world.op.faults.put("introspection", held)
+    asked = asyncio.create_task(world.get(token))
+    await held.began.wait()
+    held.answer_at(world, 40)
+    assert (await asked).json()["code"] == Code.ACCESS_TOKEN_EXPIRED
 
 
 async def test_a_dead_token_is_asked_about_every_five_seconds() -> None:

@@ -16,7 +16,8 @@ from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.sql import SQLSessionStore, metadata, session_store
-from fastapi_oidc.session.sql.session_store import PURGE_PAUSE, PURGED_AT_ONCE
+from fastapi_oidc.session.sql.session_store import PURGE_PAUSE
+from fastapi_oidc.session.sql.statements import PURGED_AT_ONCE
 from fastapi_oidc.session.sql.tables import refreshes, revocations, sessions
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import opened_sql_store

@@ -336,3 +336,23 @@ async def rp_tokens(rp: BareClient) -> dict[str, str]:
     tokens = await rp.tokens()
     rp.authorization = acting
     return tokens
+
+
+class TestWithoutOpenID:
+    async def test_a_token_for_an_api_comes_without_an_id_token(self, rp: BareClient) -> None:
+        asked = {"scope": "machines:read", "resource": MACHINES, "nonce": ""}
+        found = await rp.tokens(**asked)
+        assert jwt_parts(found["access_token"])[1]["aud"] == MACHINES
+        assert "id_token" not in found
+
+    async def test_without_a_resource_openid_is_required(self, rp: BareClient) -> None:
+        assert (await rp.answer(scope="machines:read"))["error"] == "invalid_scope"
+
+    async def test_a_page_of_another_origin_may_ask_for_tokens(self, rp: BareClient) -> None:
+        page = {"Origin": "https://app.test"}
+        for url in ("/.well-known/openid-configuration", "/jwks"):
+            answer = await rp.http.get(url, headers=page)
+            assert answer.headers["access-control-allow-origin"] == "*"
+        refused = await rp.http.post("/token", headers=page)
+        assert refused.headers["access-control-allow-origin"] == "*"
+        assert "access-control-allow-credentials" not in refused.headers

@@ -10,9 +10,17 @@ import httpx
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, MemoryRevocationStore, OIDCMiddleware, OIDCProviders, OIDCSession
+from fastapi_oidc import (
+    API,
+    OIDC,
+    MemoryRevocationStore,
+    OIDCMiddleware,
+    OIDCProviders,
+    OIDCSession,
+)
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
+from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world
 
 NONE: Final[Mapping[str, str]] = {}
@@ -229,6 +237,38 @@ async def crashing() -> httpx.Response:
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as same:
         same.cookies.update(dict(browser.cookies))
         return await same.get("/crash")
+
+
+def api_refusing(
+    authorization: str | None, headers: Headers = NONE, path: str = "/machines"
+) -> Asking:
+    async def ask() -> httpx.Response:
+        sent = {} if authorization is None else {"authorization": authorization}
+        async with make_api_world(mount=mount_tools).world.browser() as program:
+            return await program.get(path, headers={**headers, **sent})
+
+    return ask
+
+
+def mount_tools(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
+    app.mount("/tools", api.protected(FastAPI()))
+
+
+async def api_without_scope() -> httpx.Response:
+    world = make_api_world()
+    return await world.get(await world.token("machines:write"))
+
+
+async def api_without_provider() -> httpx.Response:
+    world = make_api_world()
+    token = await world.token()
+    world.world.op.faults.put("jwks", ServerError())
+    return await world.get(token)
+
+
+async def api_metadata() -> httpx.Response:
+    async with make_api_world().world.browser() as program:
+        return await program.get(METADATA_URL)
 
 
 async def choosing() -> httpx.Response:

@@ -15,8 +15,14 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from fastapi_oidc import OIDC, LoginOptions, OIDCSession, PersistContext
-from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokensIssued, sign_in
+from fastapi_oidc import OIDC, LoginOptions, OIDCSession, PersistContext, StandardIdentity
+from fastapi_oidc.testing import (
+    AuthorizationRequested,
+    DevUser,
+    TokensIssued,
+    session_for,
+    sign_in,
+)
 from tests.oidc.world import BASE_URL, World, make_world
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
@@ -326,3 +332,15 @@ async def test_a_login_may_ask_for_another_scope(scope_asked: str | list[str]) -
 async def test_the_login_route_refuses_what_it_cannot_ask_for(query: str) -> None:
     async with world_of().browser() as browser:
         assert (await browser.get(f"/auth/login?{query}")).status_code == 422
+
+
+async def test_a_session_of_a_test_may_be_recent_and_strong() -> None:
+    world = world_of()
+    at = int(world.time.now)
+    session = session_for(StandardIdentity(sub="alice"), auth_time=at, acr="mfa")
+    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session
+    async with world.browser() as browser:
+        assert (await browser.get("/vault")).json() == "mfa"
+        assert (await browser.get("/account")).json()["auth_time"] == at
+        world.time.advance(AN_HOUR)
+        assert (await browser.get("/account")).status_code == 401

@@ -21,7 +21,7 @@ from tests.vmm.facade.conftest import Run, Serve
 from tests.vmm.scripted import Play, Wire, answer
 
 INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
-SWITCHES = "the answer goes over to another protocol than HTTP"
+SWITCHES = "the response switches to another protocol than HTTP"
 ACTED = "the monitor may have carried the call out"
 
 
@@ -56,8 +56,12 @@ def boasts(wire: Wire) -> None:
 FAILURES = {
     "silence": (silent, VmmTimeoutError, f"did not come within 0.1 s; {ACTED}"),
     "killed during the call": (dies, VmmConnectionError, f"connection lost: .* {ACTED}"),
-    "cut": (cuts, VmmProtocolError, "cut after"),
-    "no HTTP": (babbles, VmmProtocolError, f": the answer is not HTTP: Expected HTTP/.*; {ACTED}"),
+    "cut": (cuts, VmmProtocolError, "cut off after"),
+    "no HTTP": (
+        babbles,
+        VmmProtocolError,
+        f": the response is not HTTP: Expected HTTP/.*; {ACTED}",
+    ),
     "another protocol": (switches, VmmProtocolError, f": {SWITCHES}; {ACTED}"),
     "huge": (boasts, VmmProtocolError, "larger than 1048576 bytes"),
 }

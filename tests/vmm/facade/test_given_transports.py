@@ -31,7 +31,7 @@ ERRORS: list[tuple[Exception, type[VmmError], str]] = [
     (httpx.PoolTimeout(""), VmmTimeoutError, f"PoolTimeout within 3 s; {NOT_SENT}"),
     (httpx.ReadTimeout("slow"), VmmTimeoutError, f"slow within 3 s; {ACTED}"),
     (httpx.WriteTimeout("slow"), VmmTimeoutError, f"slow within 3 s; {ACTED}"),
-    (TimeoutError("slow"), VmmTimeoutError, f"the answer did not come within 3 s; {ACTED}"),
+    (TimeoutError("slow"), VmmTimeoutError, f"the response did not come within 3 s; {ACTED}"),
     (httpx.ConnectError("no"), VmmConnectionError, f"no connection: no; {NOT_SENT}"),
     (httpx.ReadError("cut"), VmmConnectionError, f"connection lost: cut; {ACTED}"),
     (httpx.WriteError("cut"), VmmConnectionError, f"connection lost: cut; {ACTED}"),

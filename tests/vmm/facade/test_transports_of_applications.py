@@ -150,7 +150,7 @@ def test_the_limit_of_an_answer_is_for_all_its_parts(kind: Any) -> None:
     just = kind("/vm", transport=httpx.MockTransport(parts(limit - 1, 1)))
     assert result_of(lambda: just.send(everything)) == limit
     over = kind("/vm", transport=httpx.MockTransport(parts(limit // 2, limit // 2, 1)))
-    with pytest.raises(VmmProtocolError, match=f"the answer is larger than {limit} bytes"):
+    with pytest.raises(VmmProtocolError, match=f"the response is larger than {limit} bytes"):
         result_of(lambda: over.send(everything))
 
 

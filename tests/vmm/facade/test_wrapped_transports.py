@@ -98,4 +98,4 @@ def test_a_wrapped_transport_says_what_ours_says(serve: Serve, socket_path: Path
         texts.append(str(caught.value))
         causes.append(repr(caught.value.__cause__))
     assert texts[0] == texts[1]
-    assert causes == ["None", "ReadTimeout('the answer did not come')"]
+    assert causes == ["None", "ReadTimeout('the response did not come')"]

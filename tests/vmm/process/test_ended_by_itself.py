@@ -117,4 +117,4 @@ def test_an_exit_status_that_somebody_else_collected_is_not_known(
     monkeypatch.setattr(os, "waitid", collected)
     assert do(monitor.stop()) is None
     assert not monitor.running
-    assert "only its parent process was told" in repr(monitor)
+    assert "only its parent process knows" in repr(monitor)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from generated_vmm.process import Monitor, MonitorError
-from generated_vmm.process.registry import known_folders
+from generated_vmm.process.folders import known_folders
 from tests.vmm.process.conftest import PATIENCE
 
 IS_REAL = bool(os.environ.get("FIRECRACKER_BIN"))

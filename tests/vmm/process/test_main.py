@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.process import Monitor, registry
+from generated_vmm.process import Monitor, folders
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.child import Child
 from tests.vmm.process.conftest import PATIENCE, reapers_of
@@ -30,7 +30,7 @@ sys.stdin.read()
 def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own. What other processes start is in the user's."""
     (folder / "registry").mkdir(mode=0o700)
-    monkeypatch.setattr(registry, "_registries", lambda: [f"{folder}/registry"])
+    monkeypatch.setattr(folders, "_registries", lambda: [f"{folder}/registry"])
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:

@@ -16,7 +16,7 @@ from tests.vmm.process.conftest import Do, Make
 def test_a_socket_path_that_is_served_is_taken(make: Make, start: Make, do: Do) -> None:
     first = start()
     second = make(socket_path=first.socket_path)
-    with pytest.raises(MonitorStartError, match="somebody listens there"):
+    with pytest.raises(MonitorStartError, match="another process listens there"):
         do(second.start())
     assert do(first.client.get_instance_info()).state == "Not started"
 
@@ -31,7 +31,7 @@ def test_a_path_at_which_something_is_left_is_not_touched(
             listener.bind(str(path))
     else:
         path.write_text("somebody's")
-    with pytest.raises(MonitorStartError, match="remove it if nobody needs it"):
+    with pytest.raises(MonitorStartError, match="remove it if it is not needed"):
         do(make(socket_path=path).start())
     assert path.exists()
 

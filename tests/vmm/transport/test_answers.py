@@ -49,7 +49,7 @@ OUT_OF_STEP = {
     "an error without a body": b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n",
     "an error as text": answer(503, b"Too many"),
     "a choice": answer(300, b"{}"),
-    "bytes behind the answer": OK + b"{}",
+    "bytes after the response": OK + b"{}",
     "a second answer behind it": OK + OK,
     "Connection: close": b"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
     "HTTP/1.0": b"HTTP/1.0 200 \r\nContent-Length: 2\r\n\r\n{}",
@@ -134,7 +134,7 @@ def test_a_cut_answer_is_a_protocol_error_and_the_next_call_works(
     call: Call, serve: Serve, sent: bytes
 ) -> None:
     server = serve(first_bad_then_ok(sent, cut=True))
-    with pytest.raises(httpx.RemoteProtocolError, match="cut after"):
+    with pytest.raises(httpx.RemoteProtocolError, match="cut off after"):
         call()
     assert call().content == b"{}"
     assert len(server.requests) == 2

@@ -94,7 +94,7 @@ def test_a_device_that_is_not_there_is_a_timeout(connect: Connect) -> None:
 def test_silence_ends_with_the_time(connect: Connect, serve: Serve) -> None:
     serve(silent)
     started = time.monotonic()
-    with pytest.raises(VmmTimeoutError, match=r"at last: no answer to CONNECT$"):
+    with pytest.raises(VmmTimeoutError, match=r"at last: no response to CONNECT$"):
         connect(52, 0.2)
     assert time.monotonic() - started < 5
 
@@ -119,7 +119,7 @@ def test_any_other_answer_is_a_protocol_error(connect: Connect, serve: Serve, li
         wire.send(line)
 
     server = serve(play)
-    with pytest.raises(VmmProtocolError, match="the answer to CONNECT is"):
+    with pytest.raises(VmmProtocolError, match="the response to CONNECT is"):
         connect(52, 5)
     assert len(server.connections) == 1
 
@@ -128,7 +128,7 @@ def test_of_an_answer_without_an_end_so_much_is_told_as_a_line_may_have(
     connect: Connect, serve: Serve
 ) -> None:
     serve(lambda wire: wire.send(b"x" * 1_000))
-    with pytest.raises(VmmProtocolError, match=r"the answer to CONNECT is b'x{32}'$"):
+    with pytest.raises(VmmProtocolError, match=r"the response to CONNECT is b'x{32}'$"):
         connect(52, 5)
 
 

@@ -1,4 +1,7 @@
-"""Folders that one process holds: private to its user, locked, and made with what is above them."""
+"""The folders of monitors: private to one user, locked by one process, and found again.
+
+Each has a symbolic link in a folder of the system, for `list` and `clean`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from generated_vmm.process.state import read_state
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
 ATTEMPTS = 100
+REGISTRY = "generated-vmm"
 
 Result = TypeVar("Result")
 
@@ -84,3 +88,51 @@ def make_fifo(name: str, folder: int, directory: Path) -> None:
         os.mkfifo(name, 0o600, dir_fd=folder)
     except OSError as error:
         raise MonitorStartError(f"{directory / name} cannot be made: {error.strerror}") from error
+
+
+# Where they are: a link to each. It says where to look and no more: what is there is checked as any
+# other folder.
+
+
+def entry_of(folder: os.stat_result) -> str:
+    """The link for a folder; empty when there is no place for links."""
+    for registry in _registries():
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(registry, 0o700)
+            if _is_private(registry):
+                return f"{registry}/{folder.st_dev}-{folder.st_ino}"
+    return ""
+
+
+def enter(entry: str, path: str) -> None:
+    """Makes the link. Without it a monitor runs as well, but is not listed."""
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(entry)
+        os.symlink(path, entry)
+
+
+def known_folders() -> Iterator[tuple[str, str]]:
+    """The links, and the folders that they lead to."""
+    for registry in _registries():
+        with contextlib.suppress(OSError):
+            if _is_private(registry):
+                for name in sorted(os.listdir(registry)):
+                    entry = f"{registry}/{name}"
+                    yield entry, os.readlink(entry)
+
+
+def _registries() -> list[str]:
+    """Where there may be links: folders of the system that the next start of the host empties."""
+    uid = os.geteuid()
+    systems = [f"/run/{REGISTRY}"] if uid == 0 else []
+    return [*systems, f"/run/user/{uid}/{REGISTRY}", f"/tmp/{REGISTRY}-{uid}"]  # noqa: S108  # checked
+
+
+def _is_private(registry: str) -> bool:
+    found = os.lstat(registry)
+    return stat.S_ISDIR(found.st_mode) and (found.st_uid, found.st_mode & 0o077) == (
+        os.geteuid(),
+        0,
+    )
