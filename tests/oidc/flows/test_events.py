@@ -17,6 +17,7 @@ from tests.oidc.world import LOGIN_URL, World, make_world
 AT = 1_800_000_000
 WARNINGS = {
     "login.refused",
+    "front_channel_logout.refused",
     "session.refresh_postponed",
     "session.identity_kept",
     "session.not_removed",

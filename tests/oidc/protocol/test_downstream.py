@@ -165,6 +165,11 @@ def test_a_token_is_met_by_its_time(seconds: int, age: int, is_met: bool) -> Non
     assert Needed(seconds).is_met_by(token(), NOW + age) == is_met
 
 
+def test_a_token_that_has_not_expired_serves() -> None:
+    assert Needed().is_served_by(token(), NOW + 299)
+    assert not Needed().is_served_by(token(), NOW + 300)
+
+
 def test_a_refused_token_is_good_for_nobody() -> None:
     refused = Needed(0, refused="a")
     assert not refused.is_met_by(token(), NOW)
