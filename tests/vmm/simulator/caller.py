@@ -11,6 +11,8 @@ from pathlib import Path
 
 from generated_vmm.testing.description import Json
 
+PATIENCE = 60  # seconds, for a real monitor that writes a guest's memory on a busy machine
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -43,7 +45,7 @@ def shows(actual: object, expected: object) -> bool:
 
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=5)
+        super().__init__("localhost", timeout=PATIENCE)
         self._path = path
 
     def connect(self) -> None:
@@ -84,7 +86,7 @@ class Caller:
 def connect(path: Path) -> socket.socket:
     """A connection to a unix socket that gives up after five seconds."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(5)
+    connection.settimeout(PATIENCE)
     try:
         connection.connect(str(path))
     except OSError:
