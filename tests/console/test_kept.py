@@ -38,7 +38,7 @@ TOLD = (
     ("monitor", "Save log", {"logger.level": "Debug", "logger.show_level": "true"}, "PUT /logger"),
     pytest.param(
         *("monitor", "Save console", {"serial.rate_limiter.size": "65536"}, "PUT /serial"),
-        marks=pytest.mark.since("1.14"),
+        marks=pytest.mark.since("1.16"),
     ),
     ("monitor", "Save template", {"cpu_config.contents": "{}"}, "PUT /cpu-config"),
 )
@@ -174,7 +174,7 @@ def test_changes_go_into_the_last_snapshot_of_this_run_alone(alice: Browser) -> 
         delete(alice, name)
 
 
-@pytest.mark.since("1.14")
+@pytest.mark.since("1.16")
 def test_the_registry_gives_back_what_it_was_given(tmp_path: Path) -> None:
     kept = Kept(has_pci=True, metadata={"a": None, "b": [1, {"c": "d"}]})
     kept.note("serial", {"rate_limiter": {"size": 1, "refill_time": 2}})
