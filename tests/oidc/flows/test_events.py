@@ -25,7 +25,6 @@ WARNINGS = {
     "session.cookie_withheld",
     "logout.return_refused",
     "logout.revocation_failed",
-    "front_channel_logout.refused",
     "back_channel_logout.refused",
     "request.refused",
 }
