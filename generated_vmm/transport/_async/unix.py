@@ -135,9 +135,12 @@ async def receive(connection: Connection, deadline: float, most: int = RECEIVE_B
 
     It waits before it reads: an answer is never there at once.
     """
-    while await readable(connection.socket, deadline):
-        try:
-            return connection.socket.recv(most)
-        except BlockingIOError:
-            pass
+    try:
+        while await readable(connection.socket, deadline):
+            try:
+                return connection.socket.recv(most)
+            except BlockingIOError:
+                pass
+    except ValueError as error:  # closed: this process was forked in the middle of the call
+        raise ConnectionAbortedError("the connection is the parent process's") from error
     raise TimeoutError
