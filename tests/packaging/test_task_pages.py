@@ -1,0 +1,138 @@
+"""The applications of docs/pages-and-forms.md, single-page-applications.md and
+protect-everything.md do what these pages say."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+import fastapi_oidc
+from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in_sync
+
+DOCS = Path(__file__).parents[2] / "docs"
+BASE_URL = "https://app.test"
+PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin", "accept": "text/html"}
+
+
+class Served:
+    """The application of one page, and a browser."""
+
+    def __init__(self, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        secret = secrets.token_urlsafe(32)
+        self.provider = DevProvider(
+            users=[DevUser("alice", "Alice")],
+            clients=[
+                DevClient(
+                    client_id="app",
+                    client_secret=secret,
+                    redirect_uris=[f"{BASE_URL}/auth/callback"],
+                    post_logout_redirect_uris=[f"{BASE_URL}/auth/logged-out"],
+                )
+            ],
+        )
+        transport = httpx.ASGITransport(self.provider.app)
+        monkeypatch.setattr(fastapi_oidc, "OIDC", partial(fastapi_oidc.OIDC, transport=transport))
+        for name, value in {
+            "ISSUER": self.provider.issuer,
+            "CLIENT_ID": "app",
+            "CLIENT_SECRET": secret,
+            "COOKIE_SECRET": secrets.token_urlsafe(32),
+            "BASE_URL": BASE_URL,
+        }.items():
+            monkeypatch.setenv(f"OIDC_{name}", value)
+        self.text = (DOCS / page).read_text()
+        self.module = ModuleType("page")
+        monkeypatch.setitem(sys.modules, "page", self.module)
+        for code in re.findall(r"^```python\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL):
+            exec(compile(code, page, "exec", dont_inherit=True), self.module.__dict__)
+
+    @contextmanager
+    def browser(self, app: str = "app") -> Iterator[TestClient]:
+        served = self.module.__dict__[app]
+        with self.provider.test_client(served, base_url=BASE_URL) as client:
+            yield client
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_form_brings_the_token_of_its_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("pages-and-forms.md", monkeypatch)
+    html = re.findall(r"^```html\n(.*?)^```", page.text, re.MULTILINE | re.DOTALL)
+    (folder / "templates/notes.html").write_text(html[0] + html[1])
+    with page.browser() as browser:
+        shown = sign_in_sync(browser, "/notes", user="alice")
+        assert "Notes of Alice" in shown.text
+        assert "Signed in as Alice" in shown.text
+        token = re.search(r'name="csrf_token" value="([^"]+)"', shown.text)
+        assert token is not None
+        added = browser.post("/notes", data={"csrf_token": token[1], "text": "Water <plants>"})
+        assert "<li>Water &lt;plants&gt;</li>" in added.text
+        refused = browser.post("/notes", data={"text": "no token"})
+        assert (refused.status_code, refused.json()["code"]) == (403, "session.csrf")
+        signed_out = browser.post("/auth/logout", headers=PAGE)
+        assert signed_out.status_code == 200
+        assert browser.get("/notes").status_code == 401
+
+
+def test_a_front_end_sends_the_token_of_the_session_document(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Served("single-page-applications.md", monkeypatch)
+    (folder / "dist/index.html").write_text("the front end")
+    with page.browser() as browser:
+        assert browser.get("/").text == "the front end"
+        assert browser.get("/api/me").json()["code"] == "session.required"
+        sign_in_sync(browser, "/auth/login", user="alice")
+        assert browser.get("/api/me").json()["name"] == "Alice"
+        assert browser.post("/api/machines").status_code == 403
+        token = browser.get("/auth/session").json()["csrf_token"]
+        created = browser.post("/api/machines", headers={"X-CSRF-Token": token})
+        assert created.json() == {"state": "created"}
+
+
+def test_everything_is_protected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("protect-everything.md", monkeypatch)
+    (folder / "reports/one.txt").write_text("a report")
+
+    @page.module.admin.get("/panel")
+    async def panel() -> str:
+        return "the panel"
+
+    with page.browser() as browser:
+        for path in ("/reports/one.txt", "/admin/panel"):
+            assert browser.get(path).status_code == 401
+            sent = browser.get(path, headers=PAGE, follow_redirects=False)
+            assert sent.headers["location"].startswith("/auth/login?return_to=")
+        with pytest.raises(WebSocketDisconnect), browser.websocket_connect("wss://app.test/ticks"):
+            raise AssertionError("it was accepted")
+        assert sign_in_sync(browser, "/reports/one.txt", user="alice").text == "a report"
+        assert browser.get("/admin/panel").json() == "the panel"
+        with browser.websocket_connect("wss://app.test/ticks") as socket:
+            assert socket.receive_text() == "tick"
+            browser.post("/auth/logout", headers=PAGE)
+            socket.send_text("go on")
+            with pytest.raises(WebSocketDisconnect):
+                socket.receive_text()
+    page.module.test_everything_is_protected()
+
+
+def test_some_of_it_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Served("protect-everything.md", monkeypatch)
+    with page.browser("mixed") as browser:
+        assert browser.get("/health").json() == "ok"
+        assert browser.get("/staff/machines").status_code == 401
