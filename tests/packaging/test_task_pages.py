@@ -14,6 +14,7 @@ from types import ModuleType
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -84,8 +85,7 @@ def test_a_form_brings_the_token_of_its_page(folder: Path, monkeypatch: pytest.M
         assert "<li>Water &lt;plants&gt;</li>" in added.text
         refused = browser.post("/notes", data={"text": "no token"})
         assert (refused.status_code, refused.json()["code"]) == (403, "session.csrf")
-        signed_out = browser.post("/auth/logout", headers=PAGE)
-        assert signed_out.status_code == 200
+        browser.post("/auth/logout", headers=PAGE)
         assert browser.get("/notes").status_code == 401
 
 
@@ -109,7 +109,9 @@ def test_everything_is_protected(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     page = Served("protect-everything.md", monkeypatch)
     (folder / "reports/one.txt").write_text("a report")
 
-    @page.module.admin.get("/panel")
+    admin: FastAPI = page.module.admin
+
+    @admin.get("/panel")
     async def panel() -> str:
         return "the panel"
 
