@@ -61,18 +61,13 @@ class HostedMonitor(Monitor):
     ) -> None:
         socket_path = str(launch.socket(name, kept.uid))
         super().__init__(name, socket_path, suggestions, house.records, self._connect)
-        self.launch = launch
-        self.house = house
-        self.kept = kept
-        self.is_jailed = bool(kept.uid)
-        self.deleted = False
+        self.launch, self.house, self.kept = launch, house, kept
+        self.is_jailed, self.deleted = bool(kept.uid), False
         self._usage: Usage | None = None
         self._metrics_read = 0
         self._process: AsyncMonitor | None = None
-        self._starting = False
-        self._fault = ""
-        self._turn = asyncio.Lock()
-        self._networks = AsyncExitStack()
+        self._starting, self._fault = False, ""
+        self._turn, self._networks = asyncio.Lock(), AsyncExitStack()
         self._watching: asyncio.Task[None] | None = None
         self.scrollback = Scrollback(launch.console(name))
         self.terminal = Terminal(bare_newlines=launch.is_simulated)
@@ -203,10 +198,8 @@ class HostedMonitor(Monitor):
     async def drop(self, kind: str, id_name: str, device_id: str) -> None:
         """Take a device out of a machine that is not started: its monitor begins anew."""
         made = (await self.look()).configuration
-        name = DEVICES[kind]
-        left = [
-            one for one in getattr(made, name, None) or [] if getattr(one, id_name) != device_id
-        ]
+        devices = getattr(made, name := DEVICES[kind], None) or []
+        left = [one for one in devices if getattr(one, id_name) != device_id]
         self.kept.configuration = made.model_copy(update={name: left})
         async with self._turn:
             if self._process is not None:
@@ -238,8 +231,7 @@ class HostedMonitor(Monitor):
                 self._starting = False
 
     async def _start(self, *, boot: bool) -> None:
-        self._usage, self._metrics_read = None, 0
-        self._seen = None
+        self._usage, self._metrics_read, self._seen = None, 0, None
         self.history.add({})
         self.uptime.restart()
         if self._process is not None:

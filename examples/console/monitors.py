@@ -58,13 +58,10 @@ class Monitor:
         records: Records | None = None,
         connect: Connect | None = None,
     ) -> None:
-        self.name = name
-        self.socket_path = socket_path
-        self._suggestions = suggestions
+        self.name, self.socket_path, self._suggestions = name, socket_path, suggestions
         self.records = records or Records()
         self.events = EventLog(name, self.records)
-        self.history = History()
-        self.archive = Archive(name, self.records)
+        self.history, self.archive = History(), Archive(name, self.records)
         self.last_state = NO_ANSWER
         self.uptime = Uptime(socket_path, own=self.is_hosted)
         self._sampling = asyncio.Lock()

@@ -26,10 +26,8 @@ def _cannot_be_cloned(machine: Machine) -> str:
         "vsock_override": made.vsock,
         "track_dirty_pages": made.machine_config and made.machine_config.track_dirty_pages,
     }
-    release = max(
-        (since(SnapshotLoadParams, name) for name, used in own.items() if used), default=ANY
-    )
-    if machine.version < release:
+    releases = [since(SnapshotLoadParams, name) for name, used in own.items() if used]
+    if machine.version < (release := max(releases, default=ANY)):
         return f"A clone of this machine needs a monitor of release {in_words(release)} or newer."
     return ""
 

@@ -60,10 +60,7 @@ NETWORK = Section(
     key="new_network",
     title="Network",
     model=NetworkInterface,
-    fields=(
-        Field("host_dev_name", "Tap device"),
-        *rare((Field("guest_mac", "Hardware address"),)),
-    ),
+    fields=(Field("host_dev_name", "Tap device"), *rare((Field("guest_mac", "Hardware address"),))),
     send=lambda vm, fields: vm.network_interface("eth0").set(fields),
     fixed={"iface_id": "eth0"},
     optional=True,
