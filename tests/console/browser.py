@@ -98,6 +98,8 @@ class Browser:
             cookies=cookies,
             follow_redirects=True,
             headers={"Accept": "text/html,*/*;q=0.8"},
+            # A server may close an idle connection in the moment in which a post is sent on it.
+            limits=httpx.Limits(max_keepalive_connections=0),
             timeout=20,
         )
         self.status = 0

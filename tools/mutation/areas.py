@@ -13,7 +13,6 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fastapi_oidc/protocol/": ("tests/oidc/protocol",),
     "fastapi_oidc/resource_server/": ("tests/oidc/resource_server",),
     "fastapi_oidc/grants/": ("tests/oidc/grants",),
-    "fastapi_oidc/flows/renewal.py": ("tests/oidc/grants",),
     "fastapi_oidc/flows/": ("tests/oidc/flows", "tests/oidc/web/test_sessions.py"),
     "fastapi_oidc/session/redis/": (
         "tests/oidc/session",

@@ -111,8 +111,12 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
 
     async def kill(self) -> int | None:
         """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
-        wish = self._run.want(Goal.KILL)
-        await until(self._run, wish.is_done)
+        try:
+            wish = self._run.want(Goal.KILL)
+            await until(self._run, wish.is_done)
+        except BaseException:  # an interruption, which may come before the wait
+            await self._give_up()
+            raise
         wish.require_success()
         return await self._closed()
 

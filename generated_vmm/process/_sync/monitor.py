@@ -112,8 +112,12 @@ class Monitor(MonitorView[VmmClient]):
 
     def kill(self) -> int | None:
         """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
-        wish = self._run.want(Goal.KILL)
-        until(self._run, wish.is_done)
+        try:
+            wish = self._run.want(Goal.KILL)
+            until(self._run, wish.is_done)
+        except BaseException:  # an interruption, which may come before the wait
+            self._give_up()
+            raise
         wish.require_success()
         return self._closed()
 

@@ -128,13 +128,13 @@ def test_a_program_that_is_no_monitor_and_goes_on_is_an_error(
 ) -> None:
     program = script(folder, "exec sleep 1000")
     monitor = make(program, timeout=0.2)
-    with pytest.raises(MonitorStartError, match=r"did not answer within 0\.2 s"):
+    with pytest.raises(MonitorStartError, match=r"did not respond within 0\.2 s"):
         do(monitor.start())
     assert monitor.returncode == -signal.SIGKILL
 
 
 def test_a_program_that_reads_its_input_does_not_hang(make: Make, do: Do, folder: Path) -> None:
-    with pytest.raises(MonitorStartError, match="did not answer"):
+    with pytest.raises(MonitorStartError, match="did not respond"):
         do(make(script(folder, "exec cat"), timeout=0.2).start())
 
 
