@@ -125,7 +125,6 @@ def _app(oidc: OIDC) -> FastAPI:
         session: Annotated[OIDCSession[StandardIdentity], Depends(oidc.require_auth)],
     ) -> dict[str, object]:
         return {
-            "id": session.id,
             "sub": session.sub,
             "name": session.identity.name,
             "email": session.identity.email,
