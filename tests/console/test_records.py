@@ -22,7 +22,7 @@ from examples.console.monitors import Monitors
 from examples.console.past import as_csv, as_json_lines
 from examples.console.records import DAY_SECONDS, Call, Event, Person, Records, Search
 from examples.console.settings import SettingsError
-from tests.console.browser import Browser
+from tests.console.browser import PATIENCE, Browser
 from tests.console.machines import create, delete
 from tests.console.running import ALICE, RunningConsole, asked, hosting_console, pid_of, signed_in
 from tests.console.test_demo import demo, lines_until
@@ -192,11 +192,13 @@ def test_what_happened_survives_a_kill_of_console_and_monitor(tmp_path: Path) ->
 
 def test_prometheus_reads_figures_with_its_token(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
-        alice.open_until("demo Running", "/")
-    app = create_app(host.parts.oidc, host.parts.monitors, metrics_token="of-prometheus")
-    right = {"authorization": "Bearer of-prometheus"}
-    figures = asked(app, "/metrics", right).text
-    assert 'console_machine_state{machine="demo",state="Running"} 1.0' in figures
+        app = create_app(host.parts.oidc, host.parts.monitors, metrics_token="of-prometheus")
+        right, figures = {"authorization": "Bearer of-prometheus"}, ""
+        deadline = time.monotonic() + PATIENCE
+        while 'machine="demo",state="Running"} 1.0' not in figures:
+            assert time.monotonic() < deadline, figures
+            alice.open_until("demo Running", "/")  # a busy computer may miss a look at the machine
+            figures = asked(app, "/metrics", right).text
     assert "console_host_memory_used_bytes" in figures
     for wrong in ({}, {"authorization": "Bearer other"}, {"authorization": "of-prometheus"}):
         assert asked(app, "/metrics", wrong).status_code == 401

@@ -309,7 +309,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(story=st.lists(st.tuples(steps, st.sampled_from([NAME, "session-2"])), max_size=12))
 def test_every_kind_of_records_tells_the_same_story(
     redis_url: str, postgres_url: str, sqlite_url: str, story: list[tuple[Any, str]]
