@@ -142,8 +142,7 @@ def test_a_chart_of_a_day_has_what_was_written_down(records: Records) -> None:
 def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open_until("demo Running", "/")
-        alice.open("/events?machine=demo&person=console")
-        assert "demo : The machine is running." in alice.text
+        alice.open_until("demo : The machine is running.", "/events?machine=demo&person=console")
         alice.open("/events?text=nothing-like-it")
         assert "Nothing was found." in alice.text
         alice.open("/events?begin=yesterday")
@@ -156,7 +155,7 @@ def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
 def test_why_a_monitor_ended_is_written_down(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         create(alice, "victim")
-        alice.open_until("guest is up", "/machines/victim/console")
+        alice.open_until("This guest is simulated", "/machines/victim/console")
         os.kill(pid_of("victim"), signal.SIGKILL)
         alice.open_until("victim Ended", "/machines/victim")
         alice.open_until("The monitor ended", "/machines/victim")
