@@ -390,14 +390,17 @@ class RefreshCoordinator(Generic[Identity]):
 
     async def _response(self, run: _Run[Identity], api: DownstreamAPI | None) -> TokenResponse:
         party, tokens = self._party, run.stored.session.tokens
-        await party.provider.metadata()  # which may wait: after this the token is sent at once
-        if run.hold.age > party.policy.provider_timeout:
-            # This process was paused: by now another one may own the record.
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+
+        def require_own_record() -> None:
+            if run.hold.age > party.policy.provider_timeout:
+                # This process was paused: by now another one may own the record.
+                raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
+
         return await party.provider.refresh(
             tokens.refresh_token or "",
             key=tokens.proof_key(),
             target=None if api is None else api.parameters(),
+            before_sending=require_own_record,
         )
 
     async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:

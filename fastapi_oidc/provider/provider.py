@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final
@@ -144,17 +144,20 @@ class Provider:
         *,
         key: DPoPKey | None = None,
         target: Mapping[str, str] | None = None,
+        before_sending: Callable[[], None] = lambda: None,
     ) -> TokenResponse:
         """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
 
         With a `key` they are bound to it (RFC 9449 5); NonceRequired when the proof needs a nonce,
         which the next call has. `target` asks for a token for another API (RFC 8707 2.2).
 
-        The request goes out within `timeout` seconds, or not at all. Once it is sent its answer is
+        The request goes out within `timeout` seconds, or not at all; nothing is awaited between
+        `before_sending`, which may raise, and the request. Once it is sent its answer is
         awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
         time waits in a task of its own and lets this one run.
         """
         metadata = await self.metadata()
+        before_sending()
         grant = refresh_token_grant(refresh_token) | dict(target or {})
         return await self._endpoints.tokens(metadata, grant, patience=LONGEST_EXCHANGE, key=key)
 

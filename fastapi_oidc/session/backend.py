@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession, PreviousSession
 from fastapi_oidc.session.outage import unavailable, unavailable_as
@@ -50,9 +50,14 @@ class SessionBackend(ABC, Generic[Identity]):
     """Whether `lookup_by_id` works, as far as is known before it is tried."""
 
     def __init__(
-        self, names: CookieNames, clock: Clock, revocations: RevocationStore | None
+        self,
+        names: CookieNames,
+        clock: Clock,
+        revocations: RevocationStore | None,
+        open: Callable[[str], object],
     ) -> None:
         self._names, self._clock, self._revocations = names, clock, revocations
+        self._open = open
 
     @property
     def records_revocations(self) -> bool:
@@ -69,9 +74,15 @@ class SessionBackend(ABC, Generic[Identity]):
     ) -> CookieHint[Identity] | None:
         """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
 
-    @abstractmethod
     def fault(self, cookies: Mapping[str, str]) -> Code | None:
         """Why the session cookie cannot be read; None for one that can, and without one."""
+        value = cookies.get(self._names.session)
+        try:
+            if value:
+                self._open(value)
+        except SessionError as error:
+            return error.code
+        return None
 
     @abstractmethod
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:

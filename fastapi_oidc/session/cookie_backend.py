@@ -102,7 +102,7 @@ class CookieBackend(SessionBackend[Identity]):
         clock: Clock,
         revocations: RevocationStore | None = None,
     ) -> None:
-        super().__init__(names, clock, revocations)
+        super().__init__(names, clock, revocations, cookie.open)
         self._cookie = cookie
         if isinstance(revocations, MemoryRevocationStore):
             self.in_memory = ("back_channel_logout_store",)
@@ -118,16 +118,6 @@ class CookieBackend(SessionBackend[Identity]):
         """The session sealed in the cookie."""
         stored = self._opened(cookies)
         return None if stored is None else CookieHint(self.previous(stored), stored)
-
-    def fault(self, cookies: Mapping[str, str]) -> Code | None:
-        """What opening the cookie raises."""
-        value = cookies.get(self._names.session)
-        try:
-            if value:
-                self._cookie.open(value)
-        except SessionError as error:
-            return error.code
-        return None
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
         """Raises ConfigurationError: nobody knows what browsers hold."""

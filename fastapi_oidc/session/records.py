@@ -87,16 +87,16 @@ class Advance:
 
 
 def taken(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
-    """The record after `take`: held by its owner, or as it was."""
+    """The record after `take`: held by its owner, or by the one who had it."""
     if record.phase is Phase.ENDED or record.generation > take.generation:
         return record
     if record.generation < take.generation:
         record = RefreshRecord(take.generation, last_seen_at=record.last_seen_at)
     # A moment farther off than any hold is from before the clock was set back. A process with
     # another `provider_timeout` may have taken it for up to twice as long.
-    is_held = record.phase is not Phase.IDLE and 0 < record.held_until - now <= 2 * take.hold
-    if is_held and record.owner != take.owner:
-        return record
+    held_until = min(record.held_until, now + 2 * take.hold)
+    if record.phase is not Phase.IDLE and held_until > now and record.owner != take.owner:
+        return replace(record, held_until=held_until)
     if record.phase is Phase.ANSWERED:
         return replace(record, owner=take.owner, held_until=now + take.answered_hold)
     return replace(record, phase=Phase.SENT, owner=take.owner, held_until=now + take.hold)

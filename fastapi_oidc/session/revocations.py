@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.model import (
     EndReason,
     Frozen,
@@ -98,7 +99,10 @@ class RevocationStore(ABC):
 
     async def records_of(self, session: OIDCSession[Identity], /) -> Sequence[RevocationRecord]:
         """The records kept here that name `session` (`record.names(session)`)."""
-        raise NotImplementedError(f"{type(self).__name__} has no records_of")
+        raise ConfigurationError(
+            Code.CONFIGURATION_STORE_MISSING,
+            f"{type(self).__name__} implements neither records_of nor ended_by and stamps",
+        )
 
     async def ended_by(self, session: OIDCSession[Identity], /) -> EndReason | None:
         """The `reason` of a record that ends `session`; None while the session goes on."""

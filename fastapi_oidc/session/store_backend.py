@@ -46,7 +46,7 @@ class StoreBackend(SessionBackend[Identity]):
         clock: Clock,
         revocations: RevocationStore | None = None,
     ) -> None:
-        super().__init__(names, clock, revocations or store.revocations)
+        super().__init__(names, clock, revocations or store.revocations, cookie.open)
         self._store, self._cookie, self._codec = store, cookie, codec
         self._has_own_revocations = revocations is None
         self.records_last_use = store.records_last_use
@@ -73,16 +73,6 @@ class StoreBackend(SessionBackend[Identity]):
             reference=reference.store_id,
         )
         return CookieHint(previous)
-
-    def fault(self, cookies: Mapping[str, str]) -> Code | None:
-        """What opening the reference raises."""
-        value = cookies.get(self._names.session)
-        try:
-            if value:
-                self._cookie.open(value)
-        except SessionError as error:
-            return error.code
-        return None
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
         """The session with this id, which the store finds without a cookie."""

@@ -93,18 +93,17 @@ def believe_any_deadline(patch: pytest.MonkeyPatch) -> None:
     taken = records.taken
 
     def taken_by_deadline(record: RefreshRecord, take: Take, now: float) -> RefreshRecord:
-        after = taken(record, replace(take, hold=1e6), now)
-        return after if after is record else replace(after, held_until=now + take.hold)
+        after = taken(record, take, now)
+        return replace(after, held_until=record.held_until) if after.owner != take.owner else after
 
     patch.setattr(records, "taken", taken_by_deadline)
 
 
 def clock_that_is_set_back(world: MachineWorld, alice: Browser) -> None:
-    world.set_clock_of_stores(1500)
     world.fail(0, "take", Fault.REPLY_LOST)
     world.begin("me", alice, 0)
     world.kill(0)
-    world.set_clock_of_stores(0)
+    world.set_back_clock_of_stores(1500)
 
 
 def asked_everywhere_at_once(world: MachineWorld, alice: Browser) -> None:

@@ -94,10 +94,14 @@ class Presentation:
     hindered: bool = False
     """A fault kept the response from being secured."""
     repeated: bool = False
+    overtaken: bool = False
+    """A dead process sent it, and it may reach the provider after the same token of another."""
 
     @property
     def is_lost(self) -> bool:
         """Whether the decision says that the session is lost: nobody has the next token."""
+        if self.overtaken:
+            return True
         if not self.used or self.secured:
             return False
         if not self.arrived:
@@ -324,7 +328,7 @@ class MachineWorld:
     def __init__(self, mode: Mode) -> None:
         self.mode, self.loop, self.is_closing = mode, VirtualTimeLoop(), False
         self.gate, self.opened_at, self.standing_still = asyncio.Event(), 0.0, 0
-        self.clock_error = 0.0
+        self.clock_error, self.clocks_were_set = 0.0, False
         clock = Clock(read=lambda: EPOCH + self.loop.seconds)
         stores = Clock(read=lambda: EPOCH + self.loop.seconds + self.clock_error)
         client = DevClient(
@@ -360,7 +364,9 @@ class MachineWorld:
         self.last_status = 0
         self.faults_found: list[str] = []
         self.pending: list[Pending] = []
+        self.requests: list[asyncio.Task[Any]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.dead: list[Process] = []
         self.processes = [Process(self, number) for number in range(mode.processes)]
         self.op.back_channel_transport = httpx.ASGITransport(self._balanced)
         self.browsers = [self.browser(user) for user in ("alice", "bob")]
@@ -399,6 +405,7 @@ class MachineWorld:
         if known is not None and kind in ("login", "logout"):
             known.may_be_over = True
         task = self.loop.create_task(self._request(kind, browser, {"x-process": str(number)}))
+        self.requests.append(task)
         now, logouts = self.loop.seconds, self.logouts[browser.user]
         pending = Pending(kind, browser, process, id, now, False, task, logouts)
         pending.was_over = self.is_over(pending)
@@ -424,6 +431,11 @@ class MachineWorld:
                 return await browser.client.get(f"/long/{number}", timeout=None)
             case _:
                 return await browser.client.get("/me")
+
+    def ask_everywhere(self) -> None:
+        for browser in self.browsers:
+            for number in range(self.mode.processes):
+                self.begin("me", browser, number)
 
     def order(self, what: str) -> None:
         """The connections that are open ask for something."""
@@ -488,6 +500,7 @@ class MachineWorld:
         """The process is gone, with what it knew; another one takes its place."""
         process = self.processes[number]
         process.is_dead = True
+        self.dead.append(process)  # or its tasks are collected while they are under way
         self.pending = [each for each in self.pending if each.process is not process]
         if not self.mode.is_shared:
             self.hinder(process)
@@ -500,14 +513,16 @@ class MachineWorld:
 
     def set_clock(self, number: int, error: float) -> None:
         """From now on the clock of the process is wrong by `error` seconds."""
+        self.clocks_were_set = True
         self.processes[number].clock_error = error
 
-    def set_clock_of_stores(self, error: float) -> None:
-        """From now on the clock by which the stores keep their times is wrong."""
-        self.clock_error = error
+    def set_back_clock_of_stores(self, seconds: float) -> None:
+        """From now on the clock by which the stores keep their times is behind."""
+        self.clocks_were_set = True
+        self.clock_error -= seconds
 
     def repair(self) -> None:
-        self.clock_error = 0.0
+        """Nothing fails any more; the clock of the stores goes on, behind as it may be."""
         for number, process in enumerate(self.processes):
             process.faults.clear()
             process.clock_error = SKEWS[number % len(SKEWS)]
@@ -527,6 +542,9 @@ class MachineWorld:
         self.repair()
         self.open_gate()
         self.order("refresh")
+        for _ in range(2 if self.clocks_were_set else 0):  # what was noted by them is over then
+            self.ask_everywhere()
+            self.wait(200)
         for _ in range(2):
             self.wait(200)
             for browser in self.browsers:
@@ -565,6 +583,7 @@ class MachineWorld:
             if (earlier.arrived or not earlier.over) and not nobody_knows:
                 self.faults_found.append("a refresh token was presented again")
             earlier.repeated = True
+            earlier.overtaken |= earlier.process.is_dead and now < earlier.at + RESPONSE_SECONDS
         presentation = Presentation(process, now)
         self.presented[token].append(presentation)
         self._by_grant(grant).append(presentation)

@@ -31,12 +31,12 @@ local generation, owner = tonumber(ARGV[1]), ARGV[2]
 local hold, answered_hold = tonumber(ARGV[3]), tonumber(ARGV[4])
 if p ~= 'ended' and g <= generation then
   if g < generation then g, p, d, n = generation, 'idle', '', '' end
-  local is_held = p ~= 'idle' and u - now > 0 and u - now <= 2 * hold
-  if not is_held or o == owner then
+  u = math.min(u, now + 2 * hold)
+  if p == 'idle' or u <= now or o == owner then
     if p == 'answered' then u = now + answered_hold else p, u = 'sent', now + hold end
     o = owner
-    keep(ARGV[5])
   end
+  keep(ARGV[5])
   return {g, p, o, d, '', s}
 end
 return {g, p, o, d, n, s}

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.memory import MemoryRevocationStore, MemorySessionStore
 from fastapi_oidc.session.model import EndReason, OIDCSession
 from fastapi_oidc.session.redis import RedisRevocationStore, RedisSessionStore
@@ -171,5 +171,5 @@ async def test_a_store_without_records_of_says_so() -> None:
     class Half(RevocationStore):
         async def revoke(self, record: RevocationRecord, /) -> None: ...
 
-    with pytest.raises(NotImplementedError, match="Half has no records_of"):
+    with refused(Code.CONFIGURATION_STORE_MISSING, ConfigurationError):
         await Half().ended_by(a_session())
