@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.element import PATIENCE, RECORD_EVENTS
 from tests.browser.site import Site
+from tests.chromium import close_pages, running_chromium
 from tests.oidc.real_op.serving import free_socket, serving
-from tests.programs import require_program
-
-SETTLED: Final = 5_000
-"""Milliseconds for which a page that is still loading is waited for at the end of a test."""
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """One browser for a file: while Playwright runs, no asynchronous test can."""
-    program = require_program("chromium", package="chromium")
     expect.set_options(timeout=PATIENCE * 1000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    with running_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -77,13 +58,10 @@ def context(
         lambda message: complaints.append(message.text) if message.type == "error" else None,
     )
     yield context
-    for page in context.pages:
-        # Closed in the middle of a navigation, a page was seen never to end.
-        with suppress(PlaywrightError):
-            page.wait_for_load_state(timeout=SETTLED)
-    context.close()
+    found = list(complaints)
+    close_pages(context)
     wanted = re.compile("|".join(tolerated) or "(?!)")
-    assert [text for text in complaints if not wanted.search(text)] == []
+    assert [text for text in found if not wanted.search(text)] == []
 
 
 @pytest.fixture

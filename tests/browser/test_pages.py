@@ -17,6 +17,7 @@ from starlette.routing import Route
 from fastapi_oidc import Page
 from fastapi_oidc.web.browser.silent_page import SilentPage
 from fastapi_oidc.web.refusal_page import chooser_page, signed_out_page
+from tests.chromium import close_pages
 from tests.oidc.real_op.serving import free_socket, serving
 from tests.programs import require_npm_package
 
@@ -80,7 +81,7 @@ def test_a_page_is_accessible_and_fits_a_phone(
     page.evaluate((require_npm_package("axe-core") / "axe.min.js").read_text())
     assert page.evaluate("axe.run()")["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.context.close()
+    close_pages(page.context)
 
 
 @pytest.mark.parametrize("name", list(RESPONSES))
@@ -89,8 +90,8 @@ def test_the_style_applies_and_follows_the_system(chromium: Browser, site: str, 
     dark = opened(chromium, f"{site}/{name}", "dark")
     assert light.evaluate(BACKGROUND) == "rgb(244, 245, 247)"
     assert dark.evaluate(BACKGROUND) == "rgb(20, 23, 26)"
-    light.context.close()
-    dark.context.close()
+    close_pages(light.context)
+    close_pages(dark.context)
 
 
 @pytest.mark.parametrize("name", list(RESPONSES))

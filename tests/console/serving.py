@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -15,11 +16,21 @@ from fastapi import FastAPI
 START_SECONDS: Final = 10.0
 
 
+class Server(uvicorn.Server):
+    """Leaves no connection open, also when a response does not end in time."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+
 @contextmanager
 def serving(app: FastAPI, listener: socket.socket) -> Iterator[None]:
     """`app` answers on `listener` while the block runs."""
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
-    server = uvicorn.Server(config)
+    server = Server(config)
     thread = Thread(target=server.run, args=([listener],), name="console", daemon=True)
     thread.start()
     try:

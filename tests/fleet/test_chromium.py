@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from examples.fleet.fleet import Fleet
-from tests.programs import require_program
+from tests.chromium import running_chromium
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 PATIENCE = 60_000
 """Milliseconds: a busy computer is no fault of the page."""
 
 
 @pytest.fixture
 def page(fleet: Fleet) -> Iterator[Page]:
-    program = require_program("chromium", package="chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
+    with running_chromium() as browser:
         page = browser.new_page(ignore_https_errors=True)
         faults: list[str] = []
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.set_default_timeout(PATIENCE)
         page.goto(f"{fleet.url}/fleet")
         yield page
-        browser.close()
         assert faults == []
 
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from tests.chromium import close_pages, running_chromium
 from tests.console.in_chromium.pages import PATIENCE, Scheme, Visit
 from tests.console.running import RunningConsole
-from tests.programs import require_program
-
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    program = require_program("chromium", package="chromium")
     expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS.split())
+    with running_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -46,7 +38,8 @@ def visit(chromium: Browser, console: RunningConsole) -> Iterator[Visit]:
         return page
 
     yield sign_in
+    found = list(complaints)
     for context in contexts:
-        context.close()
+        close_pages(context)
     # Chromium itself notes every answer of 400 and above; those of a refused form are wanted.
-    assert [text for text in complaints if "Failed to load resource" not in text] == []
+    assert [text for text in found if "Failed to load resource" not in text] == []

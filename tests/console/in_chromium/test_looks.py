@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.chromium import close_pages
 from tests.console.in_chromium.pages import Visit, press, violations
 from tests.console.running import RunningConsole, hosting_console
 
@@ -32,7 +33,7 @@ def page(chromium: Browser, host: RunningConsole, request: pytest.FixtureRequest
     page.click("button[value=alice]")
     expect(page.get_by_role("listitem").filter(has_text="demo")).to_contain_text("Running")
     yield page
-    context.close()
+    close_pages(context)
 
 
 def test_the_list_tells_uptime_and_use(page: Page) -> None:

@@ -142,7 +142,7 @@ async def test_session_whose_refreshed_row_the_store_lost_ends_with_its_access_t
     time = Time()
     store = Forgetful(clock=Clock(read=time))
     shared: dict[str, Any] = {"session_store": store, "back_channel_logout_store": None}
-    impatient = {"provider_timeout": 0.05}
+    impatient = {"provider_timeout": 1}
     here = make_world(time=time, settings=impatient, **shared)
     there = another_process(here, **shared)
     browser = await here.signed_in()

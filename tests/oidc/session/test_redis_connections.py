@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,4 @@ def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix:
 
     for _ in range(4):
         assert asyncio.run(use()) == [a_session(), RefreshRecord()]
+    gc.collect()

@@ -76,6 +76,7 @@ def test_what_nobody_owns_is_removed(
         caller.send_signal(signal.SIGSTOP)
         reaper.send_signal(signal.SIGKILL)
         caller.kill()
+        assert reaper.wait(30)
     assert main(["list", path]) == 0
     assert lines(capsys) == [["leftover", str(monitor.pid), "-", "vm-1", path]]
     assert main(["clean", path]) == 0
