@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import from_json, to_json
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import (
@@ -21,6 +22,7 @@ from fastapi_oidc.session.model import (
     copied,
 )
 from fastapi_oidc.session.origin import reading_back
+from fastapi_oidc.session.sealing import DecryptionCache, Sealer
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -111,6 +113,48 @@ class SessionReader(Generic[Identity]):
             claims[name] = copied(claims[name])
         own.__dict__.update(claims=claims, identity=self._codec.read_identity(identity))
         return own
+
+
+class SealedRows(Generic[Identity]):
+    """Writes and reads the rows of a session store, each sealed for the id of its row.
+
+    The `OIDC` object that uses the store binds it to a sealer. Before that every method raises
+    ConfigurationError (configuration.invalid).
+    """
+
+    def __init__(self, identity_type: type[Identity]) -> None:
+        self._codec = SessionCodec(identity_type)
+        self._sealer: Sealer | None = None
+        self._readers = DecryptionCache(self._reader, clock=Clock())
+
+    def bind(self, sealer: Sealer) -> None:
+        """Open what `sealer` has sealed, and seal with the first sealer that was bound."""
+        self._sealer = sealer if self._sealer is None else self._sealer.also_opening(sealer)
+
+    def seal(self, id: str, session: OIDCSession[Identity]) -> bytes:
+        """The content of the row `id`."""
+        return self._bound().encrypt(self._codec.encode(session), name=f"row:{id}")
+
+    def open(self, id: str, content: bytes, last_seen_at: int) -> OIDCSession[Identity] | None:
+        """The session in the row `id`; None for a row of another id, secret or identity type."""
+        try:
+            session = self._readers.open((self._bound(), id, content))()
+        except SessionError:
+            return None
+        return (
+            session.model_copy(update={"last_seen_at": last_seen_at}) if last_seen_at else session
+        )
+
+    def _reader(self, row: tuple[Sealer, str, bytes]) -> tuple[SessionReader[Identity], int]:
+        sealer, id, content = row
+        encoded = sealer.decrypt(content, name=f"row:{id}")
+        return SessionReader(self._codec, encoded), len(content) + len(encoded)
+
+    def _bound(self) -> Sealer:
+        if self._sealer is None:
+            explanation = "give this store to an OIDC object, whose cookie_secret seals its rows"
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+        return self._sealer
 
 
 class TransactionCodec:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.session.codec import SessionCodec, SessionReader
+from fastapi_oidc.errors import Code
+from fastapi_oidc.session.codec import SealedRows, SessionCodec
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.records import RefreshRecords
@@ -21,12 +20,12 @@ from fastapi_oidc.session.redis.revocation_store import (
 )
 from fastapi_oidc.session.redis.scripts import Script
 from fastapi_oidc.session.revocations import RevocationStore, are_current, digest, user_key
-from fastapi_oidc.session.sealing import DecryptionCache, Sealer
+from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.stores import SessionStore
 
-# A row is a mark (sealed or clear), the generation and the second of last use in ten digits each,
-# and the encoded session. What is in the clear is compared and changed without the session.
-_SEALED, _CLEAR = b"s", b"c"
+# A row is the mark of this format, the generation and the second of last use in ten digits each,
+# and the sealed session. What is in the clear is compared and changed without the session.
+_MARK: Final = b"s"
 _DIGITS: Final = 10
 _SEEN_START: Final = 1 + _DIGITS
 _HEADER: Final = _SEEN_START + _DIGITS
@@ -39,7 +38,7 @@ redis.call('EXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCOR
 """)
 _HEAD: Final = f"""
 local head = redis.call('GETRANGE', KEYS[1], 0, {_HEADER - 1})
-local generation, seen = string.match(head, '^[sc]({"%d" * _DIGITS})({"%d" * _DIGITS})$')
+local generation, seen = string.match(head, '^s({"%d" * _DIGITS})({"%d" * _DIGITS})$')
 """
 _TOUCH: Final = Script(
     _HEAD
@@ -65,9 +64,10 @@ MOST_LISTED: Final = 1000
 class RedisSessionStore(SessionStore[Identity]):
     """Sessions that Redis drops at `session.expires_at`, with revocations and refresh records.
 
-    Rows are sealed with the `cookie_secret` of the `OIDC` object that the store is given to, and in
-    the clear without one. Every method raises SessionError (session.store_unavailable,
-    session.revocation_unavailable) when Redis cannot be asked.
+    Rows are sealed with the `cookie_secret` of the `OIDC` object that uses the store; before that,
+    methods that read or write a session raise ConfigurationError (configuration.invalid). Every
+    method raises SessionError (session.store_unavailable, session.revocation_unavailable) when
+    Redis cannot be asked.
     """
 
     records_last_use = returns_copies = True
@@ -83,9 +83,7 @@ class RedisSessionStore(SessionStore[Identity]):
         self._revocations = RedisRevocationStore(client, prefix=prefix, timeout=timeout)
         self._records = RedisRefreshLock(client, prefix=prefix, timeout=timeout)
         self._connections, self._prefix = self._revocations.connections, prefix
-        self._codec = SessionCodec(identity_type)
-        self._sealer: Sealer | None = None
-        self._readers = DecryptionCache(self._reader, clock=Clock())
+        self._contents = SealedRows(identity_type)
 
     @classmethod
     def from_url(
@@ -114,11 +112,8 @@ class RedisSessionStore(SessionStore[Identity]):
         return self._records
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
-        """From now on rows are sealed; the identity type stays the store's own.
-
-        With several `OIDC` objects the latest one seals, and all of them open.
-        """
-        self._sealer = sealer if self._sealer is None else self._sealer.also_opening(sealer)
+        """See `SessionStore.bind`; of several `OIDC` objects the first one seals, and all open."""
+        self._contents.bind(sealer)
 
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
         """See `SessionStore.get`."""
@@ -207,29 +202,14 @@ class RedisSessionStore(SessionStore[Identity]):
         return await self._connections.values([self._row(id) for id in ids]) if ids else []
 
     def _encoded(self, id: str, session: OIDCSession[Identity]) -> bytes:
-        encoded = self._codec.encode(session)
         head = _digits(session.generation) + _digits(session.last_seen_at or 0)
-        if self._sealer is None:
-            return _CLEAR + head + encoded
-        return _SEALED + head + self._sealer.encrypt(encoded, name=f"row:{id}")
+        return _MARK + head + self._contents.seal(id, session)
 
     def _session(self, id: str, row: bytes | None) -> OIDCSession[Identity] | None:
-        """None also for a row of another place, secret or identity type."""
-        if row is None or row[:1] != (_CLEAR if self._sealer is None else _SEALED):
+        seen = b"" if row is None else row[_SEEN_START:_HEADER]
+        if row is None or row[:1] != _MARK or not seen.isdigit():
             return None
-        try:
-            session = self._readers.open((self._sealer, id, row[_HEADER:]))()
-            seen = int(row[_SEEN_START:_HEADER])
-        except (SessionError, ValueError):
-            return None
-        return session.model_copy(update={"last_seen_at": seen}) if seen else session
-
-    def _reader(
-        self, sealed: tuple[Sealer | None, str, bytes]
-    ) -> tuple[SessionReader[Identity], int]:
-        sealer, id, text = sealed
-        plaintext = text if sealer is None else sealer.decrypt(text, name=f"row:{id}")
-        return SessionReader(self._codec, plaintext), len(text) + len(plaintext)
+        return self._contents.open(id, row[_HEADER:], int(seen))
 
     def _row(self, id: str) -> str:
         return f"{self._prefix}session:{id}"

@@ -10,9 +10,8 @@ from typing import Any, Final
 from sqlalchemy import URL, Executable, Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.codec import SessionCodec, SessionReader
+from fastapi_oidc.errors import Code
+from fastapi_oidc.session.codec import SealedRows, SessionCodec
 from fastapi_oidc.session.model import EndReason, Identity, OIDCSession
 from fastapi_oidc.session.outage import unavailable_as
 from fastapi_oidc.session.records import RefreshRecords
@@ -23,7 +22,7 @@ from fastapi_oidc.session.revocations import (
     first_reason,
     user_key,
 )
-from fastapi_oidc.session.sealing import DecryptionCache, Sealer
+from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT, Database, Rows
 from fastapi_oidc.session.sql.records import SQLRefreshRecords
 from fastapi_oidc.session.sql.revocation_store import SQLRevocationStore, revocations_in
@@ -48,8 +47,8 @@ class SQLSessionStore(SessionStore[Identity]):
     """Sessions, revocations and refresh records in three tables of PostgreSQL or SQLite.
 
     Takes an engine, which stays the application's to dispose of, or a URL for an asynchronous
-    driver. Rows are sealed with the `cookie_secret` of the `OIDC` object that the store is given
-    to; before that, methods that read or write a session raise ConfigurationError
+    driver. Rows are sealed with the `cookie_secret` of the `OIDC` object that uses the store;
+    before that, methods that read or write a session raise ConfigurationError
     (configuration.invalid). Every method raises SessionError (session.store_unavailable,
     session.revocation_unavailable) when the database cannot be asked.
     """
@@ -66,9 +65,7 @@ class SQLSessionStore(SessionStore[Identity]):
         self._database = Database(engine, timeout)
         self._revocations = SQLRevocationStore(self._database)
         self._records = SQLRefreshRecords(self._database)
-        self._codec = SessionCodec(identity_type)
-        self._sealer: Sealer | None = None
-        self._readers = DecryptionCache(self._reader, clock=Clock())
+        self._contents = SealedRows(identity_type)
         self._put = put(sessions, self._database.dialect)
         self._purge_at = 0.0
 
@@ -83,11 +80,8 @@ class SQLSessionStore(SessionStore[Identity]):
         return self._records
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
-        """From now on rows are sealed; the identity type stays the store's own.
-
-        With several `OIDC` objects the latest one seals, and all of them open.
-        """
-        self._sealer = sealer if self._sealer is None else self._sealer.also_opening(sealer)
+        """See `SessionStore.bind`; of several `OIDC` objects the first one seals, and all open."""
+        self._contents.bind(sealer)
 
     async def create_tables(self) -> None:
         """Create the tables and indexes that are missing; any number of processes may do so."""
@@ -118,7 +112,7 @@ class SQLSessionStore(SessionStore[Identity]):
             generation=session.generation,
             last_seen_at=session.last_seen_at or 0,
             expires_at=session.expires_at,
-            content=self._sealed(id, session),
+            content=self._contents.seal(id, session),
         )
         if monotonic() >= self._purge_at:
             self._purge_at = monotonic() + PURGE_PAUSE
@@ -138,7 +132,7 @@ class SQLSessionStore(SessionStore[Identity]):
             next=session.generation,
             seen=session.last_seen_at or 0,
             ends=session.expires_at,
-            sealed=self._sealed(id, session),
+            sealed=self._contents.seal(id, session),
         )
         return bool(rows)
 
@@ -187,25 +181,5 @@ class SQLSessionStore(SessionStore[Identity]):
     async def _purge_some(self, table: Table) -> int:
         return len(await self._database.run(EXPIRED[table.name], {}))
 
-    def _sealed(self, id: str, session: OIDCSession[Identity]) -> bytes:
-        return self._bound().encrypt(self._codec.encode(session), name=f"row:{id}")
-
     def _session(self, row: Any) -> OIDCSession[Identity] | None:
-        """None also for a row of another place, secret or identity type."""
-        try:
-            session = self._readers.open((self._bound(), row.id, row.content))()
-        except SessionError:
-            return None
-        seen = row.last_seen_at
-        return session.model_copy(update={"last_seen_at": seen}) if seen else session
-
-    def _reader(self, sealed: tuple[Sealer, str, bytes]) -> tuple[SessionReader[Identity], int]:
-        sealer, id, text = sealed
-        plaintext = sealer.decrypt(text, name=f"row:{id}")
-        return SessionReader(self._codec, plaintext), len(text) + len(plaintext)
-
-    def _bound(self) -> Sealer:
-        if self._sealer is None:
-            explanation = "give this store to an OIDC object, whose cookie_secret seals its rows"
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
-        return self._sealer
+        return self._contents.open(row.id, row.content, row.last_seen_at)

@@ -21,7 +21,7 @@ from tests.oidc.redis_topologies.conftest import (
     words_of_the_documented_user,
 )
 from tests.oidc.redis_topologies.servers import Server, program_of, running
-from tests.oidc.session.examples import User, a_session
+from tests.oidc.session.examples import User, a_session, bound
 
 ID = "a" * 43
 SOURCES = Path(redis_package.__file__).parent
@@ -29,7 +29,7 @@ SOURCES = Path(redis_package.__file__).parent
 
 @asynccontextmanager
 async def store_at(url: str) -> AsyncIterator[RedisSessionStore[User]]:
-    store = RedisSessionStore.from_url(url, User)
+    store = bound(RedisSessionStore.from_url(url, User))
     yield store
     await store.aclose()
 

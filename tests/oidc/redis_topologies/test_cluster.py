@@ -19,7 +19,7 @@ from fastapi_oidc.session.revocations import digests_of
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import PATIENCE, Server
-from tests.oidc.session.examples import User, a_record, a_session
+from tests.oidc.session.examples import User, a_record, a_session, bound
 
 ID = "a" * 43
 DIGESTS = digests_of(a_session())
@@ -28,7 +28,7 @@ COMMANDS_OF_OUR_OWN = {"info", "config|resetstat", "hello", "client|setinfo"}
 
 @asynccontextmanager
 async def store_of(cluster: Cluster, **options: Any) -> AsyncIterator[RedisSessionStore[User]]:
-    store = RedisSessionStore.from_url(cluster.url + FOR_A_BUSY_MACHINE, User, **options)
+    store = bound(RedisSessionStore.from_url(cluster.url + FOR_A_BUSY_MACHINE, User, **options))
     yield store
     await store.aclose()
 
@@ -85,7 +85,7 @@ async def test_a_prefix_with_braces_keeps_all_on_one_node_in_one_command(cluster
 
 async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) -> None:
     client = RedisCluster.from_url(f"redis://127.0.0.1:{cluster.nodes[0].port}")
-    store = RedisSessionStore(client, User)
+    store = bound(RedisSessionStore(client, User))
     await store.set(ID, a_session())
     assert await store.find(ID, DIGESTS) == (a_session(), None)
     await store.aclose()
@@ -133,7 +133,7 @@ async def test_a_node_that_is_killed_and_started_again_is_found_again(cluster: C
 async def test_a_mute_node_costs_one_wait(cluster: Cluster) -> None:
     async with store_of(cluster) as patient:
         await patient.set(ID, a_session())
-    store = RedisSessionStore.from_url(cluster.url, User)
+    store = bound(RedisSessionStore.from_url(cluster.url, User))
     await assert_found_again(store)
     node = node_of_row(cluster)
     node.mute()

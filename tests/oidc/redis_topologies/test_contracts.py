@@ -9,21 +9,18 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Sentinel
 
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.records import Advance, Phase, Take
 from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.revocations import digests_of
-from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.redis_topologies.watched import SERVICE, running_watched
-from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, User, a_record, a_session, bound
 
 ID = "a" * 43
 
 
 @pytest.fixture
 async def store(url: str, prefix: str) -> AsyncIterator[RedisSessionStore[User]]:
-    store = RedisSessionStore.from_url(url, User, prefix=prefix)
-    store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
+    store = bound(RedisSessionStore.from_url(url, User, prefix=prefix))
     yield store
     await store.aclose()
 
@@ -80,7 +77,7 @@ async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> 
     with running_watched(program, tmp_path, patience=60_000) as watched:
         sentinel = Sentinel([("127.0.0.1", watched.sentinel.port)])  # type: ignore[no-untyped-call]
         client = sentinel.master_for(SERVICE)
-        store = RedisSessionStore(client, User)
+        store = bound(RedisSessionStore(client, User))
         await store.set(ID, a_session())
         assert await store.get(ID) == a_session()
         await client.aclose()

@@ -16,7 +16,7 @@ from fastapi_oidc.session.redis.clients import client_of
 from fastapi_oidc.session.redis.connections import Connections
 from tests.oidc.redis_topologies.servers import PATIENCE, program_of
 from tests.oidc.redis_topologies.watched import SERVICE, running_watched
-from tests.oidc.session.examples import User
+from tests.oidc.session.examples import User, bound
 
 MUTE = 2
 """Together they take a second, as long as whoever asks first may wait."""
@@ -43,7 +43,7 @@ async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: 
         client = client_of(url)
         with pytest.raises(TimeoutError):
             await Connections(client, 0.01).run(never)
-        store = RedisSessionStore(client, User)
+        store = bound(RedisSessionStore(client, User))
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:

@@ -9,10 +9,8 @@ from redis.asyncio import Redis
 from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.codec import SessionCodec
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.sql import SQLSessionStore, metadata
-from tests.oidc.session.examples import NOW, SECRET, User
+from tests.oidc.session.examples import NOW, SECRET, User, bound
 from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url
 
@@ -52,8 +50,7 @@ def sqlite_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 @asynccontextmanager
 async def opened_sql_store(url: str, secret: str = SECRET) -> AsyncIterator[SQLSessionStore[User]]:
     """A store as one process has it."""
-    store = SQLSessionStore(url, User)
-    store.bind(SessionCodec(User), KeyRing([secret]).sealer("row"))
+    store = bound(SQLSessionStore(url, User), secret)
     await store.create_tables()
     yield store
     await store.aclose()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
+from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.model import LoginTransaction, OIDCSession, PreviousSession, Tokens
 from fastapi_oidc.session.revocations import Maker, RevocationRecord
+from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.stores import SessionStore
 
 SECRET = "0123456789abcdef0123456789abcdef"
 OLD_SECRET = "fedcba9876543210fedcba9876543210"
@@ -25,6 +29,15 @@ class User:
 
 
 ALICE = User(sub="alice", name="Alice", roles=("admin",))
+
+
+Store = TypeVar("Store", bound=SessionStore[Any])
+
+
+def bound(store: Store, *secrets: str, identity_type: type[Any] = User) -> Store:
+    """The store as an `OIDC` object with these cookie secrets has it."""
+    store.bind(SessionCodec(identity_type), KeyRing(secrets or [SECRET]).sealer("row"))
+    return store
 
 
 def a_session(

@@ -24,7 +24,7 @@ from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.store_backend import LISTED_TOGETHER, StoreBackend
 from fastapi_oidc.session.stores import SessionStore
 from tests.oidc.session.dictionary_stores import DictionaryStore, ListOfRevocations
-from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound
 
 NAMES = CookieNames("oidc", secure=True)
 CLOCK = Clock(read=lambda: NOW)
@@ -63,9 +63,9 @@ def backend(request: pytest.FixtureRequest, redis: Redis, prefix: str) -> Sessio
         case "memory":
             return in_store(MemorySessionStore(clock=CLOCK))
         case "redis":
-            return in_store(RedisSessionStore(redis, User, prefix=prefix))
+            return in_store(bound(RedisSessionStore(redis, User, prefix=prefix)))
         case _:
-            store = RedisSessionStore(redis, User, prefix=prefix)
+            store = bound(RedisSessionStore(redis, User, prefix=prefix))
             return in_store(store, RedisRevocationStore(redis, prefix=f"{prefix}beside:"))
 
 
@@ -278,7 +278,7 @@ async def test_a_users_sessions_are_listed_without_those_that_are_over() -> None
 async def test_a_request_with_a_session_on_redis_takes_one_command(
     redis: Redis, prefix: str
 ) -> None:
-    backend = in_store(RedisSessionStore(redis, User, prefix=prefix))
+    backend = in_store(bound(RedisSessionStore(redis, User, prefix=prefix)))
     stored = backend.place(a_session())
     await backend.save(stored)
     cookies = cookies_of(backend, stored)
@@ -290,7 +290,7 @@ async def test_a_request_with_a_session_on_redis_takes_one_command(
 
 async def test_closing_a_backend_closes_what_its_stores_opened(redis_url: str, prefix: str) -> None:
     revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
-    store = in_store(RedisSessionStore.from_url(redis_url, User, prefix=prefix), revocations)
+    store = in_store(bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix)), revocations)
     cookies = in_cookies(revocations)
     await store.save(stored := store.place(a_session()))
     await cookies.revoke(a_record())

@@ -20,7 +20,7 @@ from fastapi_oidc.session.redis import (
 )
 from fastapi_oidc.session.redis.clients import client_of
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT, Connections
-from tests.oidc.session.examples import User, a_session
+from tests.oidc.session.examples import User, a_session, bound
 from tests.redis_server import running_redis
 
 ID = "a" * 43
@@ -73,7 +73,7 @@ async def test_a_pool_that_waits_or_is_ours_is_used_as_it_is(redis_url: str) -> 
 async def test_a_thousand_requests_at_once_are_all_answered(redis_url: str, prefix: str) -> None:
     """A pool of four connections raises at the fifth."""
     client = Redis.from_url(redis_url, max_connections=4)
-    store = RedisSessionStore(client, User, prefix=prefix, timeout=60)
+    store = bound(RedisSessionStore(client, User, prefix=prefix, timeout=60))
     await store.set(ID, a_session())
     sessions = await asyncio.gather(*(store.get(ID) for _ in range(1000)))
     assert sessions == [a_session()] * 1000
@@ -88,7 +88,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_that_the_store_is_busy(
     held = asyncio.create_task(Connections(client, DEFAULT_TIMEOUT).run(commands))
     await commands.reached.wait()
     with pytest.raises(SessionError) as caught:
-        await RedisSessionStore(client, User, timeout=0.01).get(ID)
+        await bound(RedisSessionStore(client, User, timeout=0.01)).get(ID)
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     commands.go_on.set()
     await held
@@ -112,7 +112,7 @@ async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
 
 
 async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefix: str) -> None:
-    store = RedisSessionStore.from_url(redis_url, User, prefix=prefix)
+    store = bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix))
     revocations = RedisRevocationStore.from_url(redis_url, prefix=prefix)
     lock = RedisRefreshLock.from_url(redis_url, prefix=prefix)
     for _ in range(2):  # and open again
@@ -125,7 +125,7 @@ async def test_stores_made_of_a_url_close_what_they_opened(redis_url: str, prefi
 async def test_a_client_that_was_given_is_not_closed(redis: Redis, prefix: str) -> None:
     await redis.ping()
     connection = redis.connection_pool._available_connections[0]
-    await RedisSessionStore(redis, User, prefix=prefix).aclose()
+    await bound(RedisSessionStore(redis, User, prefix=prefix)).aclose()
     assert connection.is_connected
 
 
@@ -134,7 +134,7 @@ async def test_a_name_that_leads_to_another_master_is_followed(tmp_path: Path) -
     name = tmp_path / "redis.sock"
     with running_redis() as one, running_redis() as other:
         name.symlink_to(one.removeprefix("unix://"))
-        store = RedisSessionStore.from_url(f"unix://{name}", User)
+        store = bound(RedisSessionStore.from_url(f"unix://{name}", User))
         await asyncio.gather(*(store.set(ID, a_session()) for _ in range(5)))
         client = Redis.from_url(one)
         await client.replicaof("127.0.0.1", "1")
@@ -149,7 +149,7 @@ async def test_a_name_that_leads_to_another_master_is_followed(tmp_path: Path) -
 
 async def test_a_connection_that_redis_dropped_is_replaced() -> None:
     with running_redis() as url:
-        store = RedisSessionStore.from_url(url, User)
+        store = bound(RedisSessionStore.from_url(url, User))
         await store.set(ID, a_session())
         other = Redis.from_url(url, retry=Retry(NoBackoff(), 0))
         await other.client_kill_filter(_type="normal", skipme=True)
@@ -173,7 +173,7 @@ def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str) -> 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix: str) -> None:
     """As for a command line that calls `asyncio.run(oidc.revoke(...))` and closes nothing."""
-    store = RedisSessionStore.from_url(redis_url, User, prefix=prefix)
+    store = bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix))
 
     async def use() -> list[object]:
         await store.set(ID, a_session())

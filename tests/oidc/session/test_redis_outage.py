@@ -17,7 +17,7 @@ from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.redis import RedisRefreshLock, RedisRevocationStore, RedisSessionStore
 from fastapi_oidc.session.redis.connections import DEFAULT_TIMEOUT
 from fastapi_oidc.session.sealing import KeyRing
-from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound
 from tests.redis_server import running_redis
 
 
@@ -29,7 +29,7 @@ async def gone(tmp_path: Path) -> AsyncIterator[Redis]:
 
 
 async def test_the_session_store_is_unavailable(gone: Redis) -> None:
-    store = RedisSessionStore(gone, User)
+    store = bound(RedisSessionStore(gone, User))
     for call in (
         store.get("id"),
         store.find("id", ()),
@@ -59,7 +59,7 @@ async def test_a_redis_that_refuses_is_told_by_what_it_refuses_and_costs_no_wait
     with running_redis() as url:
         operator = Redis.from_url(url)
         await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
-        store = RedisSessionStore.from_url(url.replace("unix://", user), User)
+        store = bound(RedisSessionStore.from_url(url.replace("unix://", user), User))
         for _ in range(3):
             with pytest.raises(SessionError, match=f"the store raised {told}$") as caught:
                 await store.set("id", a_session())
@@ -95,7 +95,7 @@ async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
         mute.bind(str(path))
         mute.listen()
         url, patience = f"unix://{path}", 0.05
-        store = RedisSessionStore.from_url(url, User, timeout=patience)
+        store = bound(RedisSessionStore.from_url(url, User, timeout=patience))
         revocations = RedisRevocationStore.from_url(url, timeout=patience)
         lock = RedisRefreshLock.from_url(url, timeout=patience)
         for call in (store.get("id"), revocations.ended_by(a_session()), lock.look("name")):

@@ -32,7 +32,7 @@ from fastapi_oidc.session.redis.circuit import (
 )
 from fastapi_oidc.session.redis.connections import Connections
 from fastapi_oidc.session.sealing import KeyRing
-from tests.oidc.session.examples import SECRET, User, a_session
+from tests.oidc.session.examples import SECRET, User, a_session, bound
 from tests.oidc.session.test_redis_circuit import Seconds
 
 USUAL, SHORT = 5.0, 0.2
@@ -211,7 +211,8 @@ async def test_a_cluster_that_is_wholly_mute_is_waited_for_once(
     with ExitStack() as stack:
         nodes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         hosts = ",".join(f"127.0.0.1:{node.getsockname()[1]}" for node in nodes)
-        store = RedisSessionStore.from_url(f"redis+cluster://{hosts}?socket_timeout=0.05", User)
+        url = f"redis+cluster://{hosts}?socket_timeout=0.05"
+        store = bound(RedisSessionStore.from_url(url, User))
         causes = []
         for _ in range(3):
             with pytest.raises(SessionError) as caught:
@@ -230,7 +231,7 @@ async def test_while_it_is_open_stores_and_lock_are_unavailable_at_once(redis: R
     session = a_session()
     lock = SealedRecords(RedisRefreshLock(redis), KeyRing([SECRET]).sealer("record"))
     for call, code in (
-        (RedisSessionStore(redis, User).get("id"), Code.SESSION_STORE_UNAVAILABLE),
+        (bound(RedisSessionStore(redis, User)).get("id"), Code.SESSION_STORE_UNAVAILABLE),
         (RedisRevocationStore(redis).ended_by(session), Code.SESSION_REVOCATION_UNAVAILABLE),
         (lock.look("name"), Code.SESSION_LOCK_UNAVAILABLE),
     ):

@@ -21,7 +21,7 @@ from fastapi_oidc.session.revocations import (
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import MovableClock, empty_sql_store, url_of
 from tests.oidc.session.dictionary_stores import ListOfRevocations
-from tests.oidc.session.examples import NOW, User, a_record, a_session
+from tests.oidc.session.examples import NOW, User, a_record, a_session, bound
 from tests.oidc.session.revocation_cases import ALICE, APPLICATION_SUB, CASES, SID_1
 
 HOUR = 3600
@@ -147,7 +147,7 @@ async def test_a_record_does_not_lapse_for_a_process_whose_clock_is_behind(
 async def test_a_value_that_nobody_wrote_is_an_outage(
     redis: Redis, prefix: str, written: str
 ) -> None:
-    store = RedisSessionStore(redis, User, prefix=prefix)
+    store = bound(RedisSessionStore(redis, User, prefix=prefix))
     await store.revocations.revoke(SID_1)
     (key,) = [key async for key in redis.scan_iter(f"{prefix}*")]
     await redis.set(key, written)

@@ -8,21 +8,19 @@ import pytest
 from redis.asyncio import Redis
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.memory import MemorySessionStore
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.redis import RedisSessionStore
 from fastapi_oidc.session.revocations import digests_of
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.stores import SessionStore, require_option
 from tests.oidc.session.conftest import MovableClock, empty_sql_store, url_of
 from tests.oidc.session.dictionary_stores import DictionaryStore
-from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session, bound
 
 ID = "a" * 43
 
 
-@pytest.fixture(params=["dictionary", "memory", "redis", "sealed on redis", "postgresql", "sqlite"])
+@pytest.fixture(params=["dictionary", "memory", "redis", "postgresql", "sqlite"])
 async def store(
     request: pytest.FixtureRequest, moving: MovableClock, redis: Redis, prefix: str
 ) -> AsyncIterator[SessionStore[User]]:
@@ -32,11 +30,7 @@ async def store(
         case "memory":
             yield MemorySessionStore(clock=moving.clock)
         case "redis":
-            yield RedisSessionStore(redis, User, prefix=prefix)
-        case "sealed on redis":
-            made = RedisSessionStore(redis, User, prefix=prefix)
-            made.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-            yield made
+            yield bound(RedisSessionStore(redis, User, prefix=prefix))
         case database:
             async with empty_sql_store(url_of(request, database)) as on_sql:
                 yield on_sql
@@ -115,7 +109,7 @@ async def test_a_session_is_found_by_its_own_id_until_it_is_deleted(
 
 
 async def test_the_name_of_a_row_by_session_id_goes_with_it(redis: Redis, prefix: str) -> None:
-    store, index = RedisSessionStore(redis, User, prefix=prefix), f"{prefix}session_id:"
+    store, index = bound(RedisSessionStore(redis, User, prefix=prefix)), f"{prefix}session_id:"
     await store.set(ID, a_session())
     assert await redis.expiretime(index + a_session().id) == a_session().expires_at
     await redis.set(f"{index}another", ID)
@@ -125,41 +119,39 @@ async def test_the_name_of_a_row_by_session_id_goes_with_it(redis: Redis, prefix
 
 
 async def test_a_row_expires_with_its_session(redis: Redis, prefix: str) -> None:
-    await RedisSessionStore(redis, User, prefix=prefix).set(ID, a_session())
+    await bound(RedisSessionStore(redis, User, prefix=prefix)).set(ID, a_session())
     assert await redis.expiretime(f"{prefix}session:{ID}") == a_session().expires_at
 
 
 async def test_a_row_of_another_identity_type_is_no_session(redis: Redis, prefix: str) -> None:
     old = OIDCSession[str].model_construct(**dict(a_session()) | {"identity": "alice"})
-    await RedisSessionStore(redis, str, prefix=prefix).set(ID, old)
-    assert await RedisSessionStore(redis, User, prefix=prefix).get(ID) is None
+    await bound(RedisSessionStore(redis, str, prefix=prefix), identity_type=str).set(ID, old)
+    assert await bound(RedisSessionStore(redis, User, prefix=prefix)).get(ID) is None
 
 
 async def test_a_sealed_row_opens_in_its_place_and_with_its_secret_alone(
     redis: Redis, prefix: str
 ) -> None:
-    def bound(*secrets: str) -> RedisSessionStore[User]:
-        store = RedisSessionStore(redis, User, prefix=prefix)
-        store.bind(SessionCodec(User), KeyRing(secrets).sealer("row"))
-        return store
+    def of(*secrets: str) -> RedisSessionStore[User]:
+        return bound(RedisSessionStore(redis, User, prefix=prefix), *secrets)
 
-    await bound(OLD_SECRET).set(ID, a_session())
+    await of(OLD_SECRET).set(ID, a_session())
     row = await redis.get(f"{prefix}session:{ID}")
     assert isinstance(row, bytes)
     assert b"alice" not in row
-    assert await bound(SECRET, OLD_SECRET).get(ID) == a_session()
-    assert await bound(SECRET).get(ID) is None
-    assert await RedisSessionStore(redis, User, prefix=prefix).get(ID) is None
+    assert await of(SECRET, OLD_SECRET).get(ID) == a_session()
+    assert await of(SECRET).get(ID) is None
     await redis.set(f"{prefix}session:{'b' * 43}", row)
-    assert await bound(OLD_SECRET).get("b" * 43) is None
-    clear = RedisSessionStore(redis, User, prefix=prefix)
-    await clear.set(ID, a_session())
-    assert await bound(OLD_SECRET).get(ID) is None
+    assert await of(OLD_SECRET).get("b" * 43) is None
+    unbound = RedisSessionStore(redis, User, prefix=prefix)
+    for call in (unbound.get(ID), unbound.set(ID, a_session())):
+        with pytest.raises(ConfigurationError, match="whose cookie_secret seals its rows"):
+            await call
 
 
 async def test_a_row_that_nobody_wrote_is_no_session(redis: Redis, prefix: str) -> None:
-    store = RedisSessionStore(redis, User, prefix=prefix)
-    for row in (b"", b"c", b"c" + b"x" * 20 + b"{}", b"{}"):
+    store = bound(RedisSessionStore(redis, User, prefix=prefix))
+    for row in (b"", b"s", b"s" + b"x" * 20 + b"{}", b"{}", b"c" + b"0" * 20 + b"{}"):
         await redis.set(f"{prefix}session:{ID}", row)
         assert await store.get(ID) is None
         assert not await store.replace(ID, a_session().model_copy(update={"generation": 1}))
@@ -168,7 +160,7 @@ async def test_a_row_that_nobody_wrote_is_no_session(redis: Redis, prefix: str) 
 
 
 async def test_a_users_sessions_are_listed_until_their_end(redis: Redis, prefix: str) -> None:
-    store = RedisSessionStore(redis, User, prefix=prefix)
+    store = bound(RedisSessionStore(redis, User, prefix=prefix))
     for number in range(3):
         session = a_session(id=f"session-{number}", expires_at=NOW + 28_800 + number)
         await store.set(f"{number}" * 43, session)

@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.records import Advance, Phase, SealedRecords, Take
 from fastapi_oidc.session.revocations import digests_of
 from fastapi_oidc.session.sealing import KeyRing
@@ -24,17 +23,15 @@ from fastapi_oidc.session.sql.database import DEFAULT_TIMEOUT
 from fastapi_oidc.session.sql.tables import require_supported
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import opened_sql_store
-from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, SECRET, User, a_record, a_session, bound
 from tests.postgres_server import running_postgres
 
 ID = "a" * 43
 PASSWORD = "s%3Fcret"
 
 
-def bound(engine: AsyncEngine | str, timeout: float = DEFAULT_TIMEOUT) -> SQLSessionStore[User]:
-    store = SQLSessionStore(engine, User, timeout=timeout)
-    store.bind(SessionCodec(User), KeyRing([SECRET]).sealer("row"))
-    return store
+def store_on(engine: AsyncEngine | str, timeout: float = DEFAULT_TIMEOUT) -> SQLSessionStore[User]:
+    return bound(SQLSessionStore(engine, User, timeout=timeout))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +69,7 @@ async def test_an_engine_of_the_application_stays_open(
     sql_store: SQLSessionStore[User], sql_url: str
 ) -> None:
     engine = create_async_engine(sql_url)
-    store = bound(engine)
+    store = store_on(engine)
     await store.set(ID, a_session())
     pool = engine.pool
     await store.aclose()
@@ -85,7 +82,7 @@ async def test_an_engine_of_the_application_stays_open(
 
 def test_a_store_made_of_a_url_works_in_one_event_loop_after_another(sql_url: str) -> None:
     """As in tests, where each client of the application has its own."""
-    store = bound(sql_url)
+    store = store_on(sql_url)
 
     async def used(closes: bool) -> None:
         await store.create_tables()
@@ -108,7 +105,7 @@ async def test_any_number_of_processes_may_create_the_tables(
 ) -> None:
     for table in metadata.sorted_tables:
         await sql_store._database.run(DropTable(table), {})
-    stores = [bound(sql_url) for _ in range(5)]
+    stores = [store_on(sql_url) for _ in range(5)]
     await asyncio.gather(*(store.create_tables() for store in stores))
     await sql_store.set(ID, a_session())
     await asyncio.gather(*(store.create_tables() for store in stores))
@@ -173,7 +170,7 @@ def calls_of(store: SQLSessionStore[User]) -> Iterator[tuple[Awaitable[object], 
 )
 async def test_a_database_that_is_gone_is_an_outage(url: str, tmp_path: Path) -> None:
     (tmp_path / "no_database").write_text("of another program")
-    store = bound(url.format(tmp_path))
+    store = store_on(url.format(tmp_path))
     for call, code in calls_of(store):
         with refused(code, SessionError):
             await call
@@ -183,7 +180,7 @@ async def test_a_database_that_is_gone_is_an_outage(url: str, tmp_path: Path) ->
 
 
 async def test_missing_tables_are_an_outage(tmp_path: Path) -> None:
-    store = bound(f"sqlite+aiosqlite:///{tmp_path}/empty.db")
+    store = store_on(f"sqlite+aiosqlite:///{tmp_path}/empty.db")
     for call, code in calls_of(store):
         with refused(code, SessionError):
             await call
@@ -211,7 +208,7 @@ async def occupied(url: str) -> AsyncIterator[None]:
 async def test_a_call_that_takes_too_long_is_given_up(
     sql_store: SQLSessionStore[User], sql_url: str
 ) -> None:
-    store = bound(sql_url, timeout=0.5)
+    store = store_on(sql_url, timeout=0.5)
     await sql_store.set(ID, a_session())
     async with occupied(sql_url):
         calls, codes = zip(*calls_of(store), strict=True)
@@ -232,7 +229,7 @@ async def test_a_request_costs_one_round_trip(tmp_path: Path) -> None:
             url,
             connect_args={"server_settings": {"application_name": "app", "log_statement": "all"}},
         )
-        store = bound(engine)
+        store = store_on(engine)
         await store.create_tables()
         take = Take(generation=0, owner="me", hold=70, answered_hold=20)
 

@@ -21,7 +21,7 @@ from fastapi_oidc.session.sql.statements import PURGED_AT_ONCE
 from fastapi_oidc.session.sql.tables import refreshes, revocations, sessions
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.conftest import opened_sql_store
-from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, User, a_record, a_session, bound
 
 ID, OTHER_ID = "a" * 43, "b" * 43
 ALICE = ("https://op.example.com", "app", "alice")
@@ -68,7 +68,7 @@ async def test_a_row_opens_in_its_place_and_with_its_secret_alone(
     new = secrets.token_urlsafe(32)
     async with opened_sql_store(sql_url, new) as rotated:
         assert await rotated.get(ID) is None
-        rotated.bind(rotated._codec, KeyRing([SECRET]).sealer("row"))
+        bound(rotated, SECRET)
         assert await rotated.get(ID) == a_session()
         assert await rotated.replace(ID, a_session().model_copy(update={"generation": 1}))
     async with opened_sql_store(sql_url, OLD_SECRET) as stranger:
@@ -85,8 +85,7 @@ async def test_a_row_of_another_identity_type_is_no_session(
     sql_store: SQLSessionStore[User], sql_url: str
 ) -> None:
     old = OIDCSession[str].model_construct(**dict(a_session()) | {"identity": "alice"})
-    earlier = SQLSessionStore(sql_url, str)
-    earlier.bind(sql_store._codec, KeyRing([SECRET]).sealer("row"))
+    earlier = bound(SQLSessionStore(sql_url, str), identity_type=str)
     await earlier.set(ID, old)
     assert await earlier.get(ID) == old
     assert await sql_store.get(ID) is None
