@@ -33,10 +33,9 @@ def settings(issuer: str, origin: str, **options: Any) -> OIDCSettings:
     return OIDCSettings(
         issuer=issuer,
         client_id="app",
-        cookie_secret=secrets.token_urlsafe(32),
         base_url=origin,
         allow_insecure_http=True,
-        **options,
+        **{"cookie_secret": secrets.token_urlsafe(32)} | options,
     )
 
 

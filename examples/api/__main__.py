@@ -1,12 +1,9 @@
 """`python -m examples.api`: the application and a provider for it, until Ctrl-C."""
 
 import secrets
-from contextlib import suppress
-
-import uvicorn
 
 from examples.api.application import SCOPES, create_app
-from examples.local import listening, settings
+from examples.local import client, listening, serve, settings
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
 
 
@@ -16,12 +13,7 @@ def provider(origin: str, secret: str) -> DevProvider:
     return DevProvider(
         users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
         clients=[
-            DevClient(
-                client_id="app",
-                client_secret=secret,
-                redirect_uris=[f"{origin}/auth/callback"],
-                post_logout_redirect_uris=[f"{origin}/auth/logged-out"],
-            ),
+            client(f"{origin}/auth", client_secret=secret),
             DevClient(
                 client_id="program",
                 client_secret=secret,
@@ -42,16 +34,14 @@ def main() -> None:
     (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     with provider(origin, secret).serve() as issuer:
         app = create_app(settings(issuer, origin, client_secret=secret))
-        print(
+        told = (
             f"A person:  open {origin}/machines\n"
             f"A program: curl -u program:{secret} -d grant_type=client_credentials"
             f" -d scope=machines:write {issuer}/token\n"
             f"           curl -H 'Authorization: Bearer ...' -X POST '{origin}/machines?name=one'\n"
-            f"By hand:   open {origin}/docs and press Authorize",
-            flush=True,
+            f"By hand:   open {origin}/docs and press Authorize"
         )
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+        serve(app, listener, told)
 
 
 if __name__ == "__main__":

@@ -6,40 +6,24 @@ stay signed in after a restart.
 
 import os
 import secrets
-import socket
 
-import uvicorn
-
+from examples.local import client, listening, serve, settings
 from examples.sql.application import create_app
-from fastapi_oidc import OIDCSettings
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from fastapi_oidc.testing import DevProvider, DevUser
 
 
 def main() -> None:
     """Serve, and say what to open."""
-    listener = socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "8000"))))
-    origin, secret = f"http://127.0.0.1:{listener.getsockname()[1]}", secrets.token_urlsafe(32)
-    client = DevClient(
-        client_id="app",
-        client_secret=secret,
-        redirect_uris=[f"{origin}/auth/callback"],
-        post_logout_redirect_uris=[f"{origin}/auth/logged-out"],
+    (listener, origin), secret = listening(), secrets.token_urlsafe(32)
+    cookie_secret = os.environ.get("COOKIE_SECRET") or secrets.token_urlsafe(32)
+    provider = DevProvider(
+        users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
+        clients=[client(f"{origin}/auth", client_secret=secret)],
     )
-    users = [DevUser("alice", "Alice"), DevUser("bob", "Bob")]
-    port = int(os.environ.get("PROVIDER_PORT", "9400"))
-    with DevProvider(users=users, clients=[client]).serve(port=port) as issuer:
-        settings = OIDCSettings(
-            issuer=issuer,
-            client_id="app",
-            client_secret=secret,
-            cookie_secret=os.environ.get("COOKIE_SECRET") or secrets.token_urlsafe(32),
-            base_url=origin,
-            allow_insecure_http=True,
-        )
-        database = os.environ.get("DATABASE", "sqlite+aiosqlite:///sessions.db")
-        app = create_app(settings, database)
-        print(f"Open {origin}/ in two browsers and sign in", flush=True)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+    with provider.serve(port=int(os.environ.get("PROVIDER_PORT", "9400"))) as issuer:
+        chosen = settings(issuer, origin, client_secret=secret, cookie_secret=cookie_secret)
+        app = create_app(chosen, os.environ.get("DATABASE", "sqlite+aiosqlite:///sessions.db"))
+        serve(app, listener, f"Open {origin}/ in two browsers and sign in")
 
 
 if __name__ == "__main__":

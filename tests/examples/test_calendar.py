@@ -6,9 +6,10 @@ import secrets
 
 import httpx
 
-from examples.calendar.__main__ import provider, settings
+from examples.calendar.__main__ import SIGN_IN_SCOPE, provider
 from examples.calendar.application import application
 from examples.calendar.calendar import calendar_api
+from examples.local import settings
 from fastapi_oidc.testing import sign_in, sign_in_sync
 from tests.examples.programs import lines_of, started
 
@@ -19,7 +20,8 @@ async def test_the_page_has_the_events_of_its_user_and_counts_them_later() -> No
     secret = secrets.token_urlsafe(32)
     op = provider(BASE_URL, secret)
     to_op = httpx.ASGITransport(op.app)
-    app = application(settings(op.issuer, BASE_URL, secret), CALENDAR, transport=to_op)
+    chosen = settings(op.issuer, BASE_URL, client_secret=secret, scope=SIGN_IN_SCOPE)
+    app = application(chosen, CALENDAR, transport=to_op)
     app.state.transport = httpx.ASGITransport(calendar_api(op.issuer, secret, to_op))
     app.state.seconds = 0
     async with op.browser(app, base_url=BASE_URL) as browser:
