@@ -26,7 +26,6 @@ RUN_ELSEWHERE = {
     "docs/vmm/quick-start.md",
     "docs/vmm/errors.md",
     "docs/vmm/process.md",
-    "docs/vmm/networking.md",
     "docs/vmm/networks.md",
     "docs/vmm/guest.md",
     "docs/vmm/fastapi.md",

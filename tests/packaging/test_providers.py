@@ -18,10 +18,7 @@ from tests.packaging.built import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "providers"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name != "index.md")
-SECTIONS = [
-    *("Register", "Settings", "Roles", "Sign out", "Back-channel logout"),
-    *("Cookie size", "Quirks", "Tried"),
-]
+SECTIONS = ["Register", "Settings", "Roles", "Logout", "Quirks"]
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(OIDC_[A-Z_]+=[^`\n]+)`")

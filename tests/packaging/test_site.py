@@ -136,11 +136,12 @@ def test_the_reference_begins_with_the_central_class_and_shows_sources(
     assert "fastapi_oidc/oidc.py" in entry(html, "fastapi_oidc.OIDC")
 
 
-def test_broken_links_fail_the_build(sources: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(sources, tmp_path / "site")
-    page = folder / "docs/logout.md"
-    page.write_text(page.read_text() + "\nSee [there](nowhere.md) or [there](errors.md#nowhere).\n")
-    result = built(folder)
+def test_broken_links_fail_the_build(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "zensical.toml", tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text("[one](nowhere.md) and [one](errors.md#nowhere)\n")
+    (tmp_path / "docs/errors.md").write_text("# Errors\n")
+    result = built(tmp_path)
     assert result.returncode != 0
     assert "page does not exist" in result.stdout + result.stderr
     assert "anchor does not exist" in result.stdout + result.stderr

@@ -18,9 +18,9 @@ REFUSED_TOKEN_CALLS: Final = 20
 SHORT, LONG, LONGEST = 2.0, 5.0, 15.0
 """Seconds that something is away; the longest is more than a worker waits for Redis here."""
 
-LEASE: Final = 30.0
-"""Seconds within which another worker goes on from one that was killed in a refresh: the lease of
-the lock (20), and what the request that waited for it takes."""
+TAKEN_OVER: Final = 30.0
+"""Seconds within which another worker continues the refresh of one that was killed: a record with
+a response is held for 20, and the request that waits for it takes some."""
 POSTPONED: Final = 30.0
 """Seconds within which a refresh that could not be made is tried again: after failures of 5, 10
 and at most 20 seconds between them."""
@@ -111,7 +111,7 @@ def _costs(
 FAULTS: Final = (
     Fault(
         _kill_a_worker,
-        _costs("a worker killed", NO_ANSWER, 502, 503, aftermath=LEASE, loses_answers=True),
+        _costs("a worker killed", NO_ANSWER, 502, 503, aftermath=TAKEN_OVER, loses_answers=True),
     ),
     Fault(_kill_redis, _costs("Redis killed", 503, aftermath=POSTPONED, loses_endings=True)),
     Fault(

@@ -20,6 +20,8 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     for name in ("codegen", "openapi", "generated_vmm", "docs/vmm"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    PROJECT.mypy_cache.mkdir(parents=True, exist_ok=True)
+    (root / ".mypy_cache").symlink_to(PROJECT.mypy_cache.parent)
     return root
 
 

@@ -224,7 +224,7 @@ def test_a_transport_that_fails_to_close_is_an_error_of_ours(
 ) -> None:
     vm = client(Unclosable(lambda _: httpx.Response(204)))
     with pytest.raises(
-        VmmConnectionError, match=r"^closing the way to /run/vm\.sock: torn$"
+        VmmConnectionError, match=r"^closing the connection to /run/vm\.sock: torn$"
     ) as caught:
         result_of(lambda: vm.close())
     assert caught.value.operation is None

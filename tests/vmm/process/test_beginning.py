@@ -89,15 +89,15 @@ def test_environment_and_folder_are_the_ones_given(make: Make, do: Do, folder: P
 
 @pytest.mark.parametrize("name", ["no-such-monitor", "/no/such/monitor", "./no-such-monitor"])
 def test_a_missing_program_is_an_error(make: Make, do: Do, name: str) -> None:
-    with pytest.raises(MonitorStartError, match="is not there") as failure:
+    with pytest.raises(MonitorStartError, match="does not exist") as failure:
         do(make(name).start())
     assert failure.value.__cause__ is None
 
 
 def test_a_program_that_may_not_be_executed_is_an_error(make: Make, do: Do, folder: Path) -> None:
-    with pytest.raises(MonitorStartError, match="may not be executed"):
+    with pytest.raises(MonitorStartError, match="is not executable"):
         do(make(script(folder, mode=0o644)).start())
-    with pytest.raises(MonitorStartError, match="is not there"):
+    with pytest.raises(MonitorStartError, match="does not exist"):
         do(make(folder).start())
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_program_is_not_run(
     path = folder / "firecracker"
     path.write_bytes(content)
     path.chmod(0o755)
-    with pytest.raises(MonitorStartError, match="no program for this machine"):
+    with pytest.raises(MonitorStartError, match="not a program for this machine"):
         do(make(path).start())
 
 

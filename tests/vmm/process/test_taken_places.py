@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(make: Make, do: Do, folder: Pa
 
 def test_a_file_in_the_place_of_a_fifo_is_left(make: Make, do: Do, folder: Path) -> None:
     (folder / "log").write_text("mine")
-    with pytest.raises(MonitorStartError, match="log cannot be made: File exists"):
+    with pytest.raises(MonitorStartError, match="log cannot be created: File exists"):
         do(make(directory=folder).start())
     assert [path.name for path in folder.iterdir()] == ["log"]
 
