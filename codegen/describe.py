@@ -1,4 +1,4 @@
-"""From the imported facts to the description that the package is generated from."""
+"""From the imported facts to the description from which the package is generated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codegen.fixups import repair
 from codegen.overlay import Action, apply_overlay, field_of, later_than
 from codegen.requirements import require_generable
 
-# How our words for a path on the host begin.
+# The beginning of our descriptions of paths on the host.
 HOST_PATH = "Host path "
 
 ARGUMENTS = {
@@ -36,13 +36,13 @@ ARGUMENTS = {
     "minItems": "min_length", "maxItems": "max_length", "pattern": "pattern",
 }  # fmt: skip
 
-# What every model has beside what pydantic gives it. Not read from `generated_vmm`: the package
-# cannot be imported while its generated half is missing or broken, and then this has to run.
+# The members of every model besides pydantic's. They are not read from `generated_vmm`: this module
+# must work while the package's generated half is missing or broken, and cannot be imported.
 OWN_NAMES = {"from_answer", "ids_in_path", "later_fields", "made_for", "to_json"}
 
 
 def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str]]:
-    """The repaired description in our words, and notes on what did or did not apply."""
+    """The repaired description with our texts, and notes on fix-ups and overlay."""
     document = copy.deepcopy(facts)
     notes = repair(document)
     _name_inline_objects(document)
@@ -54,7 +54,7 @@ def describe(facts: Document, overlay: list[Action]) -> tuple[Document, list[str
 
 
 def for_generator(document: Document) -> Document:
-    """The description as openapi-python-client is to see it, with notes (`x-`) to our templates.
+    """The description for openapi-python-client, with notes (`x-`) for our templates.
 
     Raises `Unusable` for a description that no client can be generated from.
     """
@@ -73,7 +73,7 @@ def for_generator(document: Document) -> Document:
         # The generator keeps no operationId; the summary carries it to the template.
         operation["summary"] = operation["operationId"]
         for parameter in operation.get("parameters", []):
-            parameter["schema"].pop("default", None)  # the monitor has its own
+            parameter["schema"].pop("default", None)  # the monitor applies its own
         operation["description"] = _docstring(operation, f"{method.upper()} {path}")
     return document
 
@@ -108,7 +108,7 @@ def _pascal(*words: str) -> str:
 
 
 def _wrap_references(document: Document) -> None:
-    """A property that is a bare reference gets room for words beside it."""
+    """A property that is a bare reference becomes an object with room for a description."""
     for schema in schemas_of(document).values():
         for member in schema.get("properties", {}).values():
             if "$ref" in member:
@@ -116,7 +116,7 @@ def _wrap_references(document: Document) -> None:
 
 
 def _note_later_fields(document: Document, overlay: list[Action]) -> None:
-    """Every object knows the fields that it has in later versions, and since when."""
+    """Adds to every object its fields of later versions, with these versions."""
     for action in later_than(document["info"]["version"], overlay):
         name, field = field_of(action) or ("", "")
         schema = schemas_of(document).get(name, {})
@@ -138,7 +138,7 @@ def _without_words(document: Document) -> Iterator[str]:
 
 
 def _sent_schemas(document: Document) -> dict[str, set[str]]:
-    """The schemas that occur in request bodies, each with its members that the path repeats."""
+    """The schemas of request bodies, each with its members that are in the path too."""
     sent: dict[str, set[str]] = {}
     for _, _, operation in operations_of(document):
         body = body_of(operation)
@@ -155,7 +155,7 @@ def _sent_schemas(document: Document) -> dict[str, set[str]]:
 
 
 def _annotate(field: str, member: Document) -> None:
-    """Keep the generator from making types we do not want; what it cannot say goes into `x-`."""
+    """Keep the generator from creating unwanted types; facts that it cannot express are `x-`."""
     if member.pop("nullable", False):
         member["x-nullable"] = True
     if member.get("type") == "string":
@@ -181,14 +181,14 @@ def is_free_form(schema: Document) -> bool:
 
 
 def is_host_path(member: Document) -> bool:
-    """Whether our words for a text say that it is a path: then it may be given as a path object."""
+    """Whether our description says that a text is a path: then path objects are accepted."""
     return member.get("type") == "string" and str(member.get("description")).startswith(HOST_PATH)
 
 
 def limits(member: Document) -> str:
-    """What is described of a value beside its type, as arguments of pydantic's `Field`.
+    """The description of a value besides its type, as arguments of pydantic's `Field`.
 
-    Taken out of the member: the generator keeps bounds as floats, which have 53 bits.
+    Removed from the member: the generator stores bounds as floats, which have 53 bits.
     """
     found = {ARGUMENTS[key]: member.pop(key) for key in ARGUMENTS if key in member}
     return ", ".join(f"{argument}={value!r}" for argument, value in found.items())
@@ -201,7 +201,7 @@ def _docstring(operation: Document, endpoint: str) -> str:
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a field of this name would hide what every model has, its metaclass included."""
+    """Whether a field of this name would hide a member of every model or of its metaclass."""
     inherited = {*dir(BaseModel), *(known for known, _ in inspect.getmembers(type(BaseModel)))}
     return name in inherited | OWN_NAMES or keyword.iskeyword(name)
 
@@ -237,7 +237,7 @@ def _name(schema: Document | None) -> str | None:
 
 
 def _schema(schema: Document) -> Document:
-    """What a value must be, without words about it."""
+    """The constraints of a value, without its description."""
     if "allOf" in schema:
         return _schema(schema["allOf"][0])
     if "$ref" in schema:

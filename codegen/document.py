@@ -1,4 +1,4 @@
-"""Reading a description that nobody here wrote: every step down is checked and knows its place."""
+"""Reading a foreign description: every step down is checked and knows its place."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TARGET = "#/components/schemas/"
 METHODS = ("get", "put", "delete", "patch")  # all that an `Operation` can be
 
 
-# What somebody can do about a refusal.
+# Remedies for a refusal.
 CORRECT = "correct the description"
 TEACH = "leave it out of a copy of the description, or teach codegen to generate it"
 
 
 class Unusable(Exception):
-    """An input that cannot be used; the message is one line: place, reason, and what to do.
+    """An unusable input; the message is one line: place, reason, and remedy.
 
     `place` is a JSON pointer until the file and the line are known; see `located`.
     """
@@ -51,7 +51,7 @@ class Unusable(Exception):
 
 @contextmanager
 def located(path: Path) -> Iterator[None]:
-    """Whatever is `Unusable` in this block at a place of the description in a file names both."""
+    """Adds file and line to the `Unusable` errors of this block."""
     try:
         yield
     except Unusable as error:
@@ -62,7 +62,7 @@ def located(path: Path) -> Iterator[None]:
 
 
 def _line_of(place: str, path: Path) -> int:
-    """The line of what a JSON pointer leads to, or of the last step that the file has."""
+    """The line of a JSON pointer's target, or of the last step that the file has."""
     node = YAML(typ="safe", pure=True).compose(path.read_bytes())
     line = 1
     for step in place.replace(TARGET, "#/definitions/").split("/")[1:]:
@@ -99,7 +99,7 @@ class Node:
     place: str = "#"
 
     def refuse(self, reason: str, remedy: str = CORRECT) -> NoReturn:
-        """Raise `Unusable` with this place, the reason and what to do."""
+        """Raise `Unusable` with this place, the reason and the remedy."""
         raise Unusable(reason, self.place, remedy)
 
     def members(self) -> dict[str, Node]:
@@ -108,11 +108,11 @@ class Node:
             self.refuse(f"expected an object, found {self.value!r:.60}")
         members = {str(key): self.step(str(key), value) for key, value in self.value.items()}
         if len(members) < len(self.value):
-            self.refuse("a key is there twice, as a number and as text")
+            self.refuse("a key occurs twice, as a number and as text")
         return members
 
     def only(self, *known: str) -> dict[str, Node]:
-        """The members of an object that may have the known ones and no other."""
+        """The members of an object that may only have the known ones."""
         members = self.members()
         for key, member in members.items():
             if key not in known:
@@ -136,14 +136,14 @@ class Node:
         return self.value
 
     def printable(self) -> str:
-        """The value of a string that stands in generated code as it is."""
+        """The value of a string that is copied into generated code."""
         text = self.text()
         if not text.isprintable():
-            self.refuse(f"{text!r:.60} has characters that cannot be printed")
+            self.refuse(f"{text!r:.60} has unprintable characters")
         return text
 
     def json(self) -> object:
-        """The value, when it is one that JSON has: YAML has dates, sets, bytes and others."""
+        """The value, if JSON has its type: YAML also has dates, sets, bytes and others."""
         if isinstance(self.value, dict):
             return {key: member.json() for key, member in self.members().items()}
         if isinstance(self.value, list):
@@ -167,7 +167,7 @@ class Node:
         return self.value
 
     def named(self, names: re.Pattern[str], name: str) -> str:
-        """The name under which this node stands, when it is one that generated code can bear."""
+        """The name of this node, if generated code can use it."""
         if not names.fullmatch(name):
             self.refuse(f"{name!r} cannot become a name in Python")
         return name
@@ -180,7 +180,7 @@ class Node:
 def read_yaml(path: Path) -> Node:
     """The content of a YAML 1.2 or JSON file (in YAML 1.1 the log level `Off` would be false).
 
-    Raises `Unusable` when the file cannot be read, is over a limit or holds no object.
+    Raises `Unusable` if the file cannot be read, exceeds a limit or contains no object.
     """
     try:
         with path.open("rb") as file:
@@ -194,7 +194,7 @@ def read_yaml(path: Path) -> Node:
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
         raise Unusable(f"{path}: not YAML: {' '.join(str(error).split())}; {CORRECT}") from error
     if not isinstance(value, Mapping):
-        raise Unusable(f"{path}: no description: the file holds no object; {CORRECT}")
+        raise Unusable(f"{path}: no description: the file contains no object; {CORRECT}")
     return Node(value)
 
 
@@ -224,7 +224,7 @@ def operations_of(document: Document) -> Iterator[tuple[str, str, Document]]:
 
 
 def base_path(document: Document) -> str:
-    """What stands before every path, usually nothing."""
+    """The prefix of every path, usually empty."""
     return str(document.get("servers", [{"url": ""}])[0]["url"])
 
 
@@ -247,14 +247,14 @@ def references_in(value: object) -> Iterator[str]:
 
 
 def body_of(operation: Document) -> Document | None:
-    """The schema of what is sent, to read and to change."""
+    """The schema of the request body, to read and to change."""
     content = operation.get("requestBody", {}).get("content", {})
     schema: Document | None = content.get(JSON, {}).get("schema")
     return schema
 
 
 def answer_of(operation: Document) -> Document | None:
-    """The schema of what a success answers, to read and to change."""
+    """The schema of a successful response, to read and to change."""
     for status, response in operation["responses"].items():
         if status.startswith("2"):
             schema: Document | None = response.get("content", {}).get(JSON, {}).get("schema")
@@ -263,7 +263,7 @@ def answer_of(operation: Document) -> Document | None:
 
 
 LARGEST = 2**20  # bytes; a release's description has 60 thousand
-MOST_VALUES = 50_000  # with those that aliases stand for; a description has 4 thousand
+MOST_VALUES = 50_000  # values of aliases included; a description has 4 thousand
 DEEPEST = 50  # levels; a description has 12
 
 
@@ -272,7 +272,7 @@ class TooMuch(ValueError):
 
 
 def require_limits(content: bytes) -> None:
-    """Raises `TooMuch` for content over a limit, `YAMLError` for what is no YAML."""
+    """Raises `TooMuch` for content over a limit, `YAMLError` for content that is not YAML."""
     if len(content) > LARGEST:
         raise TooMuch(f"larger than {LARGEST} bytes")
     count = _Count()
@@ -285,9 +285,7 @@ class _Count:
 
     def __init__(self) -> None:
         self.values = 0
-        self.open: list[
-            int
-        ] = []  # the count at the start of each collection that is not at its end
+        self.open: list[int] = []  # the count at the start of each open collection
         self.names: list[str | None] = []
         self.anchored: dict[str | None, int] = {}
 
@@ -312,9 +310,9 @@ class _Count:
             raise TooMuch(f"nested deeper than {DEEPEST} levels")
 
     def _require_new(self, anchor: str | None) -> None:
-        """YAML allows it (1.2.2, 3.2.2.2); what an alias means would depend on where it stands."""
+        """Refuses it, although YAML allows it (1.2.2, 3.2.2.2): the alias would be ambiguous."""
         if anchor is not None and (anchor in self.anchored or anchor in self.names):
-            raise TooMuch(f"the anchor &{anchor} is there twice")
+            raise TooMuch(f"the anchor &{anchor} occurs twice")
 
     def _size_of(self, anchor: str) -> int:
         if anchor in self.names:

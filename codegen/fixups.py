@@ -1,8 +1,8 @@
-"""Where the published description differs from the server, it is repaired here.
+"""Repairs of the published description where it differs from the server.
 
-Each fix-up is one fault. It returns the places it repaired: none when the fault is gone, so that
-the pass can be removed with the last version that needs it, and None when this version has
-nothing the fix-up is about.
+Each fix-up repairs one fault, and returns the places that it repaired. The list is empty if the
+fault is gone: remove the fix-up with the last version that needs it. It is None if this version
+does not have the part that the fix-up is about.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 from codegen.document import TARGET, Document, answer_of, body_of, operations_of, schemas_of
 
-# None: there was nothing to look at. Empty: what was looked at is right.
+# None: nothing to check. Empty: checked, and correct.
 Places: TypeAlias = list[str] | None
 
 
 def repaired(results: Iterable[Places]) -> Places:
-    """The places of several repairs; None when there was nothing to look at."""
+    """The places of several repairs; None if there was nothing to check."""
     found = list(results)
     return [place for places in found for place in places or []] if found else None
 
@@ -32,7 +32,7 @@ def operations_at(document: Document, *paths: str) -> Iterator[tuple[str, Docume
 
 
 def require_body(operation: Document, place: str) -> Places:
-    """The body has to be sent."""
+    """Make the body required."""
     if operation["requestBody"]["required"]:
         return []
     operation["requestBody"]["required"] = True
@@ -40,7 +40,7 @@ def require_body(operation: Document, place: str) -> Places:
 
 
 def require(document: Document, name: str, field: str) -> Places:
-    """The member of a schema has to be there."""
+    """Make the member of a schema required."""
     required = schemas_of(document)[name].setdefault("required", [])
     if field in required:
         return []
@@ -49,7 +49,7 @@ def require(document: Document, name: str, field: str) -> Places:
 
 
 def set_facts(document: Document, name: str, facts: Document) -> Places:
-    """The schema says this, whatever it said."""
+    """Replace these facts of the schema."""
     schema = schemas_of(document).get(name)
     if schema is None:
         return None
@@ -60,7 +60,7 @@ def set_facts(document: Document, name: str, facts: Document) -> Places:
 
 
 def add_status(operation: Document, place: str, status: str, phrase: str) -> Places:
-    """The operation may answer so, with what it answers on 400."""
+    """Add a status to the operation, with the response of its 400."""
     responses = operation["responses"]
     if status in responses:
         return []
@@ -69,7 +69,7 @@ def add_status(operation: Document, place: str, status: str, phrase: str) -> Pla
 
 
 def rename_status(operation: Document, place: str, old: str, new: str, phrase: str) -> Places:
-    """The operation answers with another status, and nothing."""
+    """Replace a status of the operation by another one, without a body."""
     responses = operation["responses"]
     if old not in responses:
         return []
@@ -87,7 +87,7 @@ def schemas_and_members(document: Document) -> Iterator[tuple[str, Document]]:
 
 
 def as_pattern(schema: Document, place: str) -> Places:
-    """A format that is an expression, not a name, is the whole text's pattern."""
+    """Move a format that is an expression, and not a name, to the pattern of the whole text."""
     if re.fullmatch(r"[a-z0-9-]*", schema.get("format", "")):
         return []
     expression = re.sub(r"(?<!\\)\.(?![*+?{])", r"\\.", schema.pop("format"))
@@ -96,7 +96,7 @@ def as_pattern(schema: Document, place: str) -> Places:
 
 
 def no_default(schema: Document, place: str) -> Places:
-    """The value is noted for readers, not for senders."""
+    """Note the default for readers only; clients do not send it."""
     if "default" not in schema:
         return []
     schema["x-default"] = schema.pop("default")
@@ -104,7 +104,7 @@ def no_default(schema: Document, place: str) -> Places:
 
 
 def add_tag(operation: Document, path: str, place: str) -> Places:
-    """The operation belongs to the group that its path begins with."""
+    """Add the operation to the group that its path begins with."""
     if operation.get("tags"):
         return []
     operation["tags"] = [path.split("/")[1] or "instance"]
@@ -113,11 +113,11 @@ def add_tag(operation: Document, path: str, place: str) -> Places:
 
 FixUp: TypeAlias = Callable[[Document], Places]
 
-SHOWN = 3  # places a note names
+SHOWN = 3  # places that a note names
 
 
 def partial_machine_configuration(document: Document) -> Places:
-    """PATCH /machine-config takes any subset of the fields; described with those PUT requires."""
+    """PATCH /machine-config takes any subset of the fields; described with PUT's required ones."""
     body = body_of(document["paths"].get("/machine-config", {}).get("patch", {}))
     if body is None:
         return None
@@ -131,7 +131,7 @@ def partial_machine_configuration(document: Document) -> Places:
 
 
 def required_bodies(document: Document) -> Places:
-    """The server answers 400 to these calls without a body; described as optional."""
+    """The server returns 400 to these calls without a body; described as optional."""
     paths = ("/cpu-config", "/machine-config", "/mmds")
     return repaired(
         require_body(operation, place)
@@ -141,7 +141,7 @@ def required_bodies(document: Document) -> Places:
 
 
 def required_sizes(document: Document) -> Places:
-    """The server insists on both memory sizes; described as optional."""
+    """The server requires both memory sizes; described as optional."""
     sizes = {
         "MemoryHotplugConfig": "total_size_mib",
         "MemoryHotplugSizeUpdate": "requested_size_mib",
@@ -154,7 +154,7 @@ def required_sizes(document: Document) -> Places:
 
 
 def mmds_answer(document: Document) -> Places:
-    """GET /mmds answers what PUT /mmds stored; described as an object of its own."""
+    """GET /mmds returns what PUT /mmds stored; described as an object of its own."""
     answer = answer_of(document["paths"].get("/mmds", {}).get("get", {"responses": {}}))
     if answer is None or "MmdsContentsObject" not in schemas_of(document):
         return None
@@ -166,12 +166,12 @@ def mmds_answer(document: Document) -> Places:
 
 
 def mmds_free_form(document: Document) -> Places:
-    """The metadata is any JSON object; until 1.13 nothing says that it has members."""
+    """The metadata is any JSON object; described without members until 1.13."""
     return set_facts(document, "MmdsContentsObject", {"additionalProperties": True})
 
 
 def mmds_too_large(document: Document) -> Places:
-    """Metadata over the store's limit is a 413; not described."""
+    """Metadata over the store's limit returns 413; not described."""
     return repaired(
         add_status(operation, place, "413", "Content Too Large")
         for place, operation in operations_at(document, "/mmds")
@@ -180,7 +180,7 @@ def mmds_too_large(document: Document) -> Places:
 
 
 def cpu_config(document: Document) -> Places:
-    """Until 1.13 the CPU template is described as a string or its lists as objects: any object."""
+    """The CPU template is any object; described as a string, or with wrong lists, until 1.13."""
     schema = schemas_of(document).get("CpuConfig")
     if schema is None:
         return None
@@ -213,7 +213,7 @@ def hinting_status(document: Document) -> Places:
 
 
 def patterns(document: Document) -> Places:
-    """A regular expression belongs into `pattern`; described as `format`, its dots unescaped."""
+    """A regular expression belongs in `pattern`; described as `format`, with unescaped dots."""
     strings = [
         (place, schema)
         for place, schema in schemas_and_members(document)
@@ -252,7 +252,7 @@ FIX_UPS: tuple[FixUp, ...] = (
 
 
 def repair(document: Document) -> list[str]:
-    """Apply every fix-up to the document; the notes say what each did or why it did nothing."""
+    """Apply every fix-up to the document; the notes say what each did, or why it did nothing."""
     return [_note(fix_up, fix_up(document), document) for fix_up in FIX_UPS]
 
 

@@ -1,4 +1,4 @@
-"""The tools that are run: the generator with our templates, ruff, and a trial of what they made."""
+"""Running the generator with our templates, ruff, and a trial of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 def generate_package(document: Document, target: Path) -> None:
     """Write the package for a described API into the new folder `target`, not yet formatted.
 
-    Raises `Unusable` when the generator warns of anything: it would leave that part out.
+    Raises `Unusable` if the generator gives any warning: it would omit that part.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         source, made = Path(scratch, "openapi.json"), Path(scratch, "made")
@@ -34,7 +34,7 @@ def generate_package(document: Document, target: Path) -> None:
 
 
 def format_package(*folders: Path) -> None:
-    """Bring generated files into the one shape that ruff gives them."""
+    """Format generated files with ruff."""
     arguments = ["--no-cache", "--quiet", "--config", str(HERE / "ruff_generated.toml")]
     arguments += map(str, folders)
     _run("ruff", "check", "--fix-only", *arguments)
@@ -55,7 +55,7 @@ def _run_generator(source: Path, made: Path) -> None:
 
 
 def _run(module: str, *arguments: str) -> None:
-    """Run a tool of this very environment; what is on PATH may be another version."""
+    """Run a tool of this environment; the one on PATH may be another version."""
     done = subprocess.run(  # noqa: S603  # the program and its arguments are ours
         [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False
     )
@@ -66,7 +66,7 @@ def _run(module: str, *arguments: str) -> None:
 
 CONFIG = Path(__file__).with_name("mypy_trial.ini")
 
-# Isolated, so that no variable of the environment shows it another package of the name.
+# Isolated, so that no environment variable leads to another package of the same name.
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 sys.path.insert(0, sys.argv[1])
@@ -84,10 +84,10 @@ ADAPT = "the description says otherwise now: edit this line, then generate again
 
 
 def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> None:
-    """Put the folders that were `made` into a copy of the `written` package and use it.
+    """Put the generated folders into a copy of the `written` package and test it.
 
-    Raises `Unusable` when a module of it cannot be imported, when that gives a warning, or when
-    mypy finds a mistake: with the line to edit. `cache` keeps what mypy knows of other packages.
+    Raises `Unusable`, with the line to edit, if a module cannot be imported, an import gives a
+    warning, or mypy finds an error. `cache` is mypy's cache of other packages.
     """
     with tempfile.TemporaryDirectory(prefix="codegen-") as scratch:
         put_together(made, parts, written, Path(scratch, written.name))
@@ -103,7 +103,7 @@ def try_out(made: Path, parts: Sequence[str], written: Path, cache: Path) -> Non
 
 
 def put_together(made: Path, parts: Sequence[str], written: Path, target: Path) -> None:
-    """Copy the written package to `target`, with the folders that were made in their places."""
+    """Copy the written package to `target`, with the generated folders in their places."""
     shutil.copytree(written, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     for part in parts:
         shutil.rmtree(target / part, ignore_errors=True)
@@ -111,7 +111,7 @@ def put_together(made: Path, parts: Sequence[str], written: Path, target: Path) 
 
 
 def _use(*arguments: str, folder: str) -> str:
-    """What Python said when it failed with these arguments, else nothing."""
+    """Python's output if it failed with these arguments, else empty."""
     done = subprocess.run(  # noqa: S603  # the program and its arguments are ours
         [sys.executable, *arguments],
         cwd=folder,
@@ -124,14 +124,14 @@ def _use(*arguments: str, folder: str) -> str:
 
 
 def _is_vague(fault: tuple[str, str]) -> bool:
-    """Whether a fault only follows from another one, which names what is missing."""
+    """Whether a fault only follows from another one, which names the cause."""
     return " Any " in fault[1]
 
 
 def _refuse(what: str, said: str, faults: list[tuple[str, str]], folder: str) -> NoReturn:
     """Raise `Unusable` with the first of the faults, each a place and a reason, in one line.
 
-    A fault of generated code shows in written code too, or is one that this program has to learn.
+    A fault of generated code is visible in written code too, or codegen has to learn its construct.
     """
     written = [fault for fault in faults if not MADE.search(fault[0])]
     if not faults:

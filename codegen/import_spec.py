@@ -1,7 +1,7 @@
 """A monitor release's own description (Swagger 2.0, OpenAPI 3.0 or 3.1), reduced to facts.
 
-What comes out is OpenAPI 3.0: paths, parameters, schemas and bounds, without one sentence of the
-original. Whatever is not known here stops the import; nothing is dropped in silence but prose.
+The result is OpenAPI 3.0: paths, parameters, schemas and bounds, without the original's prose. An
+unknown construct stops the import; only prose is dropped silently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codegen.document import (
 from codegen.schemas import PROSE, facts_of_schema, repeated
 
 TITLE = "HTTP API of the Firecracker monitor"
-# What RFC 9110 calls the statuses that descriptions have used; Python's own table changes.
+# The names in RFC 9110 of the statuses that descriptions have used; Python's own table changes.
 PHRASES = {
     "200": "OK", "204": "No Content", "400": "Bad Request", "404": "Not Found",
     "413": "Content Too Large", "500": "Internal Server Error", "default": "Any other status",
@@ -53,7 +53,7 @@ def import_spec(path: Path) -> Document:
 
 
 def facts_of_description(root: Node) -> Document:
-    """The facts of a description that was read. Raises `Unusable` with the place and reason."""
+    """The facts of a parsed description. Raises `Unusable` with the place and reason."""
     dialect = _dialect(root)
     members = root.only(*(ROOT_SWAGGER if dialect == "swagger" else ROOT_OPENAPI))
     for needed in ("info", "paths"):
@@ -116,7 +116,7 @@ def _version(info: Node) -> str:
 
 def _facts_of_path(path: str, item: Node, known: Mapping[str, Node]) -> Document:
     if not PATH.fullmatch(path):
-        item.refuse(f"path {path!r} has characters that paths here do not have", TEACH)
+        item.refuse(f"path {path!r} has unsupported characters", TEACH)
     operations = item.only(*METHODS, "summary", "description", "parameters")
     shared = operations["parameters"].elements() if "parameters" in operations else []
     return {
@@ -153,7 +153,7 @@ def _facts_of_operation(
 
 
 def _facts_of_parameters(path: str, node: Node, parameters: list[Node]) -> Document:
-    """What the path holds, and what stands behind it."""
+    """The parameters of the path and of the query."""
     found = [_parameter(each) for each in parameters if _location(each) != "body"]
     in_path = [each["name"] for each in found if each["in"] == "path"]
     if sorted(in_path) != sorted(re.findall(r"{([^}]+)}", path)):
@@ -166,7 +166,7 @@ def _facts_of_parameters(path: str, node: Node, parameters: list[Node]) -> Docum
 def _facts_of_body(
     node: Node, members: dict[str, Node], parameters: list[Node], known: Mapping[str, Node]
 ) -> Document:
-    """What is sent; Swagger 2.0 lists it among the parameters."""
+    """The request body; Swagger 2.0 lists it among the parameters."""
     bodies = [found for found in parameters if _location(found) == "body"]
     if len(bodies) > 1 or (bodies and "requestBody" in members):
         node.refuse("more than one body")
@@ -186,13 +186,13 @@ def _location(parameter: Node) -> str:
 
 
 def _name_and_location(parameter: Node) -> tuple[str, str]:
-    """What makes a parameter of an operation replace one of its path."""
+    """The identity of a parameter: one of an operation replaces the same one of its path."""
     location, members = _location(parameter), parameter.members()
     return location, members["name"].text() if location != "body" and "name" in members else ""
 
 
 def _parameter(node: Node) -> Document:
-    """A parameter in the path, which is text, or in the query; Swagger 2.0 has no schema there."""
+    """A parameter in the path, which is text, or in the query; without a schema in Swagger 2.0."""
     members = node.only(
         *PROSE, "name", "in", "required", "schema", "type", "enum", "default", "format"
     )
@@ -247,7 +247,7 @@ def _response(status: str, node: Node, known: Mapping[str, Node]) -> Document:
 
 
 def _phrase(status: str, node: Node) -> str:
-    """OpenAPI wants a text for each response: the name that HTTP gives its status."""
+    """The required text of a response: HTTP's name of its status."""
     if status not in PHRASES and not re.fullmatch(r"[1-5]\d\d", status):
         node.refuse(f"status {status!r} is not known", TEACH)
     return PHRASES.get(status, f"Status {status}")
@@ -257,7 +257,7 @@ def _json_schema(node: Node, members: dict[str, Node], known: Mapping[str, Node]
     media = members["content"].only(JSON) if "content" in members else {}
     found = media[JSON].only("schema", "example", "examples") if media else {}
     if "schema" not in found:
-        node.refuse(f"a body needs the schema of its {JSON}")
+        node.refuse(f"a body needs a schema for {JSON}")
     return facts_of_schema(found["schema"], known)
 
 
@@ -268,7 +268,7 @@ def _require_json(members: dict[str, Node]) -> None:
 
 
 def _base_path(members: dict[str, Node]) -> str:
-    """What stands before every path, without a slash behind it; usually nothing."""
+    """The prefix of every path, without a slash at its end; usually empty."""
     found = [members["basePath"]] if "basePath" in members else []
     for server in members["servers"].elements() if "servers" in members else []:
         found.append(server.only("url", "description")["url"])
@@ -277,5 +277,5 @@ def _base_path(members: dict[str, Node]) -> str:
         url = SERVER.fullmatch(node.text())
         base = url[1].rstrip("/") if url else "?"
         if not BASE.fullmatch(base):
-            node.refuse(f"{node.text()!r} is no base path that is known", TEACH)
+            node.refuse(f"{node.text()!r} is an unsupported base path", TEACH)
     return base

@@ -1,4 +1,4 @@
-"""Our own words for a description: an OpenAPI Overlay 1.0 document, as far as this project uses it.
+"""Our own texts for a description: the subset of OpenAPI Overlay 1.0 that this project uses.
 
 A target is `$` followed by `.name` and `['name']` steps and so names one place at most.
 """
@@ -26,7 +26,7 @@ class Action:
 
 
 def read_overlay(path: Path) -> list[Action]:
-    """The actions of an overlay file. Raises `Unusable` for what this subset does not know."""
+    """The actions of an overlay file. Raises `Unusable` for constructs outside this subset."""
     with located(path):
         members = read_yaml(path).only("overlay", "info", "actions")
         if members["overlay"].text() != "1.0.0":
@@ -35,7 +35,7 @@ def read_overlay(path: Path) -> list[Action]:
 
 
 def apply_overlay(document: Document, actions: list[Action]) -> list[str]:
-    """Apply the actions to the document in order; the notes name those that matched nothing."""
+    """Apply the actions to the document in order; the notes name those that match nothing."""
     version = document["info"]["version"]
     later = later_than(version, actions)
     notes = [
@@ -56,7 +56,7 @@ def _below(action: Action, others: list[Action]) -> bool:
 
 
 def later_than(version: str, actions: list[Action]) -> list[Action]:
-    """The actions that are about what only later versions have."""
+    """The actions for parts that only later versions have."""
     return [action for action in actions if is_older(version, action.since)]
 
 
@@ -64,13 +64,13 @@ FIELD = re.compile(r"\$\.components\.schemas\.(\w+)\.properties(?:\.(\w+)|\['([^
 
 
 def field_of(action: Action) -> tuple[str, str] | None:
-    """Schema and field that an action is about, None when it is about something else."""
+    """The schema and field of an action; None if it is about something else."""
     found = FIELD.fullmatch(action.target)
     return (found[1], found[2] or found[3]) if found else None
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether one version comes before another; `-dev` and the like count as the release."""
+    """Whether one version comes before another; a suffix such as `-dev` is ignored."""
     return _numbers(version) < _numbers(than)
 
 

@@ -1,4 +1,4 @@
-"""One run: from a description to the files it determines, which are compared or installed."""
+"""One run: from a description to the generated files, which are compared or installed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MEMBERS = "members.md"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Where the project keeps what codegen reads and writes."""
+    """The places of the files that codegen reads and writes."""
 
     root: Path
 
     @property
     def written(self) -> Path:
-        """The package whose hand-written half uses the generated one."""
+        """The package, whose hand-written half uses the generated one."""
         return self.root / "generated_vmm"
 
     @property
@@ -47,12 +47,12 @@ class Project:
 
     @property
     def overlay(self) -> Path:
-        """Our own words for the description."""
+        """Our own texts for the description."""
         return self.root / "openapi" / "overlay.yaml"
 
     @property
     def mypy_cache(self) -> Path:
-        """Where mypy keeps what it has learnt of generated packages."""
+        """mypy's cache for generated packages."""
         return self.root / ".mypy_cache" / "codegen"
 
     def description(self) -> Path:
@@ -72,7 +72,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run made in a folder of its own, with the notes for whoever started it."""
+    """The result of a run, in a folder of its own, with notes for the user."""
 
     folder: Path
     facts: Document
@@ -91,19 +91,19 @@ class Run:
         return f"firecracker-{self.version}.yaml"
 
     def summary(self) -> str:
-        """How much was generated, in one line."""
+        """The size of the result, in one line."""
         operations, schemas = list(operations_of(self.document)), schemas_of(self.document)
         return f"monitor {self.version}: {len(operations)} operations, {len(schemas)} schemas"
 
 
 def described(project: Project, spec: Path) -> Document:
-    """The repaired and worded description in a file."""
+    """The repaired description with our texts, in a file."""
     document, _ = describe(import_spec(spec), read_overlay(project.overlay))
     return document
 
 
 def make(project: Project, spec: Path, folder: Path) -> Run:
-    """Generate everything that a description determines into a folder."""
+    """Generate all files for a description into a folder."""
     facts = import_spec(spec)
     with located(spec):
         return _made(project, spec, folder, facts)
@@ -131,7 +131,7 @@ def _make_package(project: Project, run: Run, actions: list[Action]) -> None:
 
 
 def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[str]:
-    """What a user of the client has to know of this description."""
+    """Notes on this description for users of the client."""
     operations = {plain(name): name for name in defined(run.folder / PACKAGE / "operations.py")}
     for path, method, operation in without_member(run.document, used):
         function = operations[plain(operation["operationId"])]
@@ -142,7 +142,7 @@ def _news(project: Project, spec: Path, run: Run, used: set[str]) -> Iterator[st
 
 
 def _committed(project: Project, spec: Path) -> Document | None:
-    """The description so far; None when it is the one to import, or is none that can be read."""
+    """The previous description; None if it is the one to import, or cannot be read."""
     try:
         path = project.description()
         return None if path == spec else described(project, path)
@@ -151,9 +151,9 @@ def _committed(project: Project, spec: Path) -> Document | None:
 
 
 def install(run: Run, project: Project) -> None:
-    """Put what was made into the project, each part whole.
+    """Install the result into the project, each part as a whole.
 
-    The description comes last: until then an interrupted import is one that did not happen.
+    The description comes last, so that an import that is interrupted before has no effect.
     """
     for part in PARTS:
         target = project.written / part
@@ -170,7 +170,7 @@ def install(run: Run, project: Project) -> None:
 
 
 def stale(run: Run, project: Project) -> list[str]:
-    """What in the project is not what the run made, one line for each file."""
+    """The differences between the project and the result, one line for each file."""
     found = [
         line for part in PARTS for line in differences(run.folder / part, project.written / part)
     ]

@@ -1,4 +1,4 @@
-"""What somebody who uses the client has to know of a description: news, differences, members."""
+"""Reports for users of the client: news, differences and members of a description."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ client: {place} ({id}) has no member; `vm.send(operations.{function}(...))` call
 
 
 def report(before: Document | None, after: Document, gone: set[str]) -> Iterator[str]:
-    """The difference to the description so far, and the names that are not where they were.
+    """The difference to the previous description, and names that have changed.
 
-    `gone` are names that the package exported so far and does no more.
+    `gone` are names that the package no longer exports.
     """
     if before is not None:
         versions = [document["info"]["version"] for document in (before, after)]
         for line in changes(before, after):
             yield f"{' -> '.join(versions)}: {line}"
         for place in sorted(moved_fields(after) - moved_fields(before)):
-            yield f"name: {place}, as every model has something of that name"
+            yield f"name: {place}, because every model has a member of that name"
     for name in sorted(gone):
         yield f"name: {name} is gone from generated_vmm; programs that import it fail"
 
 
 def moved_fields(document: Document) -> set[str]:
-    """The fields whose models cannot have them under their own names."""
+    """The fields that are renamed in Python, because their models cannot have their names."""
     return {
         f"{name}.{field} is {name}.{python_name(field)} in Python"
         for name, schema in schemas_of(document).items()
@@ -84,7 +84,7 @@ def without_member(document: Document, used: set[str]) -> list[tuple[str, str, D
 
 
 def lines_to_write(path: str, method: str, operation: Document, function: str) -> str:
-    """The note on an operation that has no member, with what to write for it to have one."""
+    """The note on an operation without a member, with the code for one."""
     body, answer = body_of(operation), answer_of(operation)
     words = {
         "id": operation["operationId"], "place": f"{method.upper()} {path}", "path": path,
@@ -101,24 +101,24 @@ def lines_to_write(path: str, method: str, operation: Document, function: str) -
 
 
 def _answer(schema: Document) -> str:
-    """The type of an answer in Python."""
+    """The type of a response in Python."""
     if "items" in schema:
         return f"list[{_answer(schema['items'])}]"
     return f"models.{name}" if (name := next(references_in(schema), "")) else VALUES[schema["type"]]
 
 
 def _member(path: str) -> str:
-    """What a member for a path would be called: `/drives/{drive_id}` is `drives(id)`."""
+    """The name of a member for a path: `/drives/{drive_id}` is `drives(id)`."""
     steps = path.strip("/").replace("-", "_").split("/")
     return ".".join(steps).replace(".{", "(").replace("}", ")") or "instance"
 
 
-# What is described, by place: an operation, a model or a field, each with its facts as text.
+# The facts of a description, by place: an operation, a model or a field, as text.
 Facts: TypeAlias = dict[str, dict[str, str]]
 
 
 def changes(old: Document, new: Document) -> Iterator[str]:
-    """One line for everything that comes (+), goes (-) or changes (~), in reading order."""
+    """One line for each addition (+), removal (-) and change (~), in reading order."""
     for before, after in (
         (_operations(old), _operations(new)),
         (_models(old), _models(new)),
@@ -192,7 +192,7 @@ def _schema_facts(schema: Document) -> dict[str, str]:
 
 
 def _type(schema: Document) -> str:
-    """The type as a reader of a model names it."""
+    """The type, in words."""
     for reference in (schema, *schema.get("allOf", [])):
         if "$ref" in reference:
             return str(reference["$ref"]).removeprefix(TARGET)

@@ -1,4 +1,4 @@
-"""What a description must be, once it is repaired, for a client to be generated from it.
+"""The requirements that a repaired description must meet for the generation of a client.
 
 Each function is one rule and raises `Unusable` with the place and the reason.
 """
@@ -28,7 +28,7 @@ from codegen.document import (
 from codegen.fixups import schemas_and_members
 from codegen.schemas import plain
 
-# Without these calls no machine boots: every monitor since 1.7 has them.
+# No machine boots without these calls: every monitor since 1.7 has them.
 CORE = {
     "describeInstance": "GET /",
     "createSyncAction": "PUT /actions",
@@ -41,14 +41,14 @@ CORE = {
     "getExportVmConfig": "GET /vm/config",
 }
 
-# What the templates import into the modules of the models.
+# Names that the templates import into the modules of the models.
 IN_MODELS = {
     "Annotated", "AnsweredAs", "Any", "ApiDocument", "ApiModel", "ClassVar", "Field", "HostPath",
     "Items", "Json", "JsonObject", "Literal", "Mapping", "NotRequired", "Operation",
     "PartlySupported", "PathLike", "Sequence", "TYPE_CHECKING", "TypeAlias", "TypedDict",
     "Unsupported",
 }  # fmt: skip
-# What they import into the module of the operations, and what every operation may take.
+# Names that they import into the module of the operations, and arguments of every operation.
 IN_OPERATIONS = {
     "Literal", "Operation", "annotations", "bool", "cache", "int", "list", "list_of", "models",
     "no_answer", "quote", "str", "with_query",
@@ -60,7 +60,7 @@ RENAME = "rename it in a copy of the description"
 
 
 def require_generable(document: Document) -> None:
-    """Everything below that can be seen in the description alone."""
+    """Check all rules below that only need the description."""
     require_core(document)
     require_order(schemas_of(document))
     require_free_names(schemas_of(document))
@@ -74,7 +74,7 @@ def require_generable(document: Document) -> None:
 
 
 def require_core(document: Document) -> None:
-    """The description is a monitor's: it has the calls that every monitor has."""
+    """The description is that of a monitor: it has the calls that every monitor has."""
     found = {
         operation["operationId"]: f"{method.upper()} {path}"
         for path, method, operation in operations_of(document)
@@ -82,14 +82,14 @@ def require_core(document: Document) -> None:
     lacking = [f"{place} ({name})" for name, place in CORE.items() if found.get(name) != place]
     if lacking:
         raise Unusable(
-            f"this describes no Firecracker monitor: it lacks {', '.join(lacking)}",
+            f"this does not describe a Firecracker monitor: it lacks {', '.join(lacking)}",
             "#/paths",
             CORRECT,
         )
 
 
 def require_order(schemas: Document) -> None:
-    """The modules of the models import each other, which works in one direction only."""
+    """The modules of the models import each other, which does not work in a circle."""
     try:
         TopologicalSorter({n: list(references_in(schemas[n])) for n in schemas}).prepare()
     except CycleError as error:
@@ -98,14 +98,14 @@ def require_order(schemas: Document) -> None:
 
 
 def require_free_names(schemas: Document) -> None:
-    """A model may not take the name of what its module imports or of another's arguments."""
+    """A model may not have the name of an import of its module, or of another's arguments."""
     for name in schemas:
         if name in IN_MODELS or name.removesuffix("Fields") in schemas.keys() - {name}:
             raise Unusable("generated code has this name already", TARGET + name, RENAME)
 
 
 def require_models(schemas: Document) -> None:
-    """What is named becomes a model or an alias of values; anything else would lose its limits."""
+    """A named schema becomes a model or an alias of values; others would lose their limits."""
     for name, schema in schemas.items():
         if schema.get("nullable") or (schema.get("type") != "object" and "enum" not in schema):
             raise Unusable("neither an object nor an enum", TARGET + name, TEACH)
@@ -126,14 +126,14 @@ def require_patterns(document: Document) -> None:
 
 
 def require_one_answer(operation: Document, place: str) -> None:
-    """A call has one way to succeed."""
+    """An operation has one 2xx status."""
     successes = [status for status in operation["responses"] if status.startswith("2")]
     if len(successes) != 1:
         raise Unusable(f"expected one 2xx status, found {successes}", place, CORRECT)
 
 
 def require_object_bodies(document: Document, operation: Document, place: str) -> None:
-    """What is sent is a model, what is answered a model or a list."""
+    """A request body is a model, a response body a model or a list."""
     answer = answer_of(operation)
     element = answer.get("items") if answer else None
     answered = None if element and element.get("type") in PLAIN else element or answer
@@ -148,7 +148,7 @@ def require_object_bodies(document: Document, operation: Document, place: str) -
 
 
 def require_free_parameters(operation: Document, place: str) -> None:
-    """An operation and its parameters hide nothing that generated code needs."""
+    """An operation and its parameters hide no name that generated code needs."""
     parameters = [parameter["name"] for parameter in operation.get("parameters", [])]
     taken = {plain(name) for name in (*IN_OPERATIONS, BODY)}
     for name in (operation["operationId"], *parameters):
@@ -157,7 +157,7 @@ def require_free_parameters(operation: Document, place: str) -> None:
 
 
 def require_unclaimed(names: Iterable[str], written: Path) -> None:
-    """No model takes the name of something that the package exports itself."""
+    """No model has a name that the package exports itself."""
     tree = ast.parse((written / "__init__.py").read_text(encoding="utf-8"))
     lists = (node.value for node in tree.body if _assigns(node, "__all__"))
     exported = {name for found in lists for name in ast.literal_eval(found)}

@@ -59,18 +59,18 @@ def facts_of_schema(node: Node, known: Mapping[str, Node]) -> Document:
 
 
 def _reference(node: Node, known: Mapping[str, Node]) -> Document:
-    """The reference under OpenAPI 3's location; siblings of a `$ref` count only through allOf."""
+    """The reference, at OpenAPI 3's location; siblings of a `$ref` count only through allOf."""
     for location in LOCATIONS:
         if node.text().startswith(location) and node.text().removeprefix(location) in known:
             name = node.text().removeprefix(location)
-            if known[name].is_array():  # no model has its name
+            if known[name].is_array():  # no model has this name
                 return facts_of_schema(known[name], without(known, name))
             return {"allOf": [{"$ref": TARGET + name}]}
     node.refuse(f"'{node.text()}' refers to no schema of this description")
 
 
 def _facts_of_combination(node: Node, known: Mapping[str, Node]) -> Document:
-    """A combination that says no more than "this schema" or "this schema or null"."""
+    """A combination that only means "this schema" or "this schema or null"."""
     choices = [choice for choice in node.elements() if choice.value != {"type": "null"}]
     if len(choices) != 1:
         node.refuse("a combination of several schemas cannot be generated", TEACH)
@@ -81,7 +81,7 @@ def _facts_of_combination(node: Node, known: Mapping[str, Node]) -> Document:
 
 
 def _facts_of_several(members: dict[str, Node], known: Mapping[str, Node]) -> Document:
-    """One object with the members of all parts of an `allOf`; nothing when it has one part."""
+    """One object with the members of all parts of an `allOf`; empty if it has one part."""
     parts = [part for part in members["allOf"].elements() if set(part.members()) - set(PROSE)]
     own = {name: members[name].value for name in ("properties", "required") if name in members}
     if "properties" in own:
@@ -105,12 +105,12 @@ def _facts_of_part(part: Node, known: Mapping[str, Node]) -> Document:
         name = facts["$ref"].removeprefix(TARGET)
         facts = facts_of_schema(known[name], without(known, name))
     if set(facts) - {"required"} != {"type", "properties"}:
-        part.refuse("of several schemas only objects with described members can be one", TEACH)
+        part.refuse("only objects with described members can be combined", TEACH)
     return facts
 
 
 def without(known: Mapping[str, Node], name: str) -> Mapping[str, Node]:
-    """The other schemas, so that nothing is looked up in a circle."""
+    """The other schemas, so that references cannot form a circle."""
     return {other: node for other, node in known.items() if other != name}
 
 
@@ -127,7 +127,7 @@ def _type_of(members: dict[str, Node]) -> Document:
 
 
 def _require_type(node: Node, facts: Document) -> None:
-    """Values of any type, and arrays of anything, have no place in a typed client."""
+    """Refuses values of any type, and arrays of them: a typed client cannot have them."""
     if "type" not in facts and "allOf" not in facts:
         node.refuse("neither 'type' nor '$ref'")
     if facts.get("type") == "array" and "items" not in facts:
@@ -135,7 +135,7 @@ def _require_type(node: Node, facts: Document) -> None:
 
 
 def _facts_of_element(node: Node, known: Mapping[str, Node]) -> Document:
-    """The schema of what an array or a map holds: the generator loses any limit said there."""
+    """The schema of the elements of an array or a map, whose limits the generator would lose."""
     facts = facts_of_schema(node, known)
     for lost in (*BOUNDS, "pattern", "nullable", "uniqueItems"):
         if lost in facts:
@@ -144,7 +144,7 @@ def _facts_of_element(node: Node, known: Mapping[str, Node]) -> Document:
 
 
 def _require_suiting_limits(node: Node, facts: Document) -> None:
-    """A limit has to suit the type beside which it stands; beside a reference none does."""
+    """Refuses a limit that does not suit its type; a reference can have none."""
     for limit in (*BOUNDS, "pattern", "enum", "uniqueItems"):
         if limit in facts and limit not in LIMITS.get(facts.get("type", ""), ()):
             node.refuse(f"'{limit}' does not suit the type")
@@ -153,7 +153,7 @@ def _require_suiting_limits(node: Node, facts: Document) -> None:
 
 
 def _bound(key: str, members: dict[str, Node], facts: Document) -> int | float:
-    """A bound; that of whole numbers is the nearest whole one that says the same."""
+    """A bound; for whole numbers, the equivalent whole number."""
     node = members[key]
     value = node.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -168,10 +168,10 @@ def _bound(key: str, members: dict[str, Node], facts: Document) -> int | float:
 
 
 def _require_room(node: Node, facts: Document) -> None:
-    """Bounds have to leave some value."""
+    """Refuses bounds that leave no value."""
     for low, high in (BOUNDS[:2], BOUNDS[2:4], BOUNDS[4:]):
         if low in facts and high in facts and facts[low] > facts[high]:
-            node.refuse(f"nothing lies between '{low}' and '{high}'")
+            node.refuse(f"no value lies between '{low}' and '{high}'")
 
 
 def _enum(node: Node, kind: object) -> list[str] | list[int]:
@@ -212,7 +212,7 @@ def _facts_of_object(node: Node, members: dict[str, Node], known: Mapping[str, N
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """The names that were there before, but for case and the characters Python's names lack."""
+    """The names that equal an earlier one but for case and characters not in Python's names."""
     seen: set[str] = set()
     found = []
     for name in names:
@@ -223,5 +223,5 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """The name but for case and the characters that Python's names lack."""
+    """The name without case and without characters that Python's names cannot have."""
     return name.replace("-", "").replace("_", "").lower()

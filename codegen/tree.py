@@ -11,7 +11,7 @@ IGNORED = "__pycache__"
 
 
 def recover(target: Path) -> None:
-    """Undo what an interrupted run left behind: a replacement not yet made, or made in part."""
+    """Undo what an interrupted run left behind: an unfinished replacement."""
     retired, fresh = _retired(target), fresh_beside(target)
     if retired.exists() and not target.exists():
         retired.rename(target)
@@ -21,14 +21,14 @@ def recover(target: Path) -> None:
 
 
 def fresh_beside(target: Path) -> Path:
-    """Where the next `target` is prepared: on the same file system, so that a rename moves it."""
+    """The place to prepare the next `target`: on the same file system, for a rename."""
     return target.with_name(f".{target.name}.new")
 
 
 def replace(target: Path) -> None:
     """Put the folder prepared at `fresh_beside(target)` in the place of `target`, with two renames.
 
-    Interrupted in between, the old folder is put back, at the latest by the next `recover`.
+    After an interruption in between, the old folder is restored, at the latest by `recover`.
     """
     retired = _retired(target)
     try:
@@ -50,7 +50,7 @@ def write_whole(target: Path, text: str) -> None:
 
 
 def differences(made: Path, present: Path) -> Iterator[str]:
-    """What distinguishes the present files from those just made, one line each."""
+    """The differences between the present files and the new ones, one line each."""
     theirs, ours = _files(made), _files(present)
     for name in sorted(theirs | ours):
         if name not in ours:

@@ -1,7 +1,7 @@
-"""The sync half of what is written once, for tasks: `_async` becomes `_sync`, word by word.
+"""Derives the sync half of code that is written for tasks: `_async` becomes `_sync`, word by word.
 
-What waits differently for threads and for tasks is in `generated_vmm/concurrency`, by hand, under
-the same names. A package is added in `PACKAGES`.
+Code that waits differently for threads and for tasks is in `generated_vmm/concurrency`, written
+twice under the same names. Add a package in `PACKAGES`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def derive(written: Path, target: Path) -> list[Path]:
 
 
 def sync_of(source: str, place: Path, unused: set[str]) -> str:
-    """The sync form of a module, which has the same lines; takes the rules it needs of `unused`."""
+    """The sync form of a module, line by line; removes the rules that it uses from `unused`."""
     for rule, words in RULES.items():
         source, count = re.subn(rule, words, source)
         if count:
             unused.discard(rule)
     for number, line in enumerate(source.splitlines(), 1):
         if found := LEFT.search(line):
-            fault = f"no rule of codegen/unasync.py makes {found[0]!r} sync"
-            raise Unusable(f"{place}:{number}: {fault}; write the line otherwise, or add a rule")
+            fault = f"no rule of codegen/unasync.py converts {found[0]!r}"
+            raise Unusable(f"{place}:{number}: {fault}; rewrite the line, or add a rule")
     return NOTE.format(place) + source

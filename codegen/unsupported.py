@@ -1,7 +1,7 @@
-"""An older monitor lacks what newer ones have: their names are there all the same, and say so.
+"""Names that an older monitor lacks: they exist in the package, and using one raises an error.
 
-Programs, and the written half of the package, import them whatever the version; most of the client
-works with any. Which version has what stands in the overlay (`x-since`).
+Programs, and the written half of the package, can import them with any version. The overlay says
+which version has which name (`x-since`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 from generated_vmm.unsupported import Unsupported
 '''
 
-# To a type checker a model that is not there may have any field.
+# For a type checker, a missing model may have any field.
 MODEL = '''
 
 class {name}(Unsupported):
@@ -72,7 +72,7 @@ def {name}(*_: object) -> NoReturn:
 
 @dataclass
 class Known:
-    """What the overlay knows of what comes with later versions."""
+    """The names of later versions, according to the overlay."""
 
     models: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Known:
 
     @classmethod
     def by(cls, actions: list[Action], version: str) -> Known:
-        """What the actions say, of versions later than this one."""
+        """The names that the actions add in later versions than this one."""
         known = cls()
         for action in actions:
             if found := field_of(action):
@@ -104,9 +104,9 @@ class Known:
 
 
 def add_unsupported(package: Path, version: str, written: Path, actions: list[Action]) -> list[str]:
-    """Add to `package` every name that it lacks and that programs or the `written` code use.
+    """Add to `package` every missing name that programs or the `written` code use.
 
-    The notes name what was added; a monitor as new as the written code gets nothing.
+    The notes list the added names; there are none for a monitor as new as the written code.
     """
     known = Known.by(actions, version)
     models = _missing_models(package / "models" / "__init__.py", known, written)
@@ -142,7 +142,7 @@ def _model(name: str, known: Known, version: str) -> str:
 
 
 def _list(module: Path, names: list[str]) -> None:
-    """Enter the names into the three lists of the module of models."""
+    """Add the names to the three lists of the module of models."""
     text = module.read_text(encoding="utf-8")
     imports = f"if TYPE_CHECKING:\n    from .{MODULE} import {', '.join(names)}\n"
     text = text.replace("if TYPE_CHECKING:\n", imports, 1)
@@ -162,7 +162,7 @@ def _add_operations(module: Path, names: list[str], known: Known, version: str) 
 
 
 def defined(module: Path) -> set[str]:
-    """The public names that a generated module has; none when there is no such module."""
+    """The public names of a generated module; none if there is no such module."""
     if not module.exists():
         return set()
     tree = ast.parse(module.read_text(encoding="utf-8"))
@@ -170,7 +170,7 @@ def defined(module: Path) -> set[str]:
 
 
 def used_by(written: Path, module: str) -> set[str]:
-    """What the modules of a package, but the generated ones, use of a generated module."""
+    """The names of a generated module that the other modules of a package use."""
     paths = [p for p in written.rglob("*.py") if "_generated" not in p.relative_to(written).parts]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     return {

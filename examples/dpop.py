@@ -29,7 +29,7 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
 
     @app.get("/machines")
     async def machines(token: Annotated[AccessToken, Depends(api.require())]) -> list[str]:
-        """For tokens alone; one that is bound to a key needs a proof of it."""
+        """Only for tokens; a token that is bound to a key needs a proof."""
         return [f"a machine of {token.sub}"]
 
     @app.get("/")
@@ -47,7 +47,7 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
 
 
 def main() -> None:
-    """Serve, and say what to open."""
+    """Serve, and print what to open."""
     listener, origin = local.listening()
     client = local.client(
         f"{origin}/auth",

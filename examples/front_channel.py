@@ -20,14 +20,14 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
     async def home(
         session: Annotated[OIDCSession[StandardIdentity], Depends(oidc.require_auth)],
     ) -> str:
-        """Who is signed in."""
+        """The user's name."""
         return f"Hello {session.identity.name}"
 
     return app
 
 
 def main() -> None:
-    """Serve, and say what to try."""
+    """Serve, and print what to try."""
     listener, origin = local.listening()
     client = local.client(
         f"{origin}/auth",
@@ -37,7 +37,7 @@ def main() -> None:
     provider = DevProvider(users=[DevUser("alice", "Alice")], clients=[client])
     with provider.serve() as issuer:
         app = create_app(local.settings(issuer, origin, front_channel_logout=True))
-        told = f"Open {origin}/ and then {issuer}/end-session; the first page asks again."
+        told = f"Open {origin}/ and then {issuer}/end-session; {origin}/ then needs a login."
         local.serve(app, listener, told)
 
 

@@ -1,4 +1,4 @@
-"""What the small examples share: a port of this machine, settings for it, and the server."""
+"""Shared by the small examples: a port of this machine, settings for it, and the server."""
 
 import os
 import secrets
@@ -40,6 +40,6 @@ def settings(issuer: str, origin: str, **options: Any) -> OIDCSettings:
 
 
 def serve(app: ASGIApp, listener: socket.socket, told: str) -> None:
-    """Say what to try, and serve until Ctrl-C."""
+    """Print what to try, and serve until Ctrl-C."""
     print(told, flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])

@@ -14,7 +14,7 @@ LABELS = {"staff": "Our staff", "partners": "Partners"}
 
 
 def create_app(providers: OIDCProviders) -> FastAPI:
-    """An application for whoever signs in at one of `providers`."""
+    """An application for users of all `providers`."""
     app = FastAPI()
     for oidc in providers:
         app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -25,7 +25,7 @@ def create_app(providers: OIDCProviders) -> FastAPI:
         request: Request,
         session: Annotated[OIDCSession[StandardIdentity], Depends(providers.require_auth)],
     ) -> str:
-        """Who it is, and where they signed in."""
+        """The user's name and provider."""
         oidc = await providers.current(request)
         assert oidc is not None
         return f"{session.identity.name} of {LABELS[oidc.settings.name]}"
@@ -34,7 +34,7 @@ def create_app(providers: OIDCProviders) -> FastAPI:
 
 
 def main() -> None:
-    """Serve, and say what to try."""
+    """Serve, and print what to try."""
     listener, origin = local.listening()
     with ExitStack() as serving:
         instances: dict[str, OIDC] = {}

@@ -24,7 +24,7 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
     async def form(
         session: Annotated[OIDCSession[StandardIdentity], Depends(oidc.require_auth)],
     ) -> str:
-        """The form is for everybody with a session."""
+        """The form needs only a session."""
         token = oidc.csrf_token(session)
         return (
             '<!doctype html><title>Transfer</title><form method="post" action="/transfer">'
@@ -35,21 +35,21 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
 
     @app.post("/transfer", dependencies=[Depends(recent), Depends(oidc.require_csrf)])
     async def transfer(to: Annotated[str, Form()]) -> str:
-        """When the sign-in is too old, a page keeps the form until its user has signed in."""
+        """If the login is too old, a page keeps the form until the user has signed in again."""
         return f"Transferred to {to}"
 
     @app.get("/vault")
     async def vault(
         session: Annotated[OIDCSession[StandardIdentity], Depends(strong)],
     ) -> str:
-        """For who has authenticated with a second factor."""
+        """For users who have authenticated with a second factor."""
         return f"Opened with {session.acr}"
 
     return app
 
 
 def main() -> None:
-    """Serve, and say what to try."""
+    """Serve, and print what to try."""
     listener, origin = local.listening()
     users = [DevUser("alice", "Alice")]
     provider = DevProvider(

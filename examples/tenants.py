@@ -30,14 +30,14 @@ def create_app(registered: Mapping[str, OIDCSettings]) -> FastAPI:
         tenant: str,
         session: Annotated[OIDCSession[StandardIdentity], Depends(tenants.require_auth)],
     ) -> str:
-        """Who it is at this tenant."""
+        """The user's name and tenant."""
         return f"{session.identity.name} at {tenant}"
 
     return app
 
 
 def main() -> None:
-    """Serve, and say what to try."""
+    """Serve, and print what to try."""
     listener, origin = local.listening()
     with ExitStack() as serving:
         registered: dict[str, OIDCSettings] = {}

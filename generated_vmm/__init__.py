@@ -47,7 +47,7 @@ __all__ = [
 __all__ += _models.__all__
 
 if not TYPE_CHECKING:
-    # What many programs do not use is imported when it is first asked for.
+    # Names that many programs do not use are imported at their first use.
     def __getattr__(name):
         if name == "__version__":
             from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""From what a caller gives (a model, a mapping, keyword arguments) to the model that is sent."""
+"""From a caller's arguments (a model, a mapping, keyword arguments) to the model that is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ID = re.compile(r"[A-Za-z0-9_]+")
 
 
 def require_id(name: str, value: object) -> str:
-    """The id when the monitor would take it (letters, digits, `_`), else ValueError."""
+    """The id, if the monitor accepts it (letters, digits, `_`); else raises ValueError."""
     if not isinstance(value, str) or ID.fullmatch(value) is None:
         raise ValueError(f"{name} {value!r} may only have letters, digits and underscores")
     return value
@@ -25,13 +25,13 @@ def require_id(name: str, value: object) -> str:
 def as_model(
     model: type[Model], body: Model | Fields | None, fields: Fields, id_in_path: str = ""
 ) -> Model:
-    """The model to send; the id that the path has is filled in where the model has it too.
+    """The model to send; the id of the path is filled in where the model has it too.
 
     Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
     contradicts the path, TypeError for a body and keyword arguments at once.
     """
     if body is not None and fields:
-        raise TypeError(f"{model.__name__}: give the body or keyword arguments, not both")
+        raise TypeError(f"{model.__name__}: pass the body or keyword arguments, not both")
     is_unsupported = issubclass(model, Unsupported)
     if is_unsupported:
         # The operation that would send it says which member it is.

@@ -1,14 +1,14 @@
-"""What can go wrong with a call to the monitor, one class per way of going wrong.
+"""The errors of a call to the monitor.
 
 VmmError
-  VmmApiError          the monitor answered, and refused
-  VmmConnectionError   no connection, or it ended before the answer came (also a ConnectionError)
-  VmmTimeoutError      no whole answer in time (also a TimeoutError)
-  VmmProtocolError     the answer is not one that a monitor gives
-  VmmRequestTooLarge   the body is over the size limit, nothing was sent (also a ValueError)
+  VmmApiError          the monitor refused the call
+  VmmConnectionError   no connection, or it ended before the response (also a ConnectionError)
+  VmmTimeoutError      no complete response in time (also a TimeoutError)
+  VmmProtocolError     the response is not one of a monitor
+  VmmRequestTooLarge   the body exceeds the size limit, nothing was sent (also a ValueError)
 
-Field values that a model refuses raise `pydantic.ValidationError`, ids that the monitor would
-refuse raise `ValueError`; both before anything is sent.
+Invalid field values raise `pydantic.ValidationError`, invalid ids raise `ValueError`; both before
+anything is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_QUOTE = 500
 
 
 class VmmError(Exception):
-    """Base of every error of a call; `operation` says which call, None outside of one."""
+    """Base of every error of a call; `operation` names the call, None outside of one."""
 
     def __init__(self, message: str, operation: Operation[object] | None = None) -> None:
         super().__init__(message)
@@ -29,10 +29,10 @@ class VmmError(Exception):
 
 
 class VmmApiError(VmmError):
-    """The monitor answered with a status outside 2xx.
+    """The monitor returned a status outside 2xx.
 
     `fault_message` is the monitor's own text: the `fault_message` of its JSON body, else the
-    `error` text of its HTTP layer, else the body as text; empty when the body is.
+    `error` text of its HTTP layer, else the body as text; empty if the body is empty.
     """
 
     operation: Operation[object]
@@ -50,10 +50,10 @@ class VmmApiError(VmmError):
 
 
 class VmmConnectionError(VmmError, ConnectionError):
-    """Nobody listens on the socket, or the connection ended before an answer came.
+    """No process listens on the socket, or the connection ended before the response.
 
-    The message ends in "nothing was sent" when the monitor cannot have seen the call. `permanent`
-    says that no later call can do better: the client is closed, or no socket can have the path.
+    The message ends in "nothing was sent" if the monitor cannot have received the call. If
+    `permanent`, later calls will fail too: the client is closed, or no socket can have the path.
     """
 
     permanent = False
@@ -62,23 +62,23 @@ class VmmConnectionError(VmmError, ConnectionError):
 class VmmTimeoutError(VmmError, TimeoutError):
     """The call took longer than its timeout, waiting for other calls of the client included.
 
-    Unless the message says that nothing was sent, the monitor may still carry the call out.
+    The monitor may still carry out the call, unless the message says that nothing was sent.
     """
 
 
 class VmmProtocolError(VmmError):
-    """The answer is cut, too large, no HTTP, or no value of the operation's answer type."""
+    """The response is cut off, too large, not HTTP, or not of the operation's response type."""
 
 
 class VmmRequestTooLarge(VmmError, ValueError):
-    """The body is larger than the monitor takes; nothing was sent."""
+    """The body is larger than the monitor accepts; nothing was sent."""
 
 
 class VmmDeprecationWarning(DeprecationWarning):
-    """The monitor answered `Deprecation: true`: the call used a deprecated field or value."""
+    """The monitor returned `Deprecation: true`: the call used a deprecated field or value."""
 
 
 def shorten(text: str) -> str:
-    """At most 500 characters of the text, on one line, for messages that people read."""
+    """At most 500 characters of the text, on one line, for messages."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}…"

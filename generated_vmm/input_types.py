@@ -1,6 +1,6 @@
-"""What a caller may write where the monitor takes a list or any JSON.
+"""The types of arguments for which the monitor takes a list or any JSON.
 
-The types are for callers; the generated models turn the values into what JSON has.
+The types are for callers; the generated models convert the values to JSON types.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from generated_vmm.model import AnsweredAs
 
 Item = TypeVar("Item", covariant=True)
 
-DEEPEST = 128  # levels, as many as the monitor reads
+DEEPEST = 128  # levels; the monitor reads no more
 
 if TYPE_CHECKING:
 
     class Items(Protocol[Item]):
-        """Any sequence but text and bytes, which a type checker takes for sequences too."""
+        """Any sequence except text and bytes, which type checkers also accept as sequences."""
 
         def __contains__(self, value: object, /) -> bool: ...
         def __iter__(self) -> Iterator[Item]: ...
@@ -35,7 +35,7 @@ else:
 
 
 def plain_json(value: object, levels: int = DEEPEST) -> object:
-    """The value with dicts for its mappings and lists for its sequences, at any depth."""
+    """The value, with mappings as dicts and sequences as lists, at any depth."""
     if levels == 0:
         return value
     if isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def plain_json(value: object, levels: int = DEEPEST) -> object:
 
 def _require_unique(values: list[Item]) -> list[Item]:
     if any(value in values[:index] for index, value in enumerate(values)):
-        raise ValueError("every element has to be there once")
+        raise ValueError("the list has an element twice")
     return values
 
 

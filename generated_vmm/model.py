@@ -1,4 +1,4 @@
-"""What every generated model shares: strict about what is sent, tolerant about what is answered."""
+"""The base of generated models: strict about requests, tolerant about responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ANY_JSON: TypeAdapter[object] = TypeAdapter(object)
 class AnsweredAs:
     """Annotation: a caller's value is checked as annotated, a monitor's only as `plain`.
 
-    A newer monitor may answer with a value its description did not have: that stops no client.
+    A newer monitor may return a value that is not in the description: clients accept it.
     """
 
     plain: type
@@ -43,7 +43,7 @@ class AnsweredAs:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """JSON is what a monitor said, Python values are what a caller wants to send."""
+        """JSON comes from a monitor; Python values come from a caller."""
         return core_schema.json_or_python_schema(
             json_schema=handler.generate_schema(self.plain), python_schema=handler(source)
         )
@@ -51,7 +51,7 @@ class AnsweredAs:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """A schema made from a model shows the values that may be sent."""
+        """The JSON schema of a model shows the values that may be sent."""
         if schema["type"] == "json-or-python":
             return handler(schema["python_schema"])
         return handler(schema)
@@ -62,18 +62,18 @@ def _text_of_path(value: object) -> object:
 
 
 HostPath: TypeAlias = Annotated[str, BeforeValidator(_text_of_path), AnsweredAs(str)]
-"""A path of the host: a caller gives text or an `os.PathLike`, the model holds text."""
+"""A path of the host: a caller passes text or an `os.PathLike`, the model holds text."""
 
 
 class Body(BaseModel):
-    """Reading and writing of JSON; unset fields and None are never sent."""
+    """Reads and writes JSON; unset fields and None are never sent."""
 
     ids_in_path: ClassVar[tuple[str, ...]] = ()
-    """The fields that the path of a call repeats."""
+    """The fields that are in the path of a call too."""
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
-        """As `model_validate`: JSON that a caller gives is checked like any value of a caller.
+        """As `model_validate`: JSON from a caller is checked like any value from a caller.
 
         Raises `pydantic.ValidationError`.
         """
@@ -81,17 +81,17 @@ class Body(BaseModel):
 
     @classmethod
     def from_answer(cls, content: bytes) -> Self:
-        """The model in the body of a monitor's answer.
+        """The model in the body of a monitor's response.
 
-        Unknown fields are ignored, null is None, unknown enum values and numbers outside the
-        described range are kept. Raises `pydantic.ValidationError` when the content is not JSON, a
-        required field is missing or a type is wrong.
+        Unknown fields are ignored, null is None, and unknown enum values and numbers outside the
+        described range are accepted. Raises `pydantic.ValidationError` if the content is not JSON,
+        a required field is missing, or a type is wrong.
         """
         made: Self = cls.__pydantic_validator__.validate_json(content, extra="ignore")
         return made
 
     def to_json(self) -> bytes:
-        """The body to send: what was set, under the monitor's names. None counts as not set."""
+        """The body to send: the fields that are set, under the monitor's names. None is not set."""
         return self.__pydantic_serializer__.to_json(
             self, by_alias=True, exclude_unset=True, exclude_none=True
         )
@@ -100,14 +100,14 @@ class Body(BaseModel):
 class ApiModel(Body):
     """Base of the generated models with fields of their own.
 
-    Values are checked when the model is made and when a field is assigned: no unknown field, no
-    conversion between types, enums and ranges as described (`pydantic.ValidationError`).
+    Values are checked when the model is created and when a field is assigned: unknown fields, wrong
+    types, and values outside the described enums and ranges raise `pydantic.ValidationError`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         **TEXT,
         extra="forbid",
-        protected_namespaces=(),  # codegen renames the fields that would hide anything
+        protected_namespaces=(),  # codegen renames fields that would hide a member
         strict=True,
         validate_assignment=True,
         validate_by_alias=True,
@@ -123,7 +123,7 @@ class ApiDocument(Body, RootModel[Root], Generic[Root]):
 
 @cache
 def list_of(item: type[Item]) -> Callable[[bytes], list[Item]]:
-    """What reads the body of an answer that is a list; tolerant as `Body.from_answer`."""
+    """A function that reads a response body that is a list; as tolerant as `Body.from_answer`."""
     reader = TypeAdapter(list[item])  # type: ignore[valid-type]  # a value to mypy
 
     def read(content: bytes) -> list[Item]:
@@ -134,4 +134,4 @@ def list_of(item: type[Item]) -> Callable[[bytes], list[Item]]:
 
 
 def no_answer(content: bytes) -> None:
-    """Reads the body of an answer that has none."""
+    """Reads the body of a response that has none."""

@@ -1,4 +1,4 @@
-"""The seam between the generated half and the written half: one call to the monitor, as a value."""
+"""One call to the monitor, as a value: generated functions return it, the facade sends it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Method: TypeAlias = Literal["GET", "PUT", "PATCH", "DELETE"]
 
 
 def with_query(path: str, parameters: Mapping[str, str | int | None]) -> str:
-    """The path with the parameters behind it that are not None."""
+    """The path, and a query of the parameters that are not None."""
     given = {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in parameters.items()
@@ -23,7 +23,7 @@ def with_query(path: str, parameters: Mapping[str, str | int | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[Answer]):
-    """What to ask the monitor and how to read its answer; nothing is sent by making one.
+    """A request to the monitor, and how to read its response; creating one sends nothing.
 
     `id` is the operationId of the monitor's description, `path` is ready for the request line,
     `body` is the JSON to send (None: no body), `read` turns the body of a 2xx answer into a value.
@@ -36,5 +36,5 @@ class Operation(Generic[Answer]):
     read: Callable[[bytes], Answer] = field(repr=False)
 
     def __str__(self) -> str:
-        """The operation as log lines and error messages name it."""
+        """The operation's name in log lines and error messages."""
         return f"{self.id} ({self.method} {self.path})"

@@ -1,1 +1,1 @@
-"""An API with two doors: a session for people, an access token for programs."""
+"""An API that accepts the session of a person or the access token of a program."""

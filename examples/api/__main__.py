@@ -30,7 +30,7 @@ def provider(origin: str, secret: str) -> DevProvider:
 
 
 def main() -> None:
-    """Serve, and say what to try."""
+    """Serve, and print what to try."""
     (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     with provider(origin, secret).serve() as issuer:
         app = create_app(settings(issuer, origin, client_secret=secret))

@@ -51,7 +51,7 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
     async def add_machine(
         name: str, token: Annotated[AccessToken, Depends(api.require("machines:write"))]
     ) -> str:
-        """For tokens with the scope machines:write alone."""
+        """Only for tokens with the scope machines:write."""
         machines.append(f"{name}, added by {token.client_id} for {token.sub}")
         return machines[-1]
 

@@ -13,7 +13,7 @@ SIGN_IN_SCOPE = ["openid", "profile", "offline_access"]
 
 
 def provider(base_url: str, secret: str) -> DevProvider:
-    """Alice, Bob, the application and the calendar; access tokens live two minutes."""
+    """A provider with Alice, Bob and both clients; access tokens last two minutes."""
     return DevProvider(
         users=[DevUser("alice", "Alice"), DevUser("bob", "Bob")],
         clients=[
@@ -26,7 +26,7 @@ def provider(base_url: str, secret: str) -> DevProvider:
 
 
 def main() -> None:
-    """Serve until Ctrl+C; the calendar is a part of the same server."""
+    """Serve until Ctrl+C; the calendar is part of the same server."""
     (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     with provider(origin, secret).serve() as issuer:
         chosen = settings(issuer, origin, client_secret=secret, scope=SIGN_IN_SCOPE)

@@ -1,4 +1,4 @@
-"""The application: it shows the calendar of whoever signs in, and counts its events later on."""
+"""The application: it shows its user's calendar, and counts the events later."""
 
 import asyncio
 from html import escape
@@ -47,7 +47,7 @@ def application(settings: OIDCSettings, calendar_url: str, **options: Any) -> Fa
             return events
 
     async def count(session_id: str, sub: str) -> None:
-        """Work without a request: the session may have been refreshed since, or have ended."""
+        """Work without a request: the session may have been refreshed or ended meanwhile."""
         await asyncio.sleep(app.state.seconds)
         grant = await oidc.grant(session_id, resource=RESOURCE)
         counted[sub] = len(await events_with(oidc.auth(grant)))

@@ -1,4 +1,4 @@
-"""The calendar: an API of somebody else, which asks the provider what each token is for."""
+"""The calendar: a third party's API, which introspects each token at the provider."""
 
 from typing import Annotated, Any
 

@@ -1,1 +1,1 @@
-"""A web console for microVMs: sign in, look, and change what your roles allow."""
+"""A web console for microVMs: users see all machines, and change what their roles allow."""

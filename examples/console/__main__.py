@@ -3,7 +3,7 @@
 import gc
 
 if __name__ == "__main__":
-    # Nearly everything that is imported stays: to look for garbage in it is a tenth of the start.
+    # Imported objects stay: searching them for garbage takes a tenth of the start.
     gc.disable()
     from examples.console.program import main
 

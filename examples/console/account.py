@@ -1,4 +1,4 @@
-"""The account menu: this person's sessions, ending one of them, ending them all."""
+"""The account menu: the user's sessions, and ending one or all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Posted = Annotated[str, Form()]
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session of the person who looks; `is_this` marks the one they look with."""
+    """One session of the user; `is_this` marks the current one."""
 
     id: str
     since: datetime
@@ -31,14 +31,14 @@ class SessionRow:
 
 
 async def sessions_of(oidc: OIDC[User], session: OIDCSession[User]) -> Sequence[SessionRow]:
-    """Every session of the person behind `session`: this one first, then the newest."""
+    """All sessions of the user of `session`: this one first, then the newest."""
     dated = oidc.settings.idle_timeout is not None
     rows = [_row(one, session.id, dated=dated) for one in await oidc.sessions_of(session.sub)]
     return sorted(rows, key=lambda row: not row.is_this)
 
 
 def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
-    """`dated`: the library writes down when a session was last seen, if after its login."""
+    """`dated`: the library records when a session was last used after its login."""
     seen = (session.last_seen_at or session.created_at) if dated else None
     return SessionRow(
         id=session.id,
@@ -49,17 +49,17 @@ def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
 
 
 def for_all() -> APIRouter:
-    """Routes for everybody who is signed in: a stranger is refused before anything is looked up."""
+    """Routes for signed-in users: others are refused before anything is looked up."""
     return APIRouter(dependencies=[Depends(require_auth)])
 
 
 def for_admins(oidc: OIDC[User]) -> APIRouter:
-    """Routes for admins: anybody else is refused before anything is looked up or read."""
+    """Routes for admins: others are refused before anything is looked up or read."""
     return APIRouter(dependencies=[Depends(oidc.require(lambda user: user.is_admin))])
 
 
 def routes(oidc: OIDC[User]) -> APIRouter:
-    """What the buttons of the menu do; everybody who is signed in may end their own sessions."""
+    """The buttons of the menu; every signed-in user may end their own sessions."""
     router = for_all()
 
     @router.post("/account/end-session")
@@ -68,7 +68,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
     ) -> Response:
         oidc.check_csrf_token(session, csrf_token)
         own = {one.id for one in await oidc.sessions_of(session.sub)}
-        if session_id in own:  # else it has ended meanwhile, or is somebody else's
+        if session_id in own:  # else it has ended meanwhile, or belongs to another user
             await oidc.revoke(session_id=session_id)
         return RedirectResponse(own_path(return_to), 303)
 
@@ -84,7 +84,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
 
 
 def own_path(text: str) -> str:
-    """The path in `text` when it is one of this console; else its first page."""
+    """The path in `text` if it is one of this console; else its first page."""
     parts = urlsplit(text)
     is_own = text.startswith("/") and not parts.netloc and "\\" not in text
     return parts.path if is_own and not parts.path.startswith("//") else "/"

@@ -1,4 +1,4 @@
-"""How long ago something was, and how long it lasts, in words that a glance takes in."""
+"""Ages and durations in short words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS: Final = (("day", 86_400), ("hour", 3600), ("minute", 60))
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
-    """`just now`, `1 minute ago`, `3 hours ago`; a moment to come is just now."""
+    """`just now`, `1 minute ago`, `3 hours ago`; a future moment is just now."""
     seconds = _seconds_since(moment, now)
     for name, length in _UNITS:
         if seconds >= length:

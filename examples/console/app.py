@@ -31,7 +31,7 @@ def create_app(
 ) -> FastAPI:
     """The console for `monitors`, which it opens and closes. Raises ConfigurationError.
 
-    For the paths below `open_to_all` no session is read. With a `metrics_token` Prometheus may
+    No session is read for the paths below `open_to_all`. With a `metrics_token`, Prometheus may
     read the figures.
     """
     oidc: OIDC[User] = OIDC(settings, resolve_identity=resolve_identity, session_store=sessions)
@@ -47,7 +47,7 @@ def create_app(
     app = FastAPI(title="microVM console", lifespan=lifespan, openapi_url=None)
     app.state.monitors, app.state.oidc = monitors, oidc
     if metrics_token is not None:
-        # A console that Prometheus does not read needs no client library of it.
+        # A console without metrics does not need Prometheus's client library.
         from examples.console import watching
 
         app.include_router(watching.routes(monitors, metrics_token))
@@ -80,16 +80,16 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
 
 
 class KeptFiles(StaticFiles):
-    """Files that browsers keep: they are at another address when they have changed."""
+    """Files that browsers cache: changed files have another URL."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """The file, with leave to keep it for a year."""
+        """The file, which may be cached for a year."""
         response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 
 
 _SIGNED_OUT = {
-    "expired": "Your session is over: it lasts for some hours at the most.",
+    "expired": "Your session has expired: it lasts for some hours at the most.",
     "elsewhere": "You were signed out, here in another tab or at the sign-in service.",
 }

@@ -14,10 +14,10 @@ from examples.console.records import DAY_SECONDS, Records
 FINE_SECONDS: Final = 60
 COARSE_SECONDS: Final = 900
 FINE_DAYS: Final = 2
-"""For so long there is an average of each minute, and later of each quarter of an hour."""
+"""How long averages of each minute are stored; then those of each quarter of an hour."""
 FIGURE_DAYS: Final = 31
 POINTS: Final = 180
-"""Points of one line at the most."""
+"""The maximum number of points of a line."""
 SPANS: Final[Mapping[str, tuple[int, str]]] = {
     "minutes": (180, "3 minutes"),
     "hour": (3600, "hour"),
@@ -25,11 +25,11 @@ SPANS: Final[Mapping[str, tuple[int, str]]] = {
     "week": (7 * DAY_SECONDS, "week"),
     "month": (FIGURE_DAYS * DAY_SECONDS, "month"),
 }
-"""What a chart may be about, in seconds and in words."""
+"""The spans of charts, in seconds and in words."""
 
 
 class Archive:
-    """Averages of one machine's figures, written down minute by minute."""
+    """Averages of one machine's figures, stored for each minute."""
 
     def __init__(self, machine: str, records: Records) -> None:
         self._machine = machine
@@ -39,7 +39,7 @@ class Archive:
         self._counts: defaultdict[str, int] = defaultdict(int)
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Take what was read just now; a minute that is over is written down."""
+        """Add the newest figures; store a minute that has ended."""
         minute = int(time.time()) // FINE_SECONDS * FINE_SECONDS
         if minute != self._minute:
             self.flush()
@@ -49,7 +49,7 @@ class Archive:
             self._counts[key] += 1
 
     def flush(self) -> None:
-        """Write down what there is of the present minute."""
+        """Store the current minute so far."""
         if self._sums:
             averages = {key: total / self._counts[key] for key, total in self._sums.items()}
             self._records.add_figures(self._machine, self._minute, FINE_SECONDS, averages)
@@ -75,7 +75,7 @@ class Past:
         return self._now.latest(key)
 
     def stretches(self, key: str) -> Sequence[Sequence[Point]]:
-        """What is known of a figure, oldest first, broken where it was not known."""
+        """The known values of a figure, oldest first, in stretches without gaps."""
         now = time.time()
         step = math.ceil(self.seconds / POINTS / FINE_SECONDS) * FINE_SECONDS
         longest = 2 * max(step, COARSE_SECONDS if self.seconds > FINE_DAYS * DAY_SECONDS else step)
@@ -90,6 +90,6 @@ class Past:
 
 
 def tidy(records: Records) -> None:
-    """Make old figures coarser, and forget what has been kept for long enough."""
+    """Make old figures coarser, and delete those that are too old."""
     records.coarsen(FINE_SECONDS, COARSE_SECONDS, time.time() - FINE_DAYS * DAY_SECONDS)
     records.expire(FIGURE_DAYS)

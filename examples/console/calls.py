@@ -1,4 +1,4 @@
-"""What was asked of a monitor, how long it took, and what it answered."""
+"""Calls to a monitor, with their durations and responses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from generated_vmm.transport.calls import fault_message_in
 
 LONGEST_BODY: Final = 16_384
-"""Bytes of a call's body that are written down; what is longer is left out."""
+"""The longest body of a call that is recorded, in bytes; longer ones are omitted."""
 METADATA: Final = "/mmds"
 
 
 class RecordedChannel:
-    """The way to a monitor, by which `note` learns of every call."""
+    """A transport to a monitor that reports every call to `note`."""
 
     def __init__(self, channel: AsyncUnixChannel, note: Callable[[Call], None]) -> None:
         self._channel = channel
         self._note = note
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """Pass the call on and note what became of it."""
+        """Pass the call on, and report its result."""
         at, began = datetime.now(UTC), time.perf_counter()
         status, fault = None, ""
         try:
@@ -45,7 +45,7 @@ class RecordedChannel:
 
 
 def _body_of(operation: Operation[object]) -> str:
-    """What is written down of a body: metadata may hold secrets of the guest."""
+    """The recorded form of a body: metadata may contain secrets of the guest."""
     body = operation.body or b""
     if operation.path == METADATA or len(body) > LONGEST_BODY:
         return ""

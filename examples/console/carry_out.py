@@ -1,4 +1,4 @@
-"""Carrying out a change: all input is checked before anything is sent, faults find their place."""
+"""Carrying out a change: all input is checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutE
 class Failure:
     """Why a change was not carried out: beside its fields (`section.field`), or its button.
 
-    `status` is that of the answer to the browser.
+    `status` is that of the response to the browser.
     """
 
     status: int
@@ -35,19 +35,19 @@ NO_FAILURE = Failure(200)
 BAD_GATEWAY: Final = 502
 CONFLICT: Final = 409
 NOTHING_SENT: Final = Told("Nothing was sent: see the marked fields.")
-ENDED_MEANWHILE: Final = Told("The monitor has ended while it was asked. Start the machine again.")
+ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
 
 async def carry_out(
     monitor: Monitor, change: Change, form: Texts, page: PageState | None = None
 ) -> Failure | None:
-    """Send what the form says and write it down; None when the monitor did all of it.
+    """Send the input of the form and record it; None if the monitor did all of it.
 
-    Nothing is done when the machine is no longer as `page` showed it, or cannot be changed so.
+    Nothing is done if the machine is no longer as `page` showed it, or cannot be changed so.
     """
     changing = nullcontext() if change.at_once else monitor.changing
     hosted = monitor if isinstance(monitor, HostedMonitor) and change.names_disks else None
-    # A disk that is taken for one machine at this moment is written down as its own afterwards.
+    # A disk that a machine takes at this moment is recorded as its own only afterwards.
     async with changing, hosted.house.taking_disks if hosted else nullcontext():
         failure = await _obstacle(monitor, change, form, page)
         failure = failure or await _carried_out(monitor, change, form)
@@ -66,11 +66,11 @@ async def carry_out(
 async def _obstacle(
     monitor: Monitor, change: Change, form: Texts, page: PageState | None
 ) -> Failure | None:
-    """Why the change is not tried: somebody was faster, or the machine is not made for it."""
+    """Why the change is not tried: another user was faster, or the machine does not support it."""
     if change.hosted and not monitor.is_hosted:
         return Failure(CONFLICT, at_button=Told("This console did not start this monitor."))
     if change.foreign and monitor.is_hosted:
-        return Failure(CONFLICT, at_button=Told("This is for monitors of somebody else."))
+        return Failure(CONFLICT, at_button=Told("This is only for other programs' monitors."))
     machine, fault = await _looked(monitor)
     if fault and monitor.stage is None and change.not_now(NO_ANSWER):
         return _at_button(monitor, fault)
@@ -83,7 +83,7 @@ async def _obstacle(
 
 
 async def _looked(monitor: Monitor) -> tuple[Machine | None, VmmError | None]:
-    """The machine as it is now, or why nothing is known of it."""
+    """The machine as it is now, or why its state is unknown."""
     try:
         return await monitor.look(), None
     except VmmError as error:
@@ -110,7 +110,7 @@ async def _carried_out(monitor: Monitor, change: Change, form: Texts) -> Failure
 
 
 async def _sent(monitor: Monitor, section: Section, fields: Fields | None) -> Failure | None:
-    """Send what was typed into one section, if anything was."""
+    """Send the input of one section, if there is any."""
     if section.send is None or fields is None:
         return None
     try:
@@ -132,12 +132,12 @@ def _at_button(monitor: Monitor, error: Exception) -> Failure:
 
 
 def sentence(monitor: Monitor, error: Exception) -> str:
-    """What went wrong, for a person, in one sentence."""
+    """The error for users, in one sentence."""
     return told(monitor, error).sentence
 
 
 def told(monitor: Monitor, error: Exception) -> Told:
-    """What went wrong, for a person, and in the monitor's own words where it has any."""
+    """The error for users, with the monitor's own text if there is one."""
     if isinstance(error, VmmApiError) and error.fault_message:
         return in_plain_words(error.fault_message)
     return Told(_without_words(monitor, error))
@@ -146,7 +146,7 @@ def told(monitor: Monitor, error: Exception) -> Told:
 def _without_words(monitor: Monitor, error: Exception) -> str:
     match error:
         case VmmApiError():
-            return f"The monitor answered {error.status_code}."
+            return f"The monitor returned status {error.status_code}."
         case VmmTimeoutError():
             return "The monitor took too long to answer."
         case VmmConnectionError():
@@ -155,7 +155,7 @@ def _without_words(monitor: Monitor, error: Exception) -> str:
 
 
 def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
-    """What the form says by section, without those left empty; or what is wrong with it."""
+    """The input by section, without empty ones; or its faults."""
     parsed: dict[str, Fields] = {}
     errors: dict[str, Told] = {}
     for section in change.sections:
@@ -170,7 +170,7 @@ def parse(change: Change, form: Texts) -> Mapping[str, Fields] | Failure:
 async def _wrong_files(
     monitor: Monitor, change: Change, parsed: Mapping[str, Fields]
 ) -> Mapping[str, Told]:
-    """The fields that name a file that the machine may not have, with why."""
+    """The fields that name a file that the machine may not use, with the reasons."""
     wrong: dict[str, Told] = {}
     for section in change.sections:
         fields = parsed.get(section.key, {})
@@ -187,18 +187,18 @@ async def _wrong_files(
 
 
 def _refused(monitor: Monitor, section: Section, error: Exception) -> Failure | None:
-    """The fault beside the field it is about; None when no field is known."""
+    """The fault at its field; None if the field is not known."""
     why = told(monitor, error)
-    # A monitor that did not answer said nothing of any field.
+    # Without a response there is no text about a field.
     name = section.field_of(why.words or why.sentence) if _status(error) == 422 else None
     if name is None:
         return None
-    # The client names the members of the model; people see the labels of the form.
+    # The client names the members of the model; users see the labels of the form.
     at_fields = {f"{section.key}.{name}": replace(why, sentence=section.with_labels(why.sentence))}
     told_by = "The monitor refused it" if isinstance(error, VmmError) else "It was not done"
     return Failure(_status(error), at_fields, Told(f"{told_by}: see the marked field."))
 
 
 def _status(error: Exception) -> int:
-    """A refusal is about what was asked (409, 422); a silent monitor is a bad gateway."""
+    """The status of a refused request (409, 422), or of a monitor without a response (502)."""
     return 422 if isinstance(error, VmmApiError | ValueError) else 502

@@ -1,4 +1,4 @@
-"""Figures over the last minutes, as lines to draw in a box that ends now."""
+"""Charts: figures over a span that ends now, as lines in a box."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Series(Protocol):
         ...
 
     def stretches(self, key: str) -> Sequence[Sequence[Point]]:
-        """What is known of a figure, oldest first, broken where it was not known."""
+        """The known values of a figure, oldest first, in stretches without gaps."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A chart there can be: the keys of its figures with their labels, the chief one first."""
+    """A possible chart: the keys of its figures with their labels, the main one first."""
 
     title: str
     unit: Unit
@@ -79,10 +79,10 @@ class Chart:
 
 
 def chart(history: Series, kind: Kind, most: float = 0) -> Chart | None:
-    """A line for every figure that was read lately; None without any.
+    """A line for every figure with recent values; None without any.
 
-    `most` is how much there can be, and at the upper edge; without one, and when there is more, it
-    is a round figure over all that are drawn.
+    `most` is the maximum, at the upper edge. Without it, or if a value exceeds it, the upper edge
+    is a round figure above all values.
     """
     known = {key: found for key in kind.labels if (found := history.stretches(key))}
     if not known:

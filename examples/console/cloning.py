@@ -1,4 +1,4 @@
-"""A clone: a snapshot of a machine, restored into a machine that is made for it."""
+"""A clone: a snapshot of a machine, restored into a new machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generated_vmm.model import ApiModel
 
 
 class Wish(ApiModel):
-    """What a clone is called, and what it has of its own."""
+    """The name of a clone, and its own devices."""
 
     name: MachineName = Field(description="Small letters, digits and hyphens, at most 32.")
     run: bool = Field(default=False, description="Otherwise it stays paused until you resume it.")
@@ -31,10 +31,10 @@ class Wish(ApiModel):
 
 
 async def clone(source: HostedMonitor, wish: Wish) -> None:
-    """A new machine goes on where `source` is, which is paused meanwhile; else nothing is left.
+    """Creates a machine from the state of `source`, which is paused meanwhile.
 
-    Raises VmmError; ValueError for a name that is taken, a disk that cannot be copied, or an
-    interface without a tap device.
+    Raises VmmError, and ValueError for a name that is taken, a disk that cannot be copied, or an
+    interface without a tap device; nothing is left behind then.
     """
     machine = await source.look()
     _require_taps(machine.configuration, wish.taps)
@@ -42,7 +42,7 @@ async def clone(source: HostedMonitor, wish: Wish) -> None:
     files = _files(source, copy, machine.configuration)
     try:
         async with _paused(source, machine):
-            # What changes from here on is laid over no earlier snapshot.
+            # Later changes are no longer relative to an earlier snapshot.
             source.kept.last_snapshot = None
             await write_down(source, machine.configuration, files)
         await _restore(copy, machine, files, wish)
@@ -68,7 +68,7 @@ def _files(source: HostedMonitor, copy: HostedMonitor, made: FullVmConfiguration
 
 @asynccontextmanager
 async def _paused(source: HostedMonitor, machine: Machine) -> AsyncIterator[None]:
-    """The guest of a running machine does nothing during the block."""
+    """Pauses a running machine during the block."""
     if machine.state != "Running":
         yield
         return
@@ -82,7 +82,7 @@ async def _paused(source: HostedMonitor, machine: Machine) -> AsyncIterator[None
 async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wish) -> None:
     made, vsock = machine.configuration, copy.launch.vsock(copy.name, copy.kept.uid)
     tracks = made.machine_config is not None and made.machine_config.track_dirty_pages
-    # A client for an older release lacks some of these members, and refuses those it is given.
+    # A client for an older release lacks some of these members, and refuses them.
     members = {
         "snapshot_path": str(files.state),
         "mem_backend": {"backend_type": "File", "backend_path": str(files.memory)},
@@ -97,7 +97,7 @@ async def _restore(copy: HostedMonitor, machine: Machine, files: Files, wish: Wi
 
 
 async def _keep(copy: HostedMonitor, source: HostedMonitor, machine: Machine, files: Files) -> None:
-    """The clone can be started again as its source can; a snapshot has no metadata."""
+    """Lets the clone start again like its source, with metadata, which a snapshot lacks."""
     copy.kept = Kept(
         has_pci=source.kept.has_pci,
         uid=copy.kept.uid,

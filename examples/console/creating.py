@@ -1,4 +1,4 @@
-"""Creating a machine: a form, a monitor, and everything the form says sent to it."""
+"""Creating a machine: a form, and a monitor that gets its input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fastapi_oidc import OIDC
 from generated_vmm import VmmError
 
 WAYS: Final[Mapping[str, Change]] = {"/new": CREATE, "/new/snapshot": CREATE_FROM_SNAPSHOT}
-"""The pages that make a machine, by path."""
+"""The pages that create a machine, by path."""
 
 
 BOOT_ARGUMENTS: Final = "boot_source.boot_args"
@@ -75,7 +75,7 @@ def routes(oidc: OIDC[User]) -> APIRouter:
 
 
 async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
-    """Where the new machine is; nothing is left of one that could not be made."""
+    """Creates the machine, and returns its URL; a failure leaves nothing behind."""
     parsed = parse(change, typed)
     if isinstance(parsed, Failure):
         return parsed
@@ -94,7 +94,7 @@ async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
         return failure
     if not new.get("start"):
         return f"/machines/{name}?done={change.name}"
-    # A start that is refused is told on the machine's own page, by pressing the button there.
+    # A refused start is reported on the machine's own page, by pressing the button there.
     failed = await carry_out(machine, CHANGES["start"], {})
     return f"/machines/{name}?done={change.name if failed else 'start'}"
 
@@ -102,7 +102,7 @@ async def _created(host: Host, change: Change, typed: Texts) -> str | Failure:
 async def _furnished(
     host: Host, machine: HostedMonitor, change: Change, typed: Texts
 ) -> Failure | None:
-    """Tell the machine what the form says, with a disk of its own; else no copy is left."""
+    """Send the form's input to the machine, with a copy of the disk; a failure removes the copy."""
     try:
         texts = await host.with_own_disk(machine.name, typed)
     except ValueError as error:
@@ -130,7 +130,7 @@ async def _with_network(machine: HostedMonitor, texts: Texts) -> Texts:
 
 
 def _offered(host: Host, change: Change) -> Change:
-    """The change with the inputs that make sense on this host."""
+    """The change with the inputs that are useful on this host."""
     if host.makes_taps:
         return change
     sections = (

@@ -1,4 +1,4 @@
-"""What the console works with, and what the demo brings along: a provider, monitors, a kernel."""
+"""The parts of the console, and those of the demo: a provider, monitors, a kernel."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ USERS = (
 CLIENT_ID = "microvm-console"
 SIMULATED = (sys.executable, "-m", "examples.console.simulated")
 IDLE_SECONDS = 3600
-"""Without a request for that long a session of the demo is over; it also dates `last seen`."""
+"""The idle timeout of a session of the demo; it also enables `last seen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who signs people in, and which monitors there are; those it starts have a `folder`."""
+    """The OpenID settings and the monitors; monitors that it starts have a `folder`."""
 
     oidc: OIDCSettings
     monitors: Monitors
@@ -45,7 +45,7 @@ class Parts:
 
 @contextmanager
 def parts(settings: ConsoleSettings) -> Iterator[Parts]:
-    """Everything the console needs, while the block runs; raises SettingsError."""
+    """Starts what the console needs, for the block; raises SettingsError."""
     with ExitStack() as stack:
         folder = None if settings.sockets else _folder(stack, settings)
         provider = None if settings.issuer else _provider(stack, settings)
@@ -64,7 +64,7 @@ def _folder(stack: ExitStack, settings: ConsoleSettings) -> Path:
 
 
 def _host(settings: ConsoleSettings, folder: Path) -> Host:
-    """The machines that the console starts itself: real ones, or simulated and furnished."""
+    """The machines that the console starts itself: real ones, or simulated ones with examples."""
     real = settings.firecracker
     launch = Launch(
         (real,) if real else SIMULATED,
@@ -83,7 +83,7 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
 
 
 def _jailer(settings: ConsoleSettings) -> str | None:
-    """The jailer if machines can be jailed, and no setting says that they are not to be."""
+    """The jailer if machines can be jailed, and no setting forbids it."""
     if settings.jailer == "":
         return None
     found = shutil.which(settings.jailer or "jailer")
@@ -94,7 +94,7 @@ def _jailer(settings: ConsoleSettings) -> str | None:
 
 
 def _watched(settings: ConsoleSettings) -> Monitors:
-    """Monitors of somebody else."""
+    """Monitors that this console did not start."""
     folder = settings.folder
     records = Records.in_folder(folder, settings.kept_days) if folder else None
     return Monitors(settings.sockets, records=records, folder=folder or Path("/"))
@@ -139,7 +139,7 @@ def _given_settings() -> OIDCSettings:
 
 
 def samples(folder: Path) -> dict[str, str]:
-    """Files that stand for a kernel and a disk, as forms suggest them, for guests that know PCI."""
+    """Placeholder files for a kernel and a disk, which forms suggest, for guests with PCI."""
     kernel, disk = folder / "vmlinux", folder / "rootfs.ext4"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kernel.write_bytes(b"\x7fELF" + bytes(60))

@@ -1,4 +1,4 @@
-"""How a monitor has ended, and what its guest wrote last, for people."""
+"""How a monitor has ended, and its guest's last output, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def exit_in_words(returncode: int | None) -> str:
-    """The exit status; None is one that only its parent was told."""
+    """The exit status in words; None is one that only its parent knows."""
     if returncode is None:
         return "its exit status is not known here"
     if returncode >= 0:
@@ -30,7 +30,7 @@ def _signal(number: int) -> str:
 
 
 def plain_text(written: bytes) -> str:
-    """What a guest wrote, without what moves a terminal's cursor or colours it."""
+    """A guest's output, without cursor movements and colours of terminals."""
     return _CONTROL.sub("", _SEQUENCE.sub("", written.decode(errors="replace")))
 
 

@@ -1,4 +1,4 @@
-"""Who does what to a machine, and who tries in vain."""
+"""Events: changes to machines, and refused attempts, with their users."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
 
 
 def person() -> Person:
-    """For whom this task works."""
+    """The user for whom this task works."""
     return _person.get()
 
 
 @contextmanager
 def on_behalf_of(somebody: Person) -> Iterator[None]:
-    """What is done in this block is written down as done by this person."""
+    """Records events in this block as those of this person."""
     token = _person.set(somebody)
     try:
         yield
@@ -37,7 +37,7 @@ class EventLog:
         self._records = records
 
     def add(self, what: str, refused: str = "", *, detail: str = "") -> None:
-        """Write down what has just been done, or tried, by whom this task works for."""
+        """Record an action or an attempt of the current user."""
         event = Event(datetime.now(UTC), person(), what, refused, self._machine, detail)
         self._records.add_event(event)
 

@@ -1,4 +1,4 @@
-"""One input of a form: its label, what is typed into it, and what it shows."""
+"""One input of a form: its label, its value, and its hint."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Kind: TypeAlias = Literal["text", "number", "flag", "choice", "words", "pairs", 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input; `name` leads to the model's member, through dots into the models within.
+    """One input; `name` is the model's member, with dots for the members of inner models.
 
-    `initial` stands in an empty form, `hint` in place of the model's own description. The fields
-    of a `group` stand in one row; what is `implied` counts when only another of them is filled in.
-    An `item` is the id of the device that the form belongs to: nobody types it. `pairs` are
-    written `interface=device`. What is `rare` is folded. `since`: the first release that knows it,
-    where the model's description does not say. `places`: where a file must be that this console's
-    machines use, and is chosen from.
+    `initial` is its value in an empty form, `hint` replaces the model's own description. The fields
+    of a `group` form one row; an `implied` value counts if only another field of it is filled in.
+    An `item` is the id of the form's device: users do not type it. `pairs` are written
+    `interface=device`. A `rare` field is folded. `since` is the first release with it, if the
+    model's description does not say. `places` are the folders from which a file of this console's
+    machines is chosen.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Field:
 
     @property
     def full_label(self) -> str:
-        """The label with what it is one of, to stand alone."""
+        """The label with its group."""
         return f"{self.group}: {self.label}" if self.group else self.label
 
     def read(self, text: str) -> object:
-        """What was typed, as the model wants it."""
+        """The input, in the model's type."""
         if self.kind == "words":
             return text.replace(",", " ").split()
         if self.kind == "pairs":
@@ -56,7 +56,7 @@ class Field:
         return text
 
     def shown_of(self, model: ApiModel) -> str:
-        """The text for what the model has."""
+        """The text for the model's value."""
         value: object = model
         for name in self.name.split("."):
             value = getattr(value, name, None)
@@ -64,7 +64,7 @@ class Field:
 
 
 def as_item(fields: Iterable[Field], name: str) -> tuple[Field, ...]:
-    """The same fields for a device that is there: its id is not asked for."""
+    """The same fields for an existing device, without its id."""
     return tuple(replace(one, kind="item") if one.name == name else one for one in fields)
 
 
@@ -77,7 +77,7 @@ def limits(path: str, what: str) -> tuple[Field, ...]:
 
 
 def bucket(path: str, group: str, label: str) -> tuple[Field, ...]:
-    """The three inputs of one limit, which are a row."""
+    """The three inputs of one limit, in a row."""
     size = Field(f"{path}.size", label, "number", hint="0 is no limit.")
     time = Field(f"{path}.refill_time", "In milliseconds", "number", hint="1000 if empty.")
     burst = Field(f"{path}.one_time_burst", "Once on top", "number", hint="At the beginning.")
@@ -91,7 +91,7 @@ def rare(fields: Iterable[Field]) -> tuple[Field, ...]:
 
 
 def nested(values: Mapping[str, object]) -> dict[str, object]:
-    """Values by path as the members that they make, one mapping within another."""
+    """Values by path as nested members."""
     made: dict[str, object] = {}
     for path, value in values.items():
         *outer, name = path.split(".")
@@ -116,7 +116,7 @@ _SINCE: Final = re.compile(r" (False when absent|True when absent|Since 1)\b[^.]
 
 
 def described(model: type[ApiModel], field: Field) -> str:
-    """What a field is for, in its own words or the model's, which are not made for a form."""
+    """The field's hint, or the model's description, shortened for a form."""
     member = model.model_fields.get(field.name)
     words = _SINCE.sub("", (member.description if member else None) or "")
     for absence, emptiness in ABSENCE.items():

@@ -1,4 +1,4 @@
-"""What is drawn of a machine, and how its figures are made of what monitors and the host tell."""
+"""The charts of a machine, and its figures from monitors and the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BYTES_PER_MIB: Final = 1 << 20
 
 
 def of_balloon(stats: BalloonStats) -> Mapping[str, float]:
-    """How the guest uses its memory, in MiB: what it could not give to a program is used."""
+    """The guest's use of memory, in MiB: memory that is not available to programs is used."""
     figures = {"balloon": float(stats.actual_mib)}
     free = stats.available_memory if stats.available_memory is not None else stats.free_memory
     if stats.total_memory is not None and free is not None:
@@ -34,7 +34,7 @@ def of_balloon(stats: BalloonStats) -> Mapping[str, float]:
 
 
 def of_usage(before: Usage | None, after: Usage) -> Mapping[str, float]:
-    """What a monitor's process takes of the host: MiB, and percent of one processor since then."""
+    """The host's resources that a monitor's process uses: MiB, and percent of one processor."""
     figures = {"resident": after.memory_bytes / _BYTES_PER_MIB}
     seconds = after.at - before.at if before else 0.0
     if before and seconds > 0 and after.cpu_seconds >= before.cpu_seconds:
@@ -43,10 +43,10 @@ def of_usage(before: Usage | None, after: Usage) -> Mapping[str, float]:
 
 
 def of_metrics(lines: Iterable[Metrics]) -> Mapping[str, float]:
-    """Bytes per second through all drives and all network interfaces, over some lines together.
+    """Bytes per second through all drives and all network interfaces, over several lines.
 
-    Nothing is told of what a machine has none of, and of lines that do not say for how long they
-    counted.
+    Kinds of devices that a machine lacks are omitted, and lines without the time that they counted
+    are ignored.
     """
     known = [rates for line in lines if (rates := line.rates)]
     seconds = sum(rates.seconds for rates in known)

@@ -1,4 +1,4 @@
-"""What a host of simulated machines has at first: one that runs, and one to try everything with."""
+"""The first machines of a simulated host: a running one, and one to try everything with."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BEFORE_THE_START: Final[Mapping[str, Texts]] = {
     "access": {"access.network_interfaces": "eth0", "access.version": "V2"},
     "metadata": {"document.contents": '{"hostname": "demo"}'},
 }
-"""What nobody could try on a machine that has started without it, by change."""
+"""Devices that must be set up before the start, by change."""
 
 
 async def first_machines(host: Host) -> None:
-    """Create both at once; the running one has what can only be set up before the start."""
+    """Create both at the same time; the running one has devices that are set up before a start."""
     await asyncio.gather(_running(host), host.create(FRESH, has_pci=True))
 
 
@@ -45,7 +45,7 @@ async def _running(host: Host) -> None:
 
 
 def form_of(host: Host, name: str) -> Texts:
-    """The form that creates a machine, filled in as it is suggested."""
+    """The form that creates a machine, with its suggested values."""
     texts = {
         key: value
         for section in CREATE.sections

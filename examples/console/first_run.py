@@ -1,4 +1,4 @@
-"""What a console without machines shows: what is needed to run one, and how it will look."""
+"""The page of a console without machines: the requirements for the first one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KVM: Final = Path("/dev/kvm")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a machine needs of this host, whether it is there, and what to do if not."""
+    """A requirement of machines on this host: whether it is met, and what to do if not."""
 
     what: str
     met: bool
@@ -25,7 +25,7 @@ class Need:
 
 
 def needs_of(host: Host, kvm: Path = KVM) -> Sequence[Need]:
-    """What a real machine needs; a simulated one, whose program is a module, nothing."""
+    """The requirements of a real machine; a simulated one, whose program is a module, has none."""
     binary, suggestions, jailer = host.launch.binary, host.suggestions, host.launch.jailer
     if host.launch.is_simulated:
         return []

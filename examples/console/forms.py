@@ -19,7 +19,7 @@ from generated_vmm.model import ApiModel
 
 
 class Invalid(Exception):
-    """What was typed makes no model; `errors` has a sentence for each field."""
+    """The input is not valid for the model; `errors` has a sentence for each field."""
 
     def __init__(self, errors: Texts) -> None:
         super().__init__(f"invalid: {', '.join(errors)}")
@@ -28,12 +28,12 @@ class Invalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The inputs that become one model, which is sent with one call, if there is one.
+    """The inputs for one model, which is sent with one call, if there is one.
 
-    `fixed` are members by path that nobody is asked for. `current` finds the model in what the
-    monitor has, for the item that the form belongs to. `about` maps a word in a fault message to
-    the field it is about; in lower case. An `optional` section with nothing in it is not sent.
-    `since` is the first release of the monitor that has the call.
+    `fixed` are members by path that are not inputs. `current` finds the monitor's present model for
+    the form's item. `about` maps a word of a fault message, in lower case, to its field. An
+    `optional` section without input is not sent. `since` is the first release of the monitor with
+    the call.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Section:
     since: Version = ANY
 
     def __post_init__(self) -> None:
-        """A client for an older monitor lacks some fields of its models: so does the form."""
+        """Drops fields that a client for an older monitor lacks."""
         members = self.model.model_fields
         known = (
             replace(one, hint=one.hint or HINTS.get(f"{self.key}.{one.name}", ""))
@@ -58,7 +58,7 @@ class Section:
         object.__setattr__(self, "fields", tuple(known))
 
     def for_release(self, version: Version) -> Self:
-        """The section without what a monitor of that release would refuse."""
+        """The section without inputs that a monitor of that release would refuse."""
         known = (
             one
             for one in self.fields
@@ -67,7 +67,7 @@ class Section:
         return replace(self, fields=tuple(known))
 
     def rows(self, *, rare: bool) -> list[tuple[str, list[Field]]]:
-        """The inputs that people see, those of a group together."""
+        """The visible inputs, those of a group together."""
         seen = [one for one in self.fields if one.rare is rare and one.kind != "item"]
         rows = groupby(seen, key=lambda one: one.group or one.name)
         return [(fields[0].group, fields) for fields in (list(row) for _, row in rows)]
@@ -79,13 +79,13 @@ class Section:
         return next(ids, "")
 
     def hint(self, field: Field) -> str:
-        """What the field is for."""
+        """The field's help text."""
         return described(self.model, field)
 
     def parse(self, form: Texts) -> Fields | None:
-        """The members to send, each in its type; inputs left empty are not set. Raises Invalid.
+        """The members to send, each in its type; empty inputs are not set. Raises Invalid.
 
-        None for an optional section in which nothing was typed.
+        None for an optional section without input.
         """
         typed = {one: form.get(f"{self.key}.{one.name}", "").strip() for one in self.fields}
         begun = {one.group for one, text in typed.items() if text and one.group}
@@ -104,18 +104,18 @@ class Section:
         return model.model_dump(exclude_unset=True)
 
     def field_of(self, fault_message: str) -> str | None:
-        """The field that the monitor complains about, as far as its words tell."""
+        """The field of the monitor's fault, as far as its text says."""
         fault = fault_message.lower()
         return next((name for word, name in self.about.items() if word in fault), None)
 
     def with_labels(self, sentence: str) -> str:
-        """A sentence that begins with the form's label in place of the model's member."""
+        """The sentence, with the form's label in place of the model's member at its beginning."""
         labels = {one.name: one.label for one in self.fields}
         member, space, rest = sentence.partition(" ")
         return f"{labels.get(member, member)}{space}{rest}"
 
     def values(self, machine: Machine | None, suggestions: Texts, item: str = "") -> Texts:
-        """A text for each `key.field`: the monitor's present values, else what is suggested."""
+        """A text for each `key.field`: the monitor's present values, else the suggestions."""
         current = self.current(machine, item) if machine else None
         values: dict[str, str] = {}
         for one in self.fields:
@@ -126,7 +126,7 @@ class Section:
 
 
 def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str]:
-    """For each field what is wrong with it, for a person to read; the first fault of each."""
+    """The first fault of each field, in words."""
     sentences: dict[str, str] = {}
     for fault in error.errors(include_url=False, include_input=False):
         path = ".".join(map(str, fault["loc"]))
@@ -137,7 +137,7 @@ def _sentences(error: ValidationError, fields: Sequence[Field]) -> dict[str, str
 
 
 def _field_at(path: str, fields: Sequence[Field]) -> Field:
-    """The field in which the faulty member is; the first one of the form if there is none."""
+    """The field of the faulty member; the first one of the form if there is none."""
     within = (field for field in fields if f"{path}.".startswith(f"{field.name}."))
     return next(within, fields[0])
 

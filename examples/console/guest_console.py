@@ -1,4 +1,4 @@
-"""The guest's console: its screen, all that it wrote, and what an admin types."""
+"""The guest's console: its screen, its output, and an admin's input."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from generated_vmm import VmmError
 
 LONGEST_INPUT: Final = 4096
 NOTED_SECONDS: Final = 300.0
-"""Somebody who goes on typing is written down again after so long."""
+"""Seconds until continued typing is recorded again."""
 TEXT_BYTES: Final = 262_144
-"""What is shown as plain text."""
+"""The maximum of a guest's output that is shown as plain text, in bytes."""
 KEYS: Final = {"ctrl-c": b"\x03", "ctrl-d": b"\x04", "tab": b"\t", "up": b"\x1b[A"}
 
 
 def hosted_of(monitor: AMonitor) -> HostedMonitor:
-    """The machine that the path names; 404 when its monitor is none of this console."""
+    """The machine that the path names; 404 if this console did not start its monitor."""
     if not isinstance(monitor, HostedMonitor):
         raise HTTPException(404, "This console did not start this monitor.")
     return monitor
@@ -42,7 +42,7 @@ AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 
 def reading() -> APIRouter:
-    """What everybody who is signed in may see."""
+    """Routes for every signed-in user."""
     router = for_all()
 
     @router.get("/machines/{machine}/console/screen")
@@ -68,12 +68,12 @@ def reading() -> APIRouter:
 
 
 def writing(oidc: OIDC[User]) -> APIRouter:
-    """What an admin types, and the size of the screen."""
+    """Routes for admins: input, and the size of the screen."""
     router = for_admins(oidc)
     noted: dict[tuple[str, str], float] = {}
 
     def note(monitor: HostedMonitor, person: Person) -> None:
-        """One event for somebody who types, not one for each key."""
+        """Records typing as one event, not one for each key."""
         now, key = time.monotonic(), (monitor.name, person.sub)
         if now - noted.get(key, -NOTED_SECONDS) >= NOTED_SECONDS:
             noted[key] = now
@@ -118,7 +118,7 @@ def writing(oidc: OIDC[User]) -> APIRouter:
 
 
 def _typed(form: dict[str, str]) -> bytes:
-    """What a key, a line or a piece of text is for the guest."""
+    """The bytes of a key, a line or a text for the guest."""
     if key := KEYS.get(form.get("key", "")):
         return key
     text = form["text"] if "text" in form else form.get("line", "") + "\n"

@@ -1,4 +1,4 @@
-"""The headers of a strict site, on every answer that has none of its own."""
+"""Strict security headers, on every response that does not set its own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class SecurityHeaders:
-    """Pages run this console's files alone, and nobody else frames them.
+    """Pages only run this console's files, and no other site can frame them.
 
-    `issuer` is the OpenID Provider's: signing out is a form that ends there, and browsers hold
-    `form-action` against every redirect on the way; its session iframe comes from there too.
+    `issuer` is the OpenID Provider's: the sign-out form ends there, and browsers apply
+    `form-action` to every redirect on the way; its session iframe comes from there too.
     """
 
     def __init__(self, app: ASGIApp, issuer: str) -> None:
@@ -26,7 +26,7 @@ class SecurityHeaders:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; the headers go out with the answer."""
+        """Pass the request on, and add the headers to the response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Figures of the last minutes, by key: a stretch in which one was not known is a gap."""
+"""Figures of the last minutes, by key; times without a value are gaps."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 EVERY_SECONDS: Final = 2.0
-"""The pause between two samples, as long as nobody looks more often."""
+"""Seconds between two samples if no page reads more often."""
 SHORTEST_PAUSE: Final = 1.0
-"""Seconds between two samples, however many people look."""
+"""The minimum of seconds between two samples, however many users look."""
 GAP_SECONDS: Final = 3 * EVERY_SECONDS
-"""Between samples further apart than this nothing is known."""
+"""Samples that are further apart have a gap between them."""
 WINDOW_SECONDS: Final = 180
-"""How far back samples are kept."""
+"""How long samples are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was known at one moment; `at` counts seconds."""
+    """The figures of one moment; `at` counts seconds."""
 
     at: float
     values: Mapping[str, float]
 
 
 class Point(NamedTuple):
-    """A figure, and how many seconds ago it was true."""
+    """A figure, and its age in seconds."""
 
     ago: float
     value: float
 
 
 class History:
-    """The latest samples of one machine, a few hundred at the most."""
+    """The latest samples of one machine, at most a few hundred."""
 
     seconds = WINDOW_SECONDS
     """How far back they go."""
@@ -50,14 +50,14 @@ class History:
 
     @property
     def is_current(self) -> bool:
-        """Whether the last sample tells how things are, and not how they were before a gap."""
+        """Whether the last sample is recent, without a gap after it."""
         return self._age() <= GAP_SECONDS
 
     def _age(self) -> float:
         return self._clock() - self._samples[-1].at if self._samples else float("inf")
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Keep what is known now; nothing is a gap."""
+        """Store the figures of now; none are a gap."""
         if values or (self._samples and self._samples[-1].values):
             self._samples.append(Sample(self._clock(), values))
 
@@ -66,7 +66,7 @@ class History:
         return self._samples[-1].values.get(key) if self.is_current else None
 
     def stretches(self, key: str) -> Sequence[Sequence[Point]]:
-        """What is known of a figure, oldest first, broken where it was not known."""
+        """The known values of a figure, oldest first, in stretches without gaps."""
         now, before = self._clock(), None
         found: list[list[Point]] = []
         for sample in self._samples:

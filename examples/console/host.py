@@ -1,4 +1,4 @@
-"""The machines of this host: created here, kept in a registry, taken up after a restart."""
+"""The machines of this host: created here, stored in a registry, attached after a restart."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class NameTaken(ValueError):
 
 
 class Host(Monitors):
-    """Monitors that this console starts; `at_first` furnishes a host without machines.
+    """Monitors that this console starts; `at_first` adds machines to an empty host.
 
-    Raises SettingsError when the folder of `launch` cannot be used.
+    Raises SettingsError if the folder of `launch` cannot be used.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Host(Monitors):
 
     @property
     def makes_taps(self) -> bool:
-        """Whether it can give its machines tap devices; simulated ones have no use for them."""
+        """Whether it can create tap devices for machines; simulated ones do not need them."""
         return not self.launch.is_simulated and can_make_taps()
 
     @property
@@ -69,7 +69,7 @@ class Host(Monitors):
         return None
 
     async def open(self) -> None:
-        """Take up what still runs; a host without machines is furnished meanwhile."""
+        """Attach to running monitors; an empty host gets its first machines meanwhile."""
         machines = self.hosted
         for machine in machines:
             await machine.take_up()
@@ -78,15 +78,16 @@ class Host(Monitors):
         await super().open()
 
     async def create(self, name: str, *, has_pci: bool = False) -> HostedMonitor:
-        """A new machine whose monitor runs; NameTaken, VmmError and ValueError leave nothing.
+        """A new machine with a running monitor.
 
-        With PCI, devices can come and go while its guest runs.
+        With PCI, devices can be added and removed while its guest runs. Raises NameTaken, VmmError
+        and ValueError, and leaves nothing behind then.
         """
         if name in self._monitors:
             raise NameTaken(f"There is a machine called {name}.")
         machine = self._add(name, Kept(has_pci=has_pci, uid=self._free_user()))
         try:
-            # Before there is a monitor: none is lost by a console that is killed meanwhile.
+            # Before the monitor starts, so that a console that is killed meanwhile loses none.
             self.keep()
             await machine.begin()
         except BaseException:
@@ -95,9 +96,9 @@ class Host(Monitors):
         return machine
 
     async def with_own_disk(self, name: str, texts: Texts) -> Texts:
-        """The form of a new machine, with a copy of the disk that it is to write to.
+        """The form of a new machine, with a copy of its writable disk.
 
-        Raises ValueError when the disk is not the console's, or cannot be copied.
+        Raises ValueError if the disk is not the console's, or cannot be copied.
         """
         disk = texts.get(ROOT_DISK, "").strip()
         if not disk or texts.get(ROOT_READ_ONLY):
@@ -108,11 +109,11 @@ class Host(Monitors):
         return {**texts, ROOT_DISK: str(copy)}
 
     def users_of(self, path: Path) -> list[str]:
-        """The machines that are made of a file, or run from it."""
+        """The machines that use a file, or run from it."""
         return [machine.name for machine in self.hosted if machine.kept.uses(path)]
 
     def note(self, what: str, by: Person) -> None:
-        """Write down what somebody did that is about no machine."""
+        """Record an action of a user that is about no machine."""
         self.records.add_event(Event(datetime.now(UTC), by, what))
 
     def _free_user(self) -> int:
@@ -128,14 +129,14 @@ class Host(Monitors):
         return machine
 
     def keep(self) -> None:
-        """Write down which machines there are, and what they are made of."""
+        """Store the machines and their configuration."""
         gone = [machine.name for machine in self.hosted if machine.deleted]
         for name in gone:
             del self._monitors[name]
         self._registry.write({machine.name: machine.kept for machine in self.hosted})
 
     async def close(self) -> None:
-        """Let go of every monitor, or end it when it does not outlive the console."""
+        """Give up every monitor, or end it if it does not outlive the console."""
         await self._end_work()
         if self._work is not None:
             self._work.cancel()

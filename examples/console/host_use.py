@@ -1,4 +1,4 @@
-"""What this host has and uses: processors, memory and the disk that machines are kept on."""
+"""The host's resources and their use: processors, memory and the disk of the machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HostUse:
     """Figures of the host, sampled as those of machines are."""
 
     name = ""
-    """In the records the host has the name that no machine has."""
+    """The host's name in the records, which no machine can have."""
 
     def __init__(self, records: Records, folder: Path) -> None:
         self._folder = folder
@@ -44,12 +44,12 @@ class HostUse:
         self._archive.add(figures)
 
     def charts(self, span: str) -> list[Chart]:
-        """What the host used over a span."""
+        """The host's use over a span."""
         seconds, _ = SPANS[span]
         series = self.history if span == "minutes" else self._archive.past(seconds, self.history)
         drawn = (chart(series, kind, most) for kind, most in self._totals.items())
         return [one for one in drawn if one is not None]
 
     def flush(self) -> None:
-        """Write down what is not yet."""
+        """Store the rest."""
         self._archive.flush()

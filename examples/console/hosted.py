@@ -1,4 +1,4 @@
-"""A machine of this host: the console starts its monitor, ends it and starts it again."""
+"""A machine of this host: the console starts, ends and restarts its monitor."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from generated_vmm.process.network import Tap
 
 ENDING_SECONDS: Final = 0.25
-"""How long a monitor may need to end after it has closed its connections."""
+"""Seconds that a monitor may need to end after it has closed its connections."""
 FOLLOW_SECONDS: Final = 0.05
-"""The pause between two pieces of what a guest writes."""
+"""The pause between two reads of a guest's output, in seconds."""
 LAST_LINES: Final = 5
-"""Lines of console and log that are written down when a monitor has ended."""
+"""The number of lines of console and log that are recorded when a monitor has ended."""
 METRICS_SECONDS: Final = 0.5
-"""How long metrics that were asked for are waited for."""
+"""How long to wait for requested metrics, in seconds."""
 
 
 DEVICES: Final = {"drive": "drives", "network": "network_interfaces", "pmem": "pmem"}
-"""Where the configuration has the devices of a kind."""
+"""The members of the configuration with the devices of each kind."""
 
 
 class HostedMonitor(Monitor):
-    """A monitor with its process, in a house that is told when what has to be kept changes."""
+    """A monitor with its process; its `house` is informed of changes that must be stored."""
 
     is_hosted = True
 
@@ -75,7 +75,7 @@ class HostedMonitor(Monitor):
 
     @property
     def suggestions(self) -> Mapping[str, str]:
-        """What stands in empty forms: new files to write, the latest ones to restore."""
+        """The values of empty forms: new files to write, the latest ones to restore."""
         return {**super().suggestions, **self.launch.suggestions(self.name, self.kept.uid)}
 
     @property
@@ -86,7 +86,7 @@ class HostedMonitor(Monitor):
         return None if self._process is not None and self._process.running else ENDED
 
     def _connect(self, connection: socket.socket) -> None:
-        """Connect to the monitor, and to nobody else who answers at its path. Raises OSError."""
+        """Connect to the monitor, and to no other process at its path. Raises OSError."""
         if self._process is None:
             raise FileNotFoundError(self.socket_path)
         self._process.connect(connection)
@@ -98,7 +98,7 @@ class HostedMonitor(Monitor):
         return str(process.pid) if process is not None and process.running else ""
 
     async def has_ended(self) -> bool:
-        """Whether the monitor's process has ended, or does so at once."""
+        """Whether the monitor's process has ended, or ends within a moment."""
         with suppress(VmmTimeoutError):
             if self._process is not None:
                 await self._process.wait(ENDING_SECONDS)
@@ -106,12 +106,12 @@ class HostedMonitor(Monitor):
 
     @property
     def serial(self) -> AsyncSerial | None:
-        """The guest's console, of the last monitor there was."""
+        """The guest's console, of the last monitor."""
         return self._process.serial if self._process is not None else None
 
     @property
     def _why_not(self) -> str:
-        """Why there is nothing to look at, for people."""
+        """Why there is no state to show, in words."""
         if self._starting:
             return "The monitor is starting."
         if self._fault:
@@ -127,7 +127,7 @@ class HostedMonitor(Monitor):
         return replace(seen, is_hosted=True, has_pci=self.kept.has_pci, told=self.kept.told)
 
     async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
-        """What the guest, its monitor's process and its devices use; raises VmmError."""
+        """The use of resources by guest, process and devices; raises VmmError."""
         if (process := self._process) is None:
             return {}
         before, self._usage = self._usage, process.usage()
@@ -138,16 +138,16 @@ class HostedMonitor(Monitor):
         }
 
     async def _new_metrics(self, process: AsyncMonitor) -> Sequence[Metrics]:
-        """What the monitor has counted since the last time; raises VmmError."""
+        """The monitor's counts since the last call; raises VmmError."""
         position = process.metrics.position
         await self.watch.action("FlushMetrics")
-        with suppress(TimeoutError):  # what is late counts the next time
+        with suppress(TimeoutError):  # late counts are in the next call
             await process.metrics.wait(position, METRICS_SECONDS)
         lines, self._metrics_read = process.metrics.piece(self._metrics_read)
         return lines
 
     async def take_up(self) -> None:
-        """Go on with the monitor that an earlier console left running, if it still does."""
+        """Attach to the monitor that an earlier console left running, if it still runs."""
         try:
             self._process = await self.launch.attach(self.name, self.kept.uid)
             self._watch(self._process)
@@ -159,7 +159,7 @@ class HostedMonitor(Monitor):
         self._watching = asyncio.create_task(self._follow(process), name=f"console of {self.name}")
 
     async def _follow(self, process: AsyncMonitor) -> None:
-        """Keep what the guest writes, and write down how its monitor has ended."""
+        """Store the guest's output, and record how its monitor has ended."""
         async for piece in process.serial.follow(0):
             self.scrollback.append(piece.data)
             self.terminal.feed(piece.data)
@@ -181,22 +181,22 @@ class HostedMonitor(Monitor):
 
     @property
     def jail(self) -> AsyncJailedMonitor | None:
-        """The monitor, if it is in a jail."""
+        """The monitor if it is jailed."""
         return self._process if isinstance(self._process, AsyncJailedMonitor) else None
 
     async def admit(
         self, path: str, places: Sequence[Place], *, writes: bool, at: str | None = None
     ) -> None:
-        """Let the machine have a file, in a jail at the same path or `at` another."""
+        """Give the machine access to a file, in a jail at the same path or `at` another."""
         await admit(self, path, places, writes=writes, at=at)
 
     def new_disks(self, drive_ids: Iterable[str]) -> dict[str, Path]:
-        """Where copies of disks go, by the drive's name."""
+        """The paths for copies of disks, by the drive's name."""
         stem = self.launch.stem(self.name)
         return {one: self.launch.disks / f"{stem}-{one}" for one in drive_ids}
 
     async def drop(self, kind: str, id_name: str, device_id: str) -> None:
-        """Take a device out of a machine that is not started: its monitor begins anew."""
+        """Remove a device from a machine that is not started: its monitor is restarted."""
         made = (await self.look()).configuration
         devices = getattr(made, name := DEVICES[kind], None) or []
         left = [one for one in devices if getattr(one, id_name) != device_id]
@@ -208,13 +208,13 @@ class HostedMonitor(Monitor):
         await self.begin(boot=False)
 
     async def make_tap(self) -> Tap:
-        """A tap device of this machine alone, until it ends. Raises MonitorError."""
+        """Create a tap device for this machine, until it ends. Raises MonitorError."""
         taken = (machine.kept.tap for machine in self.house.hosted)
         self.kept.tap = new_tap(tap for tap in taken if tap)
         return await self._networks.enter_async_context(tap_of(self.kept.tap, self.kept.uid))
 
     async def begin(self, *, boot: bool = True) -> None:
-        """Start the monitor, and `boot` what the machine was last made of.
+        """Start the monitor, and `boot` the machine's last configuration.
 
         Does nothing while it runs. Raises VmmError, and ValueError for a path that is too long.
         """
@@ -235,7 +235,7 @@ class HostedMonitor(Monitor):
         self.history.add({})
         self.uptime.restart()
         if self._process is not None:
-            await self._process.stop(0)  # what it left behind
+            await self._process.stop(0)  # leftovers
         await self._settled()
         self._remove_vsock()
         await self._networks.aclose()
@@ -258,23 +258,23 @@ class HostedMonitor(Monitor):
         self._watch(process)
 
     def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
-        """Keep what the monitor has taken of a section, if it will not show it itself."""
+        """Store the accepted input of a section, if the monitor does not show it itself."""
         self.kept.note(key, fields)
 
     async def remember(self) -> None:
-        """Keep what the machine is made of, so that it can be started again."""
+        """Store the machine's configuration, so that it can be started again."""
         with suppress(VmmError):
             self.kept.see((await self.look()).configuration)
             self.kept.metadata = await self.metadata()
         self.house.keep()
 
     async def _settled(self) -> None:
-        """What the monitor has written last, and how it ended, is written down."""
+        """Record the monitor's last output, and how it ended."""
         if self._watching is not None:
             await asyncio.wait([self._watching])
 
     async def end(self) -> None:
-        """Ask the guest to shut down, and end the monitor whether it does or not."""
+        """Ask the guest to shut down, and end the monitor in any case."""
         async with self._turn:
             if self._process is not None:
                 await self._process.stop()
@@ -282,7 +282,7 @@ class HostedMonitor(Monitor):
             await self._networks.aclose()
 
     async def delete(self) -> None:
-        """End the monitor at once and forget the machine; its disks are left alone."""
+        """Kill the monitor and remove the machine, without its disks."""
         async with self._turn:
             self.deleted = True
             if self._process is not None:
@@ -295,12 +295,12 @@ class HostedMonitor(Monitor):
         await super().close()
 
     def _remove_vsock(self) -> None:
-        """Remove the socket that an ended monitor leaves: the next one cannot make it again."""
-        if not self.kept.uid:  # else it goes with the jail
+        """Remove the socket of an ended monitor: the next one could not create it."""
+        if not self.kept.uid:  # else it is removed with the jail
             self.launch.vsock(self.name, 0).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """Let go of the monitor, or end it when it does not outlive the console."""
+        """Give up the monitor, or end it if it does not outlive the console."""
         async with self._turn:
             if self._process is not None and self._process.running:
                 await self._let_go(self._process)

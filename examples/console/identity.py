@@ -1,4 +1,4 @@
-"""Who is signed in, as far as this console cares."""
+"""The signed-in user, as far as this console needs it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class User(BaseModel):
 
     @property
     def is_admin(self) -> bool:
-        """Whether this person may change machines, not only look at them."""
+        """Whether this user may change machines, and not only see them."""
         return "admin" in self.roles
 
     @property
     def person(self) -> Person:
-        """Who acts when this user does."""
+        """The user as the person of events."""
         return Person(self.sub, self.name)
 
     @property

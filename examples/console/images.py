@@ -19,7 +19,7 @@ from fastapi_oidc import OIDC, OIDCSession
 
 
 def reading(oidc: OIDC[User]) -> APIRouter:
-    """What everybody who is signed in may see."""
+    """Routes for every signed-in user."""
     router = for_all()
 
     @router.get("/images")
@@ -30,7 +30,7 @@ def reading(oidc: OIDC[User]) -> APIRouter:
 
 
 def writing(oidc: OIDC[User]) -> APIRouter:
-    """Deleting what nobody uses."""
+    """Routes for deleting unused files."""
     router = for_admins(oidc)
 
     @router.post("/images/delete")

@@ -1,4 +1,4 @@
-"""Which files of the host a machine may have; in a jail they have the same paths."""
+"""The files of the host that a machine may use; in a jail they have the same paths."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from examples.console.hosted import HostedMonitor
 
 FIRST_UID = 0x70000000
-"""From here on no distribution has users: https://systemd.io/UIDS-GIDS/."""
+"""Distributions use no ids from here on: https://systemd.io/UIDS-GIDS/."""
 
 
 def require(machine: HostedMonitor, path: str, places: Sequence[Place], *, writes: bool) -> Path:
-    """The file itself. ValueError outside the folders, or when another machine needs it."""
+    """The resolved file. ValueError outside the folders, or if another machine needs it."""
     machine.house.library.require(path, places, machine.launch.directory(machine.name, 0))
     real = Path(path).resolve()
     for other in machine.house.hosted if "disks" in places else []:
@@ -34,9 +34,9 @@ def require(machine: HostedMonitor, path: str, places: Sequence[Place], *, write
 async def admit(
     machine: HostedMonitor, path: str, places: Sequence[Place], *, writes: bool, at: str | None
 ) -> None:
-    """Let the machine have a file, in a jail at the same path or `at` another.
+    """Give the machine access to a file, in a jail at the same path or `at` another.
 
-    ValueError as for `require`; a path of a jailed machine's own is one in its jail.
+    Raises ValueError as `require`; a jailed machine's own path is one in its jail.
     """
     if machine.jail and "machine" in places and not machine.house.library.has(path, places):
         return
@@ -46,7 +46,7 @@ async def admit(
 
 
 async def admit_all(machine: HostedMonitor) -> None:
-    """Let a jailed machine have what it is made of; its monitor may say that it is anything."""
+    """Give a jailed machine access to its files, after a check: its monitor may name any file."""
     for path in filter(None, machine.kept.files() if machine.jail else []):
         writes = machine.kept.writes(Path(path))
         places: Sequence[Place] = ("disks",) if writes else ("kernels", "disks")
@@ -56,7 +56,7 @@ async def admit_all(machine: HostedMonitor) -> None:
 async def bring_in(jail: AsyncJailedMonitor, source: Path, path: str, uid: int | None) -> None:
     """Link a file in at `path`; the jail's user `uid` may write to it, and without one read it.
 
-    Raises ValueError. A file that is there already stays.
+    Raises ValueError. An existing file stays.
     """
     try:
         with suppress(FileExistsError):
@@ -78,7 +78,7 @@ def _may_be_linked(jail: AsyncJailedMonitor, source: Path, uid: int | None) -> b
 
 
 def give(path: Path, uid: int) -> None:
-    """Make a user the owner of a file; 0 is this console's, whose files all jails may read."""
+    """Make a user the owner of a file; 0 is this console's user, whose files all jails may read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -1,4 +1,4 @@
-"""What a machine is made of, so that it can be started again after its monitor has ended."""
+"""A machine's configuration, with which it can be started again after its monitor has ended."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class SnapshotFiles(BaseModel):
 
 
 class Kept(BaseModel):
-    """What `GET /vm/config` showed last, and what this console told the monitor besides.
+    """The last response of `GET /vm/config`, and other input that the monitor has accepted.
 
-    `has_pci`: the monitor is started so that devices can come and go while the guest runs.
-    `last_snapshot` is what the running machine has changed since. `runs`: the monitor has been
-    started, and nobody has seen it end. It runs as user `uid` in a jail, or unjailed if that is 0.
-    `backing` is the file that a restored machine has its memory from, `tap` the device that the
-    console makes for it.
+    With `has_pci`, devices can be added and removed while the guest runs. `last_snapshot` is the
+    base of the running machine's next diff snapshot. `runs`: the monitor was started, and has not
+    been seen to end. It runs as user `uid` in a jail, or unjailed if that is 0. `backing` is the
+    file with the memory of a restored machine, `tap` the device that the console creates for it.
     """
 
     has_pci: bool = False
@@ -47,7 +46,7 @@ class Kept(BaseModel):
     tap: MadeTap | None = None
 
     def uses(self, path: Path) -> bool:
-        """Whether the machine is made of a file, or runs from it."""
+        """Whether the machine uses a file, or runs from it."""
         real = path.resolve()
         return any(Path(used).resolve() == real for used in (self.backing, *self.files()) if used)
 
@@ -63,7 +62,7 @@ class Kept(BaseModel):
         return any(Path(one).resolve() == real for one in written if one)
 
     def files(self) -> Iterator[str]:
-        """Every file that the monitor opens at a start; some may be empty."""
+        """All paths that the monitor opens at a start; some may be empty."""
         if (made := self.configuration) is None:
             return
         if made.boot_source is not None:
@@ -81,18 +80,18 @@ class Kept(BaseModel):
 
     @property
     def can_boot(self) -> bool:
-        """Whether there is a kernel to boot."""
+        """Whether there is a kernel."""
         made = self.configuration
         return made is not None and made.boot_source is not None
 
     @property
     def told(self) -> Mapping[str, ApiModel]:
-        """What no monitor shows, by the key of its form's section."""
+        """Input that no monitor shows, by the key of its form's section."""
         told = {key: getattr(self, key) for key in _TOLD}
         return {key: model for key, model in told.items() if model is not None}
 
     def note(self, key: str, fields: Mapping[str, object]) -> None:
-        """Keep what the monitor has taken of a section, if it will not show it itself."""
+        """Store the accepted input of a section, if the monitor does not show it itself."""
         match key:
             case "logger":
                 self.logger = Logger.model_validate(fields)
@@ -104,7 +103,7 @@ class Kept(BaseModel):
                 self.cpu_config = None
 
     def see(self, configuration: FullVmConfiguration) -> None:
-        """Keep what a monitor shows; after a restoration it may not know what was booted."""
+        """Store what a monitor shows; after a restore it may not know the boot source."""
         source, before = configuration.boot_source, self.configuration
         if source is not None and source.kernel_image_path:
             self.configuration = _in_order(configuration, before)
@@ -139,13 +138,13 @@ def _in_order(
 def _sorted(
     devices: list[Device], before: list[str], name: Callable[[Device], str]
 ) -> list[Device]:
-    """Those that were there in their order, then the new ones."""
+    """The previous ones in their order, then the new ones."""
     place = {known: number for number, known in enumerate(before)}
     return sorted(devices, key=lambda device: place.get(name(device), len(before)))
 
 
 async def furnish(vm: AsyncVmmClient, kept: Kept, *, boot: bool = True) -> None:
-    """Tell an empty monitor all that is kept, and `boot` it if it can; raises VmmError."""
+    """Send the configuration to an empty monitor, and `boot` it if possible; raises VmmError."""
     for call in _told(vm, kept):
         await call
     if kept.configuration is not None:
@@ -167,7 +166,7 @@ def _told(vm: AsyncVmmClient, kept: Kept) -> Iterator[Awaitable[None]]:
 def _made_of(
     vm: AsyncVmmClient, made: FullVmConfiguration, template: CpuConfig | None
 ) -> Iterator[Awaitable[None]]:
-    """In the order that the monitor needs: memory before the balloon, interfaces before MMDS."""
+    """The order that the monitor needs: memory before the balloon, interfaces before MMDS."""
     if made.machine_config is not None:
         yield vm.machine_config.set(made.machine_config)
     if template is not None:

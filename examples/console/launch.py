@@ -1,4 +1,4 @@
-"""How monitors are started, and where their files and their machines' snapshots are."""
+"""Starting monitors, and the paths of their files and snapshots."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from generated_vmm.process.settings import CommonOptions
 class Launch:
     """How monitors are started: the program, and the folder for their files.
 
-    `outlive`: they go on when the console ends, and it takes them up when it comes back. Events
-    are kept for `kept_days`. `images` has the folders `kernels` and `disks`, `snapshot_folder`
-    snapshots; without them they are in `folder`. New machines are jailed if there is a `jailer`.
+    With `outlive`, they continue when the console ends, and the next console attaches to them.
+    Events are stored for `kept_days`. `images` has the folders `kernels` and `disks`,
+    `snapshot_folder` the snapshots; the default for all is `folder`. New machines are jailed if
+    there is a `jailer`.
     """
 
     binary: Sequence[str]
@@ -46,7 +47,7 @@ class Launch:
 
     @property
     def snapshots(self) -> Path:
-        """The folder that is suggested for snapshots."""
+        """The suggested folder for snapshots."""
         return self.snapshot_folder or self.folder / "snapshots"
 
     @property
@@ -76,7 +77,7 @@ class Launch:
         return self.folder / "jails"
 
     def _require_one_file_system(self) -> None:
-        """SettingsError when jails cannot have links to snapshots."""
+        """Raises SettingsError if jails cannot have links to snapshots."""
         if self.jailer and self.snapshots.stat().st_dev != self.disks.stat().st_dev:
             raise SettingsError(
                 f"{self.snapshots} is on another file system than {self.folder}: no jail can write "
@@ -84,7 +85,7 @@ class Launch:
             )
 
     def directory(self, name: str, uid: int) -> Path:
-        """The folder of one monitor, which runs as user `uid` in a jail; 0 is in none."""
+        """The folder of one monitor, which runs as user `uid` in a jail; 0 is unjailed."""
         if not uid:
             return self.machines / name
         program = os.path.realpath(shutil.which(self.binary[0]) or self.binary[0])
@@ -117,15 +118,15 @@ class Launch:
         return await kind.attach(self.directory(name, uid))
 
     def console(self, name: str) -> Path:
-        """The file of what a machine's guest writes."""
+        """The file with the output of a machine's guest."""
         return self.folder / "consoles" / f"{name}.log"
 
     def vsock(self, name: str, uid: int) -> Path:
-        """The socket that is suggested for a machine's vsock, as its monitor sees it."""
+        """The suggested socket of a machine's vsock, as its monitor sees it."""
         return Path("/vsock.socket") if uid else self.directory(name, 0) / "vsock.socket"
 
     def stem(self, name: str) -> str:
-        """The begin of the names of new files of a machine, which no file has."""
+        """A prefix for the names of new files of a machine, which no file has."""
         begin = f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         numbered = (f"{begin}-{number}" for number in count(2))
         return next(stem for stem in chain([begin], numbered) if not self._is_used(stem))
@@ -153,7 +154,7 @@ class Launch:
         }
 
     def latest_snapshot(self) -> Mapping[str, str]:
-        """The files of the newest snapshot of all machines, to restore; nothing without one."""
+        """The files of the newest snapshot of all machines, to restore; empty if there is none."""
         found = list(self.snapshots.glob("*.memory"))
         if not found:
             return {}

@@ -1,4 +1,4 @@
-"""Kernels, disks and snapshots of this host: what there is, who uses it, and what may go."""
+"""Kernels, disks and snapshots of this host: their files, users, and deletion."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SHELVES: Final[Mapping[Literal["kernels", "disks", "snapshots"], str]] = {
     "snapshots": "Snapshots",
 }
 STATE, MEMORY, ABOUT = ".state", ".memory", ".json"
-"""The files of a snapshot: the machine's state, its memory, and of which machine it is."""
+"""The files of a snapshot: the machine's state, its memory, and its origin."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A kernel, a disk or a snapshot; `taken` are the bytes that it takes of the disk."""
+    """A kernel, a disk or a snapshot; `taken` are the bytes that it uses on disk."""
 
     name: str
     path: Path
@@ -42,22 +42,22 @@ class Thing:
 
     @property
     def may_go(self) -> bool:
-        """Whether it can be deleted: nobody uses it, and no setting names it."""
+        """Whether it can be deleted: no machine uses it, and no setting names it."""
         return not self.users and not self.is_given
 
 
 class About(BaseModel):
-    """Of which machine a snapshot is, and what that was made of."""
+    """The machine of a snapshot, and its configuration."""
 
     machine: str = ""
     made: FullVmConfiguration | None = None
 
 
 class Library:
-    """The folders that machines' files are in; nothing outside is read or written for a machine.
+    """The folders of machines' files; nothing outside is read or written for a machine.
 
     `images` has the folders `kernels` and `disks`; `own` is the folder of disks that belong to one
-    machine. Files that are `given` by a setting may be read wherever they are.
+    machine. Files that a setting names (`given`) may be read anywhere.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Library:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def paths(self, place: Place) -> Iterator[Path]:
-        """Every file there is to choose; of snapshots the files of their states."""
+        """All files to choose from; for snapshots, their state files."""
         pattern = f"*{STATE}" if place == "snapshots" else "*"
         for folder in self.folders[place]:
             yield from sorted(path for path in folder.glob(pattern) if path.is_file())
         yield from (path for path in self._given.get(place, ()) if path.is_file())
 
     def things(self, place: Place, users: Users) -> list[Thing]:
-        """What there is, the newest first."""
+        """The files, the newest first."""
         found = (self._thing(path, place, users) for path in self.paths(place))
         return sorted(found, key=lambda thing: thing.made, reverse=True)
 
@@ -99,13 +99,13 @@ class Library:
         )
 
     def require(self, path: str, places: Iterable[Place], own: Path) -> None:
-        """ValueError for a file that is in none of the folders; `own` is that of the machine."""
+        """Raises ValueError for a file outside the folders; `own` is that of the machine."""
         is_own = "machine" in places and Path(path).resolve().is_relative_to(own.resolve())
         if not is_own and not self.has(path, places):
             raise ValueError("This file is in none of the console's folders.")
 
     def has(self, path: str, places: Iterable[Place]) -> bool:
-        """Whether a file is in a folder of the places, or given by a setting."""
+        """Whether a file is in a folder of the places, or named by a setting."""
         real = Path(path).resolve()
         folders = (folder for place in places for folder in self.folders.get(place, ()))
         given = (file for place in places for file in self._given.get(place, ()))
@@ -114,7 +114,7 @@ class Library:
         )
 
     def named(self, name: str) -> tuple[Path, Path]:
-        """The files of a new snapshot. ValueError for a name that is taken or is none."""
+        """The files of a new snapshot. Raises ValueError for a taken or invalid name."""
         if not NAME.fullmatch(name):
             raise ValueError("A name has letters, digits, dots, hyphens and underscores.")
         state = self.snapshots / f"{name}{STATE}"
@@ -123,11 +123,11 @@ class Library:
         return state, state.with_suffix(MEMORY)
 
     def describe(self, state: Path, machine: str, made: FullVmConfiguration) -> None:
-        """Write down of which machine a snapshot is, and what that was made of."""
+        """Record the machine of a snapshot, and its configuration."""
         state.with_suffix(ABOUT).write_text(About(machine=machine, made=made).model_dump_json())
 
     def about(self, state: Path) -> About:
-        """What is written down of a snapshot; nothing of one that was put here by hand."""
+        """The record of a snapshot; empty for one that this console did not write."""
         with suppress(OSError, ValueError):
             return About.model_validate_json(state.with_suffix(ABOUT).read_bytes())
         return About()
@@ -138,7 +138,7 @@ class Library:
         return [state, state.with_suffix(MEMORY), state.with_suffix(ABOUT), *disks]
 
     def delete(self, place: Place, name: str, users: Users) -> None:
-        """Delete what nobody uses; ValueError for what somebody does, or is not there."""
+        """Delete an unused file; raises ValueError if it is in use or does not exist."""
         thing = next((one for one in self.things(place, users) if one.name == name), None)
         if thing is None:
             raise ValueError(f"There is no {name} any more.")
@@ -149,12 +149,12 @@ class Library:
 
 
 def disk_of(state: Path, drive_id: str) -> Path:
-    """The copy of a disk that belongs to a snapshot."""
+    """The path of a snapshot's copy of a disk."""
     return state.with_suffix(f".{drive_id}.disk")
 
 
 async def copy_file(source: Path, copy: Path) -> None:
-    """Copy a file and its holes; a file system that can shares the blocks. Raises ValueError."""
+    """Copy a file with its holes; shares its blocks if the file system can. Raises ValueError."""
     process = await asyncio.create_subprocess_exec(
         *("cp", "--reflink=auto", "--sparse=always", "--", str(source), str(copy)),
         stderr=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A simulated guest that does a little with its processor, its drives and its interfaces."""
+"""A simulated guest with some activity of processor, drives and interfaces."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from generated_vmm.testing import SimulatedMonitor
 
 BEAT_SECONDS: Final = 0.5
 BUSY_SHARE: Final = 0.03
-"""How much of one processor the guest takes on average."""
+"""The average share of one processor that the guest uses."""
 _SPEEDS: Final = {
     "block": {"read_bytes": (90_000, 5), "write_bytes": (40_000, 9)},
     "net": {"rx_bytes_count": (24_000, 7), "tx_bytes_count": (9_000, 13)},
 }
-"""Bytes per second on average, and the slowness of their waves."""
+"""Average bytes per second, and the slowness of their waves."""
 
 
 def keep_busy(monitor: SimulatedMonitor) -> None:
-    """From now on the guest works while it runs, in waves of some seconds."""
+    """Give the guest activity while it runs, in waves of some seconds."""
     Thread(target=_work, args=(monitor,), name="guest", daemon=True).start()
 
 
@@ -48,7 +48,7 @@ def _devices(monitor: SimulatedMonitor) -> Iterator[tuple[str, str]]:
 
 
 def _compute(seconds: float) -> None:
-    """Take so much of a processor's time."""
+    """Use this share of a processor's time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass

@@ -1,4 +1,4 @@
-"""Statistics of a guest that does something with its memory, for the demo's chart."""
+"""Changing memory statistics of a guest, for the demo's chart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARES: Final[Mapping[str, float]] = {
 
 
 class LivelyMemory(Mapping[str, int]):
-    """Figures in bytes that move with time, within the memory the machine was given."""
+    """Figures in bytes that change with time, within the machine's memory."""
 
     def __init__(self, monitor: SimulatedMonitor) -> None:
         self._monitor = monitor

@@ -1,4 +1,4 @@
-"""What a monitor says of its machine, in one look."""
+"""A monitor's state and configuration, read at one moment."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ NO_ANSWER: Final = "No answer"
 
 
 def pmem_of(made: FullVmConfiguration) -> list[Pmem]:
-    """The persistent memory; a client for a monitor before 1.14 knows of none."""
+    """The persistent memory; none with a client for a monitor before 1.14."""
     return getattr(made, "pmem", None) or []
 
 
 def memory_hotplug_of(made: FullVmConfiguration) -> MemoryHotplugConfig | None:
-    """The memory that can be added; a client for a monitor before 1.14 knows of none."""
+    """The memory that can be added; none with a client for a monitor before 1.14."""
     return getattr(made, "memory_hotplug", None)
 
 
 def free_page_hinting_of(balloon: Balloon) -> bool:
-    """Whether hints may be asked for; a client for a monitor before 1.14 knows of none."""
+    """Whether hints are enabled; false with a client for a monitor before 1.14."""
     return bool(getattr(balloon, "free_page_hinting", None))
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """State and configuration; `metadata` is None unless it was asked for and given.
+    """State and configuration; `metadata` is None unless it was requested and returned.
 
-    `has_pci` is None while nobody here knows how the monitor was started. `told` has what this
-    console told the monitor and the monitor does not show, by the key of the form's section.
+    `has_pci` is None if it is unknown how the monitor was started. `told` has this console's input
+    that the monitor has accepted but does not show, by the key of the form's section.
     """
 
     instance: InstanceInfo
@@ -104,6 +104,6 @@ class Machine:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether the balloon tells how the guest uses its memory."""
+        """Whether the balloon reports the guest's use of memory."""
         balloon = self.configuration.balloon
         return self.is_started and balloon is not None and bool(balloon.stats_polling_interval_s)

@@ -1,4 +1,4 @@
-"""Whether somebody has changed a machine between the look at a page and the press of a button."""
+"""Detects changes of a machine between showing a page and pressing its button."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NOTHING_SHOWN: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """What a page shows of a machine, which its forms carry.
+    """The state of a machine that a page shows, which its forms carry.
 
-    `run` tells a monitor from the next one of the same machine. `values` stands for what the
-    monitor has of all that the form changes.
+    `run` differs for each monitor of a machine. `values` is a digest of the monitor's values that
+    the form can change.
     """
 
     state: str
@@ -37,7 +37,7 @@ class PageState:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What a form has sent; what no page can have shown when it is none of this console's."""
+        """The state that a form has sent; an impossible one if this console did not make it."""
         state, run, at, values = [*text.split("|"), "", "", "", ""][:4]
         try:
             return cls(state, run, float(at), values)
@@ -46,7 +46,7 @@ class PageState:
 
     @property
     def shown_at(self) -> datetime:
-        """When the page was made."""
+        """When the page was created."""
         try:
             return datetime.fromtimestamp(self.at, UTC)
         except (ValueError, OverflowError, OSError):
@@ -54,7 +54,7 @@ class PageState:
 
 
 def fingerprint(change: Change, machine: Machine, item: str) -> str:
-    """What the monitor has of all that the form changes, in a few letters."""
+    """A short digest of the monitor's values that the form can change."""
     has = [
         section.values(machine, {}, item)
         for section in change.sections
@@ -64,7 +64,7 @@ def fingerprint(change: Change, machine: Machine, item: str) -> str:
 
 
 async def with_metadata(monitor: Monitor, machine: Machine, tab: str) -> Machine:
-    """The machine with its document, if that is what the tab is about and can be read."""
+    """The machine, with its metadata if the tab shows it and it can be read."""
     if tab == "metadata":
         with suppress(VmmError):
             return replace(machine, metadata=await monitor.metadata())
@@ -74,12 +74,12 @@ async def with_metadata(monitor: Monitor, machine: Machine, tab: str) -> Machine
 async def changed_meanwhile(
     monitor: Monitor, change: Change, item: str, machine: Machine | None, page: PageState
 ) -> str:
-    """Who has changed what the page showed, what and when; empty when nobody has.
+    """Who has changed the state that the page showed, what and when; empty if it is unchanged.
 
-    `machine` is as it is now, None without an answer.
+    `machine` is as it is now, None without a response.
     """
     state = machine.state if machine else await monitor.state()
-    # A monitor that falls silent or speaks again is changed by nobody.
+    # A monitor that stops or resumes responding is not changed by a user.
     is_silent = NO_ANSWER in (state, page.state)
     if monitor.run != page.run or (state != page.state and not is_silent):
         return _of_state(monitor, state, page)
@@ -105,7 +105,7 @@ def _of_state(monitor: Monitor, state: str, page: PageState) -> str:
 
 
 def _who(last: Event | None, did: str) -> str:
-    """Who made the last change through this console, and it was one."""
+    """A sentence on the last change through this console."""
     if last is None:
         return f"Somebody {did} meanwhile."
     if last.by == person():

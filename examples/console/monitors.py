@@ -1,4 +1,4 @@
-"""The monitors this console knows: two clients each, one that looks and one that changes."""
+"""The monitors of this console, with two clients each: one to read and one to change."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
 from generated_vmm.transport import AsyncUnixChannel, Connect
 
 LOOK_SECONDS: Final = 1.0
-"""How long a page waits for a monitor that may be gone."""
+"""How long a page waits for a monitor that may be gone, in seconds."""
 GLANCE_SECONDS: Final = 0.3
-"""How long the list of machines waits, for all of them together."""
+"""How long the list of machines waits for all of them, in seconds."""
 TIDY_SECONDS: Final = 3600.0
-"""How often old records are made coarser or removed."""
+"""Seconds between two clean-ups of old records."""
 CHANGE_SECONDS: Final = 60.0
-"""How long a change may take; a snapshot writes the whole memory of the machine."""
+"""How long a change may take, in seconds; a snapshot writes the whole memory of the machine."""
 
 
 class Monitor:
-    """One monitor process: `watch` reads for the pages, `control` changes and is written down.
+    """One monitor process: `watch` reads for pages; `control` makes changes, which are recorded.
 
-    They are two connections, so that looking never waits for a long change; changes wait for each
-    other (`changing`). `suggestions` stand in empty forms, by `section.field`. `records` keep what
-    happens to the machine; without them it is forgotten with the process. `connect` takes the place
-    of connecting to `socket_path`.
+    They are two connections, so that reading never waits for a long change; changes wait for each
+    other (`changing`). `suggestions` are values of empty forms, by `section.field`. `records` store
+    the machine's events; the default is in memory. `connect` replaces connecting to `socket_path`.
     """
 
     is_hosted = False
@@ -69,7 +68,7 @@ class Monitor:
         self.changing = asyncio.Lock()
         self._refused_kernel: object = None
         ways = [AsyncUnixChannel(socket_path, connect=connect) for _ in range(2)]
-        # Calls that only read are not written down.
+        # Calls that only read are not recorded.
         self.reads: deque[Call] = deque(maxlen=20)
         read = RecordedChannel(ways[0], self.reads.append)
         recorded = RecordedChannel(ways[1], partial(self.records.add_call, name))
@@ -78,31 +77,31 @@ class Monitor:
 
     @property
     def suggestions(self) -> Mapping[str, str]:
-        """What stands in empty forms, by `section.field`."""
+        """The values of empty forms, by `section.field`."""
         return self._suggestions
 
     @property
     def stage(self) -> str | None:
-        """`Starting` or `Ended` while the monitor is known not to run."""
+        """`Starting` or `Ended` if the monitor is known not to run."""
         return None
 
     @property
     def run(self) -> str:
-        """What tells this run of the monitor from others of the same machine, if it is known."""
+        """A mark that differs for each run of the machine's monitor, if it is known."""
         return ""
 
     async def has_ended(self) -> bool:
-        """Whether the monitor that has not answered is known to have ended."""
+        """Whether a monitor without a response is known to have ended."""
         return False
 
     async def admit(self, path: str, places: Sequence[Place], *, writes: bool) -> None:
-        """ValueError for a file that the machine may not have; those of others may have any."""
+        """Raises ValueError for a forbidden file; machines of other monitors may use any."""
 
     async def remember(self) -> None:
-        """Keep what the machine is made of, if the console keeps it."""
+        """Store the machine's configuration, if this console starts its monitor."""
 
     async def state(self, *, within: float = LOOK_SECONDS) -> str:
-        """The machine's state; `No answer` when there is none within so many seconds."""
+        """The machine's state; `No answer` if there is no response within the seconds."""
         if self.stage:
             return self.stage
         try:
@@ -118,15 +117,15 @@ class Monitor:
         return self._seen
 
     def note_refusal(self, key: str, fields: Mapping[str, object]) -> None:
-        """The monitor did not take `fields` of a section, though it may show them as if it had."""
+        """Called if the monitor refused `fields` of a section, which it may show nevertheless."""
         if key == "boot_source":
             self._refused_kernel = fields.get("kernel_image_path")
 
     def note_acceptance(self, key: str, fields: Mapping[str, object]) -> None:
-        """The monitor has taken `fields` of a section."""
+        """Called if the monitor has accepted `fields` of a section."""
 
     def _without_refused(self, configuration: FullVmConfiguration) -> FullVmConfiguration:
-        """Firecracker shows the boot source that it refused last as the one it has."""
+        """Firecracker shows a refused boot source as if it had accepted it."""
         source = configuration.boot_source
         if source is None or source.kernel_image_path != self._refused_kernel:
             return configuration
@@ -137,7 +136,7 @@ class Monitor:
         return await self.watch.mmds.get()
 
     async def sample(self) -> None:
-        """Read what the machine uses and keep it, unless somebody has just done so."""
+        """Sample the machine's use of resources, unless that has just been done."""
         async with self._sampling:
             if self.stage or not self.history.is_fresh:
                 figures = await self._read_figures()
@@ -157,18 +156,18 @@ class Monitor:
             return {}
 
     async def _known_machine(self, state: str) -> Machine:
-        """The machine as it was seen last, if it was in this state."""
+        """The last known machine, if it was in this state."""
         seen = self._seen
         return seen if seen is not None and seen.state == state else await self.look()
 
     async def _figures_of(self, machine: Machine) -> Mapping[str, float]:
-        """What a machine that has started uses; raises VmmError."""
+        """A started machine's use of resources; raises VmmError."""
         if not machine.has_statistics:
             return {}
         return of_balloon(await self.watch.balloon.stats.get())
 
     def charts(self, span: str = "minutes") -> list[Chart]:
-        """What the machine used over one of the spans, as far as anybody can tell."""
+        """The machine's use over a span, as far as it is known."""
         memory = self._seen.memory_mib if self._seen else 0
         seconds, _ = SPANS[span]
         series = self.history if span == "minutes" else self.archive.past(seconds, self.history)
@@ -183,7 +182,7 @@ class Monitor:
 
 
 class Monitors:
-    """All monitors by name, in the order given; somebody else starts and ends them."""
+    """All monitors by name, in order; other programs start and end them."""
 
     def __init__(
         self,
@@ -202,7 +201,7 @@ class Monitors:
         self._tidying: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to look after the monitors, and after what is recorded of them."""
+        """Begin to sample the monitors, and to clean up their records."""
         self._sampler.start()
         self._tidying = asyncio.create_task(self._tidy(), name="tidy records")
 
@@ -222,12 +221,12 @@ class Monitors:
 
     @property
     def only(self) -> Monitor | None:
-        """The monitor, when there is just one and there can be no more."""
+        """The monitor, if there is exactly one and there can be no more."""
         monitors = list(self._monitors.values())
         return monitors[0] if len(monitors) == 1 else None
 
     async def states(self) -> list[tuple[Monitor, str]]:
-        """Every monitor with its state; all are asked at once, and a silent one delays none."""
+        """Every monitor with its state; requested together, so that a silent one delays none."""
         monitors = list(self._monitors.values())
         states = await asyncio.gather(
             *(monitor.state(within=GLANCE_SECONDS) for monitor in monitors)

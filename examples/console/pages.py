@@ -1,4 +1,4 @@
-"""Pages from templates; everything put into one is escaped."""
+"""Pages from templates, with all values escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from examples.console.scale import BYTES
 STATIC: Final = Path(__file__).with_name("static")
 _CONTENT: Final = b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))
 STATIC_PATH: Final = f"/static/{hashlib.sha256(_CONTENT).hexdigest()[:12]}"
-"""Where the console's files are; it changes with them, so that browsers may keep them."""
+"""The path of the console's files; it changes with them, so that browsers may cache them."""
 
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -33,6 +33,6 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 def page(template: str, values: Mapping[str, object], *, status: int = 200) -> HTMLResponse:
-    """The page `template` makes of `values`; no cache keeps it, as one user alone may see it."""
+    """The page of `template` with `values`; it is not cached, because only one user may see it."""
     html = TEMPLATES.get_template(template).render(values)
     return HTMLResponse(html, status, headers=NO_STORE)

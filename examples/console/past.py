@@ -1,4 +1,4 @@
-"""What happened here: found by machine, person and time, and taken away as a file."""
+"""The events: a search by machine, person and time, and downloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE_EVENTS: Final = 50
 EXPORTED_EVENTS: Final = 100_000
 COLUMNS: Final = ("at", "machine", "person", "sub", "what", "refused", "detail")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet would take for a formula."""
+"""The first characters of a formula in spreadsheets."""
 
 
 def search_of(
@@ -38,7 +38,7 @@ def search_of(
     refused: bool = False,
     before: int | None = None,
 ) -> Search:
-    """What the form asks for; the days are whole and in UTC."""
+    """The search of the form, with whole days in UTC."""
     until = _day(end)
     return Search(
         machine=machine.strip(),
@@ -65,7 +65,7 @@ def _day(text: str) -> datetime | None:
 
 
 def routes(oidc: OIDC[User]) -> APIRouter:
-    """The page, and the files."""
+    """The page and the downloads."""
     router = for_all()
 
     @router.get("/events")

@@ -1,4 +1,4 @@
-"""What a refusal means, in a sentence for people; the monitor's own words stay beside it."""
+"""Refusals of the monitor in plain sentences, beside the monitor's own text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from examples.console.words import REFUSALS
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Why something was not done: a plain sentence, and the monitor's words if it has said any."""
+    """Why a change was not made: a plain sentence, and the monitor's text if there is one."""
 
     sentence: str
     words: str = ""
 
 
 def in_plain_words(words: str) -> Told:
-    """What the monitor said, with a sentence before it."""
+    """The monitor's text, with a plain sentence."""
     said = words.lower()
     known = (sentence for part, sentence in REFUSALS.items() if part in said)
     return Told(next(known, "The monitor refused this."), words)

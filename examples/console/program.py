@@ -1,4 +1,4 @@
-"""The console as a program: it reads its environment, says where it is, and serves."""
+"""The console as a program: it reads its environment, prints its address, and serves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from fastapi_oidc import ConfigurationError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until Ctrl-C or SIGTERM; what cannot work is one sentence and exit code 2."""
+    """Serve until Ctrl-C or SIGTERM; a wrong setup prints one sentence, with exit code 2."""
     _parser().parse_args(arguments)
     try:
-        # The server ends in order at a signal, and then passes it on.
+        # The server shuts down in order at a signal, and then passes it on.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             serve(ConsoleSettings.from_environment(os.environ))
@@ -64,7 +64,7 @@ def serve(settings: ConsoleSettings) -> None:
 def _listener(port: int) -> socket.socket:
     try:
         listener = socket.create_server(("127.0.0.1", port))
-        # Inherited by what it accepts: else a body waits for the acknowledgement of its head.
+        # Accepted connections inherit it: else a body waits for the acknowledgement of its head.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What happened, in SQLite: events, calls and figures, for as long as they are kept."""
+"""The records in SQLite: events, calls and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples.console.settings import KEPT_DAYS, SettingsError
 
 DAY_SECONDS: Final = 86_400
 CALL_DAYS: Final = 7
-"""How long calls are kept, which are many more."""
+"""How many days calls, which are more numerous, are stored."""
 CALL_NAMES: Final = ("method", "path", "milliseconds", "status", "caller", "fault", "body")
 _BUSY_SECONDS: Final = 5.0
 _SCHEMA: Final = """
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS figures (
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who acts: `sub` tells people of one name apart."""
+    """The user of an event: `sub` distinguishes users of the same name."""
 
     sub: str
     name: str
@@ -50,7 +50,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What somebody did, or what happened; `refused` says why it was not done."""
+    """A user's action, or another event; `refused` says why it was not carried out."""
 
     at: datetime
     by: Person
@@ -63,7 +63,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, made for `caller`; `status` is None when no answer came."""
+    """One call, made for `caller`; `status` is None without a response."""
 
     at: datetime
     method: str
@@ -76,16 +76,16 @@ class Call:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the monitor did what it was asked."""
+        """Whether the call succeeded."""
         return self.status is not None and self.status < 300
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which events are looked for; what is empty does not matter.
+    """A search for events; empty fields are ignored.
 
-    `person` is part of a name or the whole `sub`; `text` is part of what happened. `begin` and
-    `end` are moments, `before` is the id that a page of results goes on from.
+    `person` is part of a name or the whole `sub`; `text` is part of an event's text. `begin` and
+    `end` are moments, `before` is the id from which a page of results continues.
     """
 
     machine: str = ""
@@ -117,8 +117,8 @@ class Search:
 class Records:
     """A database that several threads and processes may share; without a path it is in memory.
 
-    What is written is there after the process was killed. A write that fails, as on a full disk,
-    is logged and stops nothing else. Raises SettingsError when `path` cannot be used.
+    Records survive a kill of the process. A failed write, for example on a full disk, is only
+    logged. Raises SettingsError if `path` cannot be used.
     """
 
     def __init__(self, path: Path | None = None, kept_days: int = KEPT_DAYS) -> None:
@@ -131,7 +131,7 @@ class Records:
 
     @classmethod
     def in_folder(cls, folder: Path, kept_days: int = KEPT_DAYS) -> Self:
-        """Those of a folder, which is made if need be."""
+        """The records of a folder, which is created if needed."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -139,7 +139,7 @@ class Records:
         return cls(folder / "records.sqlite3", kept_days)
 
     def add_event(self, event: Event) -> None:
-        """Write down what has happened."""
+        """Record an event."""
         who = {"sub": event.by.sub, "name": event.by.name}
         names = ("machine", "what", "refused", "detail")
         self._insert("events", event, {"at": event.at.timestamp(), **who}, names)
@@ -149,12 +149,12 @@ class Records:
         parts = list(search.conditions())
         where = " AND ".join(part for part, _ in parts) or "1"
         values = [value for _, values in parts for value in values]
-        # The conditions are constants of this file; what was typed is passed beside them.
+        # The conditions are constants of this file; user input is passed as parameters.
         query = f"SELECT * FROM events WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         return [_event(row) for row in self._read(query, [*values, most])]
 
     def add_call(self, machine: str, call: Call) -> None:
-        """Write down what a monitor was asked."""
+        """Record a call to a monitor."""
         where = {"at": call.at.timestamp(), "machine": machine}
         self._insert("calls", call, where, CALL_NAMES)
 
@@ -164,12 +164,12 @@ class Records:
         return [_call(row) for row in self._read(query, [machine, most])]
 
     def add_figures(self, machine: str, at: int, seconds: int, values: Mapping[str, float]) -> None:
-        """Write down the averages of the `seconds` that began `at`."""
+        """Record the averages of the `seconds` that began `at`."""
         rows = [(machine, key, seconds, at, value) for key, value in values.items()]
         self._write("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?, ?)", rows)
 
     def figures(self, machine: str, key: str, begin: float, step: int) -> list[tuple[int, float]]:
-        """Averages over `step` seconds since `begin`, each with the moment it is about."""
+        """Averages over `step` seconds since `begin`, each with its moment."""
         query = (
             "SELECT (at / ?1) * ?1 AS slot, AVG(value) AS value FROM figures"
             " WHERE machine = ?2 AND key = ?3 AND at >= ?4 GROUP BY slot ORDER BY slot"
@@ -191,7 +191,7 @@ class Records:
             )
 
     def expire(self, figure_days: int) -> None:
-        """Forget what has been kept for long enough."""
+        """Delete records that are too old."""
         now = time.time()
         for table, days in (
             ("events", self._kept_days),
@@ -210,7 +210,7 @@ class Records:
     ) -> None:
         row = {**row, **{name: getattr(record, name) for name in names}}
         places = ", ".join("?" * len(row))
-        # The names are constants of this file; the values are passed beside them.
+        # The names are constants of this file; the values are passed as parameters.
         statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608
         self._write(statement, [list(row.values())])
 
@@ -230,7 +230,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     name = path or ":memory:"
     database = sqlite3.connect(name, timeout=_BUSY_SECONDS, check_same_thread=False)
     database.row_factory = sqlite3.Row
-    # A log that is written ahead survives the process without waiting for the disk.
+    # A write-ahead log survives the process without waiting for the disk.
     database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
     database.executescript(_SCHEMA)
     return database

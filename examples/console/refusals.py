@@ -1,4 +1,4 @@
-"""Refusals as pages: what happened, that nothing was changed, and the way on."""
+"""Refusals as pages: what happened, that nothing was changed, and a link."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from examples.console.view import machine_page, visit_of
 from fastapi_oidc import OIDC, Code, OIDCError, OIDCSession
 
 LONGEST_FORM: Final = 65_536
-"""Bytes of a form that is read of somebody whose session has ended."""
+"""The largest form, in bytes, that is read from a user whose session has ended."""
 
 
 def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
-    """Gives people pages; scripts, and visitors who only have to sign in, are the library's."""
+    """Pages for users; the library responds to scripts, and to users who only have to sign in."""
 
     async def oidc_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, OIDCError)
@@ -67,18 +67,18 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
 
 def refusal_sentence(change: Change, error: OIDCError) -> str:
-    """Why somebody who is signed in was refused."""
+    """Why a signed-in user was refused."""
     if error.code is Code.SESSION_FORBIDDEN:
         return f"Only an admin may {change.verb}. Nothing was changed."
     return f"{error.public_text} Nothing was changed."
 
 
 async def session_over(request: Request) -> HTMLResponse:
-    """The session ended before the button was pressed; what was typed is shown again."""
+    """The page if the session ended before the button was pressed; it shows the input again."""
     back = urlencode({"return_to": _page_of(request)})
     values = {
         "heading": "Your session has ended",
-        "text": "Nothing was changed. Sign in again to go on where you were.",
+        "text": "Nothing was changed. Sign in again to continue where you were.",
         "way_on": f"/auth/login?{back}",
         "way_on_label": "Sign in",
         "typed": await _typed(request),
@@ -95,7 +95,7 @@ def _page_of(request: Request) -> str:
 
 
 async def _typed(request: Request) -> Mapping[str, str]:
-    """What stood in the form, by the labels of its fields; nothing of a form that is none here."""
+    """The input of the form, by the labels of its fields; empty for an unknown form."""
     name = request.path_params.get("change", "")
     change = WAYS.get(request.url.path) or CHANGES.get(name)
     length = request.headers.get("content-length", "")
@@ -111,7 +111,7 @@ async def _typed(request: Request) -> Mapping[str, str]:
 
 
 def message_page(status: int, heading: str, text: str, way_on: str, label: str) -> HTMLResponse:
-    """A page that says one thing and has one way on."""
+    """A page with one message and one link."""
     values = {
         "heading": heading,
         "text": text,

@@ -1,4 +1,4 @@
-"""Which machines there are, in a file that outlives the console."""
+"""The list of machines, in a file that outlives the console."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KEPT: Final = TypeAdapter(dict[MachineName, Kept])
 
 
 class Registry:
-    """Machines by name, each with what it is made of, in `machines.json` of a folder.
+    """Machines by name, each with its configuration, in `machines.json` of a folder.
 
-    The folder belongs to one console at a time. Raises SettingsError when it is another's, or
-    when the file cannot be read.
+    The folder belongs to one console at a time. Raises SettingsError if another console uses it,
+    or the file cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Registry:
             raise SettingsError(f"another console keeps its machines in {folder}") from error
 
     def read(self) -> dict[str, Kept]:
-        """What was written last; nothing at first."""
+        """The last written machines; none at first."""
         if not self._path.exists():
             return {}
         try:
@@ -49,7 +49,7 @@ class Registry:
             raise SettingsError(f"{self._path} cannot be read") from error
 
     def write(self, machines: Mapping[str, Kept]) -> None:
-        """Keep `machines`; the file is replaced whole or not at all."""
+        """Store `machines`; the file is replaced atomically."""
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:
             file.write(_KEPT.dump_json(dict(machines), by_alias=True, exclude_none=True))
@@ -58,5 +58,5 @@ class Registry:
         new.replace(self._path)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         self._lock.close()

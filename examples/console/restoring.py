@@ -1,4 +1,4 @@
-"""Snapshots of machines with the disks that they write to, and machines that go on from them."""
+"""Snapshots of machines with copies of their writable disks, and restoring them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRIVE_ID: Final = re.compile(r"\w+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """State, memory, and copies of the disks that are written to, by the drive's name."""
+    """State, memory, and copies of the writable disks, by the drive's name."""
 
     state: Path
     memory: Path
@@ -30,14 +30,14 @@ class Files:
 
     @classmethod
     def of_snapshot(cls, state: Path, memory: Path, made: FullVmConfiguration) -> Self:
-        """Those of a snapshot in the library."""
+        """The files of a snapshot in the library."""
         return cls(
             state, memory, {one.drive_id: disk_of(state, one.drive_id) for one in written(made)}
         )
 
     @property
     def all(self) -> list[Path]:
-        """Every one."""
+        """All of them."""
         return [self.state, self.memory, *self.disks.values()]
 
     @property
@@ -47,16 +47,16 @@ class Files:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove the files that there are."""
+    """Remove the existing files."""
     for path in paths:
         path.unlink(missing_ok=True)
 
 
 def written(made: FullVmConfiguration) -> list[Drive]:
-    """The drives that a machine writes to. ValueError for one whose name no file can have."""
+    """The writable drives of a machine. ValueError for one whose name no file can have."""
     drives = [one for one in made.drives or [] if one.path_on_host and not one.is_read_only]
     if wrong := [one.drive_id for one in drives if not DRIVE_ID.fullmatch(one.drive_id)]:
-        raise ValueError(f"The drive {wrong[0]} has no name that a file can have.")
+        raise ValueError(f"No file can have the name of the drive {wrong[0]}.")
     return drives
 
 
@@ -74,7 +74,7 @@ async def snapshot(machine: HostedMonitor, name: str) -> None:
 
 
 async def update_snapshot(machine: HostedMonitor) -> None:
-    """Write what has changed into the last snapshot. Raises VmmError and ValueError."""
+    """Write the changes into the last snapshot. Raises VmmError and ValueError."""
     last = machine.kept.last_snapshot
     if last is None:
         raise ValueError("There is no snapshot of this run: create one first.")
@@ -110,7 +110,7 @@ def _disk(machine: HostedMonitor, path: str) -> Path:
 async def _write_memory(
     machine: HostedMonitor, files: Files, kind: Literal["Full", "Diff"]
 ) -> None:
-    """Write state and memory, which the machine's jail may write to for so long."""
+    """Write state and memory; the machine's jail has access to the files meanwhile."""
     jail, paths = machine.jail, [files.state, files.memory]
     try:
         if jail is not None:
@@ -124,7 +124,7 @@ async def _write_memory(
 
 
 async def restore(machine: HostedMonitor, fields: Fields) -> None:
-    """Go on from a snapshot with copies of its disks; `fields` are of the call that loads it.
+    """Continue from a snapshot with copies of its disks; `fields` are those of the load call.
 
     Raises VmmError and ValueError.
     """
@@ -138,7 +138,7 @@ async def restore(machine: HostedMonitor, fields: Fields) -> None:
         await go_on(machine, made, files, {**fields, "resume_vm": False})
         await _require_own(machine)
     except BaseException:
-        await machine.end()  # it may have opened what it may not have
+        await machine.end()  # it may have opened forbidden files
         remove(files.disks.values())
         raise
     machine.kept.configuration = with_disks(made, files) if made.drives else None
@@ -152,8 +152,8 @@ async def go_on(
 ) -> None:
     """Load a snapshot into an empty monitor, paused, and give it its own disks.
 
-    A jailed monitor finds the copies in place of the originals; another one opens the originals for
-    a moment, in which its guest does not run. Raises VmmError and ValueError.
+    A jailed monitor finds the copies in place of the originals; an unjailed one opens the originals
+    for a moment, while its guest is paused. Raises VmmError and ValueError.
     """
     for file in (files.state, files.memory):
         await machine.admit(str(file), ("snapshots", "machine"), writes=False)
@@ -171,14 +171,14 @@ async def go_on(
 
 
 async def _require_own(machine: HostedMonitor) -> None:
-    """ValueError when the restored machine has a disk that it may not have."""
+    """Raises ValueError if the restored machine has a forbidden disk."""
     for drive in (await machine.look()).drives:
         if drive.path_on_host:
             require(machine, drive.path_on_host, ("disks",), writes=not drive.is_read_only)
 
 
 def with_disks(made: FullVmConfiguration, files: Files) -> FullVmConfiguration:
-    """What the origin is made of, with the disks of the machine that goes on."""
+    """The configuration of the origin, with the disks of the restored machine."""
     own = {drive_id: {"path_on_host": str(disk)} for drive_id, disk in files.disks.items()}
     drives = [one.model_copy(update=own.get(one.drive_id)) for one in made.drives or []]
     return made.model_copy(update={"drives": drives})

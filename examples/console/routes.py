@@ -1,4 +1,4 @@
-"""The pages, and the one route through which everything is changed."""
+"""The pages, and the one route for all changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def monitors_of(request: Request) -> Monitors:
 
 
 def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
-    """The monitor that the path names, for somebody who is signed in; 404 when there is none."""
+    """The monitor that the path names, for a signed-in user; 404 if there is none."""
     monitor = monitors_of(request).get(machine)
     if monitor is None:
         raise HTTPException(404, "There is no such machine.")
@@ -41,7 +41,7 @@ def monitor_of(request: Request, machine: str, session: Signed) -> Monitor:
 
 
 def change_of(change: str) -> Change:
-    """The change that the path names; 404 when there is none."""
+    """The change that the path names; 404 if there is none."""
     if change not in CHANGES:
         raise HTTPException(404, "There is no such page.")
     return CHANGES[change]
@@ -50,7 +50,7 @@ def change_of(change: str) -> Change:
 async def listed(
     monitors: Monitors, user: User, find: str
 ) -> list[tuple[Monitor, str, Sequence[Form]]]:
-    """The machines whose name or state has the text, with the buttons that make sense now."""
+    """The machines whose name or state contains the text, with the currently useful buttons."""
     text = find.strip().lower()
     return [
         (monitor, state, power_of(monitor, state) if user.is_admin else [])
@@ -62,7 +62,7 @@ async def listed(
 DONE: Final = {
     change.name: change.done for change in (*CHANGES.values(), CREATE, CREATE_FROM_SNAPSHOT)
 }
-"""What is told after a change, by its name."""
+"""The message after a change, by its name."""
 
 Span = Literal["minutes", "hour", "day", "week", "month"]
 AMonitor = Annotated[Monitor, Depends(monitor_of)]
@@ -70,7 +70,7 @@ AChange = Annotated[Change, Depends(change_of)]
 
 
 def pages(oidc: OIDC[User]) -> APIRouter:
-    """What everybody who is signed in may look at."""
+    """Routes for every signed-in user."""
     router = for_all()
 
     @router.get("/")
@@ -111,7 +111,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
         span: Span = "minutes",
     ) -> Response:
         if tab not in TABS:
-            # The address of a page that answered a failed change, entered or reloaded.
+            # The URL of a failed change, entered or reloaded.
             return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
         told = DONE.get(done, "")
         visit = await visit_of(oidc, request, session)
@@ -121,7 +121,7 @@ def pages(oidc: OIDC[User]) -> APIRouter:
 
 
 def parts(oidc: OIDC[User]) -> APIRouter:
-    """What pages fetch of themselves to stay true, and files."""
+    """The parts that pages poll, and files."""
     router = for_all()
 
     @router.get("/states")
@@ -156,7 +156,7 @@ def parts(oidc: OIDC[User]) -> APIRouter:
 
 
 def changes(oidc: OIDC[User]) -> APIRouter:
-    """What an admin may do."""
+    """Routes for admins."""
     router = for_admins(oidc)
 
     @router.post("/machines/{machine}/{change}")

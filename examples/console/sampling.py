@@ -1,4 +1,4 @@
-"""One task that looks at every machine every few seconds, whether anybody else does or not."""
+"""One task that samples every machine every few seconds, even if no page is open."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final, Protocol
 from examples.console.history import EVERY_SECONDS
 
 AT_ONCE: Final = 16
-"""How many machines are asked at the same time."""
+"""How many machines are sampled at the same time."""
 
 
 class Sampled(Protocol):
-    """What has figures."""
+    """An object with figures."""
 
     name: str
 
@@ -24,7 +24,7 @@ class Sampled(Protocol):
 
 
 class Sampler:
-    """Samples what `machines` gives; a machine that is silent or fails delays no other for long."""
+    """Samples the result of `machines`; a silent or failing machine delays no other for long."""
 
     def __init__(
         self, machines: Callable[[], Iterable[Sampled]], every: float = EVERY_SECONDS
@@ -38,7 +38,7 @@ class Sampler:
         self._task = asyncio.create_task(self._run(), name="samples")
 
     async def stop(self) -> None:
-        """End, in the midst of a round too."""
+        """End, also in the middle of a round."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -12,9 +12,9 @@ _ROUND: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How figures of a kind are written; `lowest` is the least that an axis shows at its top.
+    """The format of figures of a kind; `lowest` is the minimum of an axis's top.
 
-    `binary`: prefixes for powers of 1024 stand before the name.
+    With `binary`, the name has prefixes for powers of 1024.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a guest has written to its console, on disk: the last megabytes, whoever looks or not."""
+"""The output of a guest's console, on disk: the last megabytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 PART_BYTES: Final = 4 << 20
-"""A file that is longer becomes the older part; two parts are kept."""
+"""The size in bytes at which the file becomes the older part; there are two parts."""
 
 
 class Scrollback:
@@ -19,7 +19,7 @@ class Scrollback:
         self._part_bytes = part_bytes
 
     def append(self, data: bytes) -> None:
-        """Write what came; what the disk cannot take is lost, and logged."""
+        """Write output; a failed write is logged, and its output lost."""
         try:
             with self._path.open("ab") as file:
                 file.write(data)
@@ -30,7 +30,7 @@ class Scrollback:
             logging.getLogger(__name__).warning("%s cannot be written: %s", self._path, error)
 
     def read(self, most: int | None = None) -> bytes:
-        """The last `most` bytes, or all that are kept."""
+        """The last `most` bytes, or all that are stored."""
         newer = _end_of(self._path, most)
         missing = None if most is None else most - len(newer)
         return _end_of(self._older, missing) + newer

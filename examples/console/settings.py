@@ -1,4 +1,4 @@
-"""What the console is told by its environment."""
+"""The console's settings, from its environment."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ KEPT_DAYS: Final = 90
 
 
 class SettingsError(Exception):
-    """The environment makes no sense; the message says which variable and why."""
+    """An invalid setting; the message names the variable and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """Where the console listens and which monitors it shows.
+    """The console's port and monitors.
 
-    `sockets` are the monitors by name; none means that the console starts monitors itself, with
-    `firecracker` or, when that is None, simulated ones. Those it starts are kept in `folder` and
-    outlive the console; None means that they end with it. `kernel` and `rootfs` are suggested for
-    new machines. `issuer` is None when the demo brings its own OpenID Provider, which then listens
-    on `provider_port`. `redis` is the URL of the Redis that keeps sessions, None the memory.
-    `metrics_token` opens `/metrics`; events are kept for `kept_days`.
-    `images` and `snapshots` are the folders of what machines are made of. `jailer` is the program
-    that machines must be jailed with; empty jails none, None jails them where that is possible.
+    `sockets` are the monitors by name; if there are none, the console starts monitors itself, with
+    `firecracker` or, if that is None, simulated ones. Their files are in `folder`, and they outlive
+    the console; if it is None, they end with the console. `kernel` and `rootfs` are suggested for
+    new machines. If `issuer` is None, the demo starts its own OpenID Provider on `provider_port`.
+    `redis` is the URL of the Redis for sessions; None stores them in memory. `metrics_token`
+    enables `/metrics`; events are stored for `kept_days`. `images` and `snapshots` are the folders
+    of machines' files. `jailer` is the program with which machines must be jailed; empty means no
+    jails, None means jails where possible.
     """
 
     port: int

@@ -1,4 +1,4 @@
-"""Forms as a page shows them: with their values and faults, or with why they cannot be used."""
+"""Forms as a page shows them: with values and faults, or the reason why they cannot be used."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from generated_vmm import VmmError
 
 MEMORY_FIELDS: Final = ("mem_file_path", "mem_backend.backend_path")
 MOST_ITEMS: Final = 50
-"""Devices of a kind that a page shows: a monitor may name any number."""
+"""The maximum number of devices of a kind that a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A change that was tried and failed, with what was typed."""
+    """A failed change, with its input."""
 
     change: Change
     typed: Texts
@@ -32,7 +32,7 @@ class Attempt:
 
     @property
     def item(self) -> str:
-        """The device that was to be changed; empty when it was the machine."""
+        """The device of the change; empty for the machine."""
         return self.change.item_of(self.typed)
 
 
@@ -41,8 +41,8 @@ class Form:
     """A change as its form shows it; `values` has a text for each `section.field`.
 
     `not_now` says why there is no form at the moment. `item` is the device that it is about.
-    `page` is what the page shows of the machine: the server compares it with what is there when
-    the form comes back.
+    `page` is the state that the page shows: the server compares it with the current one when the
+    form is sent.
     """
 
     change: Change
@@ -55,12 +55,12 @@ class Form:
 
     @property
     def id(self) -> str:
-        """What tells the form from all others on its page."""
+        """The id of the form on its page."""
         return f"{self.change.name}-{self.item}" if self.item else self.change.name
 
     @property
     def is_offered(self) -> bool:
-        """Whether there is a form: it can be used, or somebody has just tried."""
+        """Whether there is a form: it can be used, or has just been tried."""
         return not self.not_now or self.failure is not NO_FAILURE
 
 
@@ -68,8 +68,8 @@ class Form:
 class Shown:
     """A panel as a page shows it.
 
-    `later` has the titles of what cannot be done at the moment, by the reason; `left_out` is how
-    many items are not shown.
+    `later` has the titles of changes that are not possible at the moment, by reason; `left_out` is
+    the number of items that are not shown.
     """
 
     panel: Panel
@@ -86,7 +86,7 @@ LISTED: Final = ("start", "restart", "pause", "resume", "stop")
 
 
 def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
-    """The buttons that make sense in a state, for the list of machines."""
+    """The buttons that are useful in a state, for the list of machines."""
     page = str(PageState(state, monitor.run, time.time()))
     changes = (CHANGES[name] for name in LISTED)
     return [
@@ -113,7 +113,7 @@ def choices_of(library: Library, change: Change) -> Mapping[str, Sequence[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where somebody who may change a machine, or only look at it, finds the forms."""
+    """The page with a change's form, for users who may change machines, or only see them."""
 
     monitor: Monitor
     machine: Machine | None
@@ -121,7 +121,7 @@ class Desk:
     attempt: Attempt | None
 
     def form(self, change: Change, item: str = "") -> Form:
-        """What was typed and refused, or else what the monitor has."""
+        """The refused input, or else the monitor's values."""
         attempt, values = self.attempt, dict[str, str]()
         if self.machine is not None:
             change = change.for_release(self.machine.version)
@@ -153,7 +153,7 @@ class Desk:
         return any(True for _ in self._possible(panel))
 
     async def shown(self, panel: Panel) -> Shown:
-        """The panel with what there is, what can be done to it, and what cannot be."""
+        """The panel with its devices and facts, and its possible and impossible changes."""
         single = [self.form(one) for one in self._possible(panel) if one.items is None]
         if self.machine is None:
             return Shown(panel, [form for form in single if form.failure is not NO_FAILURE])
@@ -174,7 +174,7 @@ class Desk:
         )
 
     def refusal_without_place(self, tab: str) -> str:
-        """Why something was not done that this page has no form for, as with a device that went."""
+        """Why a change failed that has no form on this page, for example of a removed device."""
         attempt = self.attempt
         if attempt is None or self._has_place(attempt, tab):
             return ""
@@ -186,7 +186,7 @@ class Desk:
         if change.hosted and not self.monitor.is_hosted:
             return False
         if change.tab == "overview" and not change.sections:
-            return True  # it is a button of every page
+            return True  # every page has this button
         if change.tab != tab or change.items is None:
             return change.tab == tab
         return self.machine is not None and attempt.item in change.items(self.machine)

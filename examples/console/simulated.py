@@ -15,11 +15,11 @@ BOOT_MESSAGES: Final = (
     "[  \x1b[1;32mOK\x1b[0m  ] Started \x1b[1mLogin Service\x1b[0m",
     "[ \x1b[33mWARN\x1b[0m ] This guest is simulated: it repeats what is typed",
 )
-"""As a distribution's guest boots, with its colours."""
+"""The boot messages of a distribution, with colours."""
 
 
 def enliven(monitor: SimulatedMonitor) -> None:
-    """Give the guest figures that move with time."""
+    """Give the guest figures that change with time."""
     monitor.guest.balloon_statistics = LivelyMemory(monitor)
     monitor.guest.boot_messages = BOOT_MESSAGES
     keep_busy(monitor)

@@ -1,4 +1,4 @@
-"""The calls that were made, as Python and as curl, to be copied."""
+"""Recorded calls as Python and as curl, to be copied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESOURCES = {
     "/snapshot/load": "snapshot",
     "/vm/config": "vm_config",
 }
-"""Where the client has what a path is about, if that has not the path's name."""
+"""The client's members for paths whose names differ."""
 _DEVICES = {"/drives": "drive", "/network-interfaces": "network_interface", "/pmem": "pmem"}
 """The same for paths that end in an id."""
 METADATA = "(document)"
@@ -34,7 +34,7 @@ _STATES = {"Paused": "pause", "Resumed": "resume"}
 
 
 def python_of(calls: Sequence[Call], socket_path: str) -> str:
-    """A program for `AsyncVmmClient` that makes the calls, the first one first."""
+    """A program for `AsyncVmmClient` that makes the calls, in order."""
     lines = "\n".join(f"        await vm.{_expression(call)}" for call in calls)
     document = "    document = {}  # is not written down\n" if METADATA in lines else ""
     return (

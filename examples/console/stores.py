@@ -1,4 +1,4 @@
-"""Where the console keeps sessions: in its process, or on a Redis that several processes share."""
+"""The stores of sessions: in the process, or on a Redis that several processes share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sessions: TypeAlias = SessionStore[User] | Literal["memory"]
 def sessions_at(redis_url: str | None, *, timeout: float = REDIS_SECONDS) -> Sessions:
     """Sessions, revocations and refresh records on the Redis at `redis_url`, or in this process.
 
-    A command there may take `timeout` seconds. Raises SettingsError.
+    A Redis command may take `timeout` seconds. Raises SettingsError.
     """
     if redis_url is None:
         return "memory"

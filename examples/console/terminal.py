@@ -1,4 +1,4 @@
-"""The screen of a guest's console, kept on the server: whatever a guest writes, it costs little."""
+"""The screen of a guest's console, on the server, with limited work for any output."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 COLUMNS: Final = 100
 ROWS: Final = 30
 SIZES: Final = ((80, 24), (100, 30), (132, 43))
-"""Columns and rows that can be chosen."""
+"""The selectable sizes: columns and rows."""
 BEHIND_BYTES: Final = 24_576
-"""What is further back than this has scrolled away before anybody could read it."""
+"""Older bytes have scrolled away before a user could read them."""
 STEP_BYTES: Final = 128
-"""So little is interpreted at once that other requests never wait for it."""
+"""Bytes of one step, so few that other requests never wait for it."""
 BUDGET_SECONDS: Final = 0.04
-"""Work for one look; what is left over waits for the next."""
+"""The maximum work of one read; the rest waits for the next."""
 PAUSE_SECONDS: Final = 0.1
-"""Between two looks at the screen nothing is interpreted."""
+"""The minimum time between two interpretations of output."""
 UNSEEN_BYTES: Final = 65_536
-"""A sequence that is longer than this, without a sign on the screen, is given up."""
+"""A longer sequence without a visible character is given up."""
 _NAMES: Final = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
 _NUMBERS: Final[Mapping[str, int]] = {
     **{name: number for number, name in enumerate(_NAMES)},
@@ -43,17 +43,17 @@ class Run(NamedTuple):
 
 
 class Terminal:
-    """A screen that is made of the last of what a guest writes.
+    """A screen with the guest's last output.
 
-    `feed` only keeps bytes; they are interpreted when somebody looks, a few at a time, and dropped
-    when there are more than anybody could read. `version` changes with the screen.
-    `bare_newlines`: the guest has no terminal driver that begins a new line at the left.
+    `feed` only stores bytes; they are interpreted when the screen is read, a few at a time, and
+    dropped if there are too many to read. `version` changes with the screen. `bare_newlines`: the
+    guest has no terminal driver that begins a new line at the left.
     """
 
     def __init__(
         self, columns: int = COLUMNS, rows: int = ROWS, *, bare_newlines: bool = False
     ) -> None:
-        # A console without machines shows its first page sooner without an emulator.
+        # Imported late: a console without machines shows its first page sooner.
         import pyte
 
         self._screen = pyte.Screen(columns, rows)
@@ -72,19 +72,19 @@ class Terminal:
         return self._screen.columns, self._screen.lines
 
     def resize(self, columns: int, rows: int) -> None:
-        """Make the screen larger or smaller; the guest is not told."""
+        """Make the screen larger or smaller; the guest is not informed."""
         self._screen.resize(rows, columns)
         self.version += 1
 
     def feed(self, data: bytes) -> None:
-        """Take what the guest has written; the oldest goes when nobody looks."""
+        """Store output of the guest; the oldest is dropped if the screen is not read."""
         self._pending += data
         if len(self._pending) > BEHIND_BYTES:
             del self._pending[:-BEHIND_BYTES]
             self._give_up_sequence()
 
     async def catch_up(self) -> None:
-        """Interpret what came since the last look, in steps between which others have a turn."""
+        """Interpret new output, in steps between which other tasks run."""
         async with self._turn:
             if time.monotonic() < self._next or not self._pending:
                 return
@@ -110,12 +110,12 @@ class Terminal:
             self._give_up_sequence()
 
     def _give_up_sequence(self) -> None:
-        """What is half read is plain text from here on."""
+        """Treat an unfinished sequence as plain text from here on."""
         self._stream = type(self._stream)(self._screen)
         self._unseen = 0
 
     def rows(self) -> list[list[Run]]:
-        """The screen from top to bottom, neighbours of one look in one run."""
+        """The screen from top to bottom; neighbours of the same style form one run."""
         return [self._row(number) for number in range(self._screen.lines)]
 
     def _row(self, number: int) -> list[Run]:
@@ -151,7 +151,7 @@ def _classes(cell: Char, *, cursor: bool) -> Sequence[str]:
 
 
 def _number(colour: str) -> int | None:
-    """The colour of the style sheet that is nearest to one of the emulator's; None: its own."""
+    """The colour of the style sheet nearest to one of the emulator's; None for the default."""
     if colour == "default" or colour in _NUMBERS:
         return _NUMBERS.get(colour)
     try:

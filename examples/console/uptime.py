@@ -1,4 +1,4 @@
-"""Since when a machine runs, as far as this console can tell."""
+"""Since when a machine runs, as far as this console knows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STARTED: Final = frozenset({RUNNING, PAUSED})
 class Uptime:
     """Notes when a machine is seen to start.
 
-    The monitor does not tell. A machine that runs when it is first seen has run since its socket
-    was made, at the longest; a socket that is this console's `own` is dated at the start, so that
-    the next console knows as well.
+    The monitor does not report it. A machine that runs when it is first seen has run at most since
+    its socket was created; a socket that is this console's `own` is dated at the start, so that the
+    next console knows it too.
     """
 
     def __init__(self, socket_path: str, *, own: bool) -> None:
@@ -28,7 +28,7 @@ class Uptime:
         self.since: datetime | None = None
 
     def note(self, state: str) -> None:
-        """The machine has just been seen in `state`; no answer tells nothing."""
+        """Note that the machine was seen in `state`; `No answer` changes nothing."""
         if state in STARTED:
             self.since = self.since or (self._date() if self._seen else self._dated())
         elif state != NO_ANSWER:
@@ -36,7 +36,7 @@ class Uptime:
         self._seen = self._seen or state != NO_ANSWER
 
     def restart(self) -> None:
-        """The machine starts from the beginning."""
+        """Note that the machine starts from the beginning."""
         self._seen, self.since = True, None
 
     def _date(self) -> datetime:

@@ -1,4 +1,4 @@
-"""Releases of the monitor, and since which one it has a model, a member or a call."""
+"""Releases of the monitor, and which release added a model, a member or a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SINCE: Final = re.compile(r"\bSince (\d+\.\d+)")
 
 
 def version_of(text: str) -> Version:
-    """`1.14.4` and `1.17.0-dev` as numbers; what has none is newer than every release."""
+    """`1.14.4` and `1.17.0-dev` as numbers; text without numbers is newer than every release."""
     numbers = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
     return tuple(int(number or 0) for number in numbers.groups()) if numbers else (9999,)
 
@@ -37,5 +37,5 @@ def is_known(model: type[ApiModel]) -> bool:
 
 
 def in_words(version: Version) -> str:
-    """As people write it."""
+    """The release as text."""
     return ".".join(map(str, version[:2]))

@@ -1,4 +1,4 @@
-"""The pages of one machine: what its monitor says, and every form with its values and faults."""
+"""The pages of one machine: its state, and every form with its values and faults."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PANEL_TABS: Final = frozenset(panel.tab for panel in PANELS)
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who looks at which tab, and what the page has to tell besides the machine."""
+    """The user and the tab of a request, and messages of the page."""
 
     session: OIDCSession[User]
     sessions: Sequence[SessionRow]
@@ -79,7 +79,7 @@ async def visit_of(oidc: OIDC[User], request: Request, session: OIDCSession[User
 
 
 async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
-    """One tab, also when the monitor does not answer."""
+    """One tab, even if the monitor does not respond."""
     try:
         machine, unreachable = await monitor.look(), ""
     except VmmError as error:
@@ -104,9 +104,9 @@ async def machine_page(monitor: Monitor, visit: Visit) -> HTMLResponse:
 
 
 def snippets_of(monitor: Monitor) -> Mapping[str, str]:
-    """The calls of the last change, in code; those made within a moment belong together.
+    """The calls of the last change, as code; calls within a moment belong together.
 
-    Before the first change they are those with which the machine was looked at.
+    Before the first change, they are the calls that read the machine.
     """
     calls = monitor.records.calls(monitor.name, LAST_CALLS)
     changes = [call for call in calls if call.method != "GET"]
@@ -127,7 +127,7 @@ def snapshots_of(monitor: Monitor, tab: str) -> Sequence[Thing]:
 
 
 def account(visit: Visit) -> dict[str, object]:
-    """What the top bar says of the person who looks, and how the page watches the session."""
+    """The top bar's values for the user, and for watching the session."""
     return {
         "user": visit.session.identity,
         "starts_machines": visit.starts_machines,
@@ -142,10 +142,10 @@ def account(visit: Visit) -> dict[str, object]:
 async def _read_for_tab(
     monitor: Monitor, machine: Machine | None, visit: Visit
 ) -> dict[str, object]:
-    """What this tab alone needs: its forms, and what only it shows."""
+    """The values of this tab: its forms, and what only it shows."""
     charts = list[Chart]()
     if visit.tab == "overview":
-        if machine or monitor.stage:  # a silent monitor is not asked once more
+        if machine or monitor.stage:  # no second request to a silent monitor
             await monitor.sample()
         charts = monitor.charts(visit.span)
     if machine:
@@ -178,12 +178,12 @@ async def _read_for_tab(
 
 
 def _has_tab(monitor: Monitor, tab: str) -> bool:
-    """The console of a guest is known to who started its monitor."""
+    """Whether there is a guest's console: only if this console started the monitor."""
     return tab != "console" or monitor.is_hosted
 
 
 def _is_power_button(monitor: Monitor, form: Form) -> bool:
-    """The buttons that make sense now, and the one that was pressed in vain."""
+    """The currently useful buttons, and the one whose change failed."""
     change = form.change
     if change.tab != "overview" or change.sections or (change.hosted and not monitor.is_hosted):
         return False

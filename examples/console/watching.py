@@ -18,7 +18,7 @@ from examples.console.words import FIGURES
 
 
 class MachineCollector(Collector):
-    """What was sampled last, of every machine and of the host; nothing is asked again."""
+    """The last samples of every machine and of the host; a scrape makes no requests."""
 
     def __init__(self, monitors: Monitors) -> None:
         self._monitors = monitors

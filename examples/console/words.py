@@ -1,4 +1,4 @@
-"""What is said of panels, changes, refusals and settings: the texts of `words.toml`."""
+"""The texts of panels, changes, refusals and settings, from `words.toml`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ _TEXTS["change"] |= {
 
 
 def words_of(kind: str, name: str) -> Mapping[str, str]:
-    """The texts of a `panel` or a `change` by their members; none of one that says its own."""
+    """The texts of a `panel` or a `change` by their members; none if it has its own."""
     found: Mapping[str, str] = _TEXTS[kind].get(name, {})
     return found

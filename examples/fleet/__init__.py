@@ -1,1 +1,1 @@
-"""The console as it runs for many: several workers behind nginx, with one Redis."""
+"""The console for many users: several workers behind nginx, with one Redis."""

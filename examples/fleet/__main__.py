@@ -1,4 +1,4 @@
-"""`python -m examples.fleet`: the fleet, and a prompt to end and start its parts by hand."""
+"""`python -m examples.fleet`: the fleet, and a prompt to stop and start its parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples.fleet.part import StartError
 
 
 def main() -> int:
-    """Serves until quit, Ctrl-C or SIGTERM (0); what cannot work is one sentence (2)."""
+    """Serves until quit, Ctrl-C or SIGTERM (0); a wrong setup prints one sentence (2)."""
     interrupt_once()
     try:
         with suppress(KeyboardInterrupt), running_fleet(_shape(os.environ)) as fleet:

@@ -1,4 +1,4 @@
-"""What uvicorn serves in each worker: the console, and a page that shows how the fleet is."""
+"""The application of each worker: the console, and a page with the state of the fleet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER_HEADER = "X-Worker"
 
 
 def application() -> FastAPI:
-    """All of it is told by the environment, as a deployment would. Raises ConfigurationError."""
+    """Creates it from the environment, as a deployment would. Raises ConfigurationError."""
     worker, console = os.environ["FLEET_WORKER"], ConsoleSettings.from_environment(os.environ)
     sessions = sessions_at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
     monitors = Monitors(console.sockets)
@@ -31,13 +31,13 @@ def application() -> FastAPI:
 
 
 class NamedWorker:
-    """Every answer says which worker gave it."""
+    """Adds a header to every response that names its worker."""
 
     def __init__(self, app: ASGIApp, worker: str) -> None:
         self._app, self._worker = app, worker
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; the header goes out with the answer."""
+        """Pass the request on, and add the header to the response."""
 
         async def send_with_header(message: Message) -> None:
             if message["type"] == "http.response.start":

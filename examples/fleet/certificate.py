@@ -1,4 +1,4 @@
-"""A certificate for this machine alone, made at each start and trusted by nobody else."""
+"""A certificate for this machine only, created at each start and trusted nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALID_FOR: Final = timedelta(days=7)
 
 
 def write_certificate(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Writes both as PEM, the key for its owner alone; returns what trusts no other certificate."""
+    """Writes both as PEM, the key only for its owner; returns a context that trusts only it."""
     private_key = ec.generate_private_key(ec.SECP256R1())
     made = _signed(private_key)
     key.touch(mode=0o600)
@@ -33,7 +33,7 @@ def write_certificate(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _signed(private_key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    """Signed with its own key; the extensions are those that OpenSSL's strict rules ask for."""
+    """Signed with its own key; the extensions are those that OpenSSL's strict rules require."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     public_key, now = private_key.public_key(), datetime.now(UTC)
     names = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")]

@@ -1,4 +1,4 @@
-"""What somebody types at the prompt, carried out."""
+"""The commands of the prompt."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from examples.fleet.part import Part, StartError
 HELP: Final = """\
   restart worker 3     stop | start | restart | kill | pause | resume
   restart machine 1    both of its workers
-  stop redis           nobody is served until: start redis
+  stop redis           no request is served until: start redis
   reload nginx
-  stop provider        sessions go on until their access tokens are over
+  stop provider        sessions continue until their access tokens expire
   kill monitor demo
   status, help, quit"""
 
 
 def carried_out(line: str, parts: Mapping[str, Part]) -> str:
-    """Does what `line` says, and says what came of it; an unknown line changes nothing."""
+    """Carries out `line`, and returns the result; an unknown line changes nothing."""
     verb, _, name = " ".join(line.split()).partition(" ")
     if verb in ("status", ""):
         return status(parts)
     if verb == "help":
         return HELP
     if name not in parts:
-        return f"There is no {name or 'such command'}. help tells what can be said."
+        return f"There is no {name or 'such command'}. Type help for the commands."
     part = parts[name]
     if verb not in part.actions:
         return f"{name} can {', '.join(part.actions)}."

@@ -1,4 +1,4 @@
-"""The fleet as a whole: every part started in its order, and ended in the opposite one."""
+"""The whole fleet: its parts start in order, and end in reverse order."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from fastapi_oidc.testing import DevClient, DevProvider, DevUser, Lifetimes
 REPOSITORY: Final = Path(__file__).parents[2]
 CLIENT_ID: Final = "fleet"
 TOLD: Final = ("OIDC_", "CONSOLE_", "VMM_", "FLEET_")
-"""Variables of the shell that are for programs of one process, and not for the workers."""
+"""Prefixes of the shell's variables that the workers do not inherit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How large a fleet is and where it listens on 127.0.0.1; port 0 is any free one.
+    """The size of a fleet, and its ports on 127.0.0.1; port 0 is any free one.
 
-    Access tokens live `access_token` seconds and are refreshed `refresh_margin` seconds before
-    their end. A worker waits `redis_timeout` and `provider_timeout` seconds.
+    Access tokens last `access_token` seconds and are refreshed `refresh_margin` seconds before
+    they expire. A worker waits `redis_timeout` and `provider_timeout` seconds.
     """
 
     port: int = 8443
@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet that runs; `trust` knows its certificate, and `machines` are lists of workers."""
+    """A running fleet; `trust` trusts its certificate, and `machines` are lists of workers."""
 
     url: str
     folder: Path
@@ -70,12 +70,12 @@ class Fleet:
 
     @property
     def workers(self) -> list[Program]:
-        """Those of all machines."""
+        """The workers of all machines."""
         return [worker for machine in self.machines for worker in machine]
 
     @property
     def parts(self) -> Mapping[str, Part]:
-        """Everything that can be ended and started again, by its name."""
+        """The parts that can be stopped and started, by name."""
         places = enumerate(self.machines, start=1)
         machines = [Together(f"machine {number}", workers) for number, workers in places]
         single: list[Part] = [*self.workers, self.redis, self.proxy, self.provider, *self.monitors]
@@ -84,7 +84,7 @@ class Fleet:
 
 @contextmanager
 def running_fleet(shape: Shape | None = None) -> Iterator[Fleet]:
-    """A fleet in a folder of its own; with the block nothing is left of it. Raises StartError."""
+    """A fleet in a folder of its own, removed after the block. Raises StartError."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-")))
         fleet = _prepared(folder, shape or Shape(), stack)
@@ -93,7 +93,7 @@ def running_fleet(shape: Shape | None = None) -> Iterator[Fleet]:
 
 
 def _prepared(folder: Path, shape: Shape, stack: ExitStack) -> Fleet:
-    """All that a fleet consists of; only the provider runs, since the workers are told its port."""
+    """The parts of a fleet; only the provider runs, because the workers need its port."""
     place = stack.enter_context(place_for(shape.port))
     url = f"https://127.0.0.1:{place.getsockname()[1]}"
     trust = write_certificate(folder / "certificate.pem", folder / "key.pem")
@@ -120,7 +120,7 @@ def _prepared(folder: Path, shape: Shape, stack: ExitStack) -> Fleet:
 
 
 def _start(fleet: Fleet, stack: ExitStack) -> None:
-    """Those that do not wait for each other are started at the same time."""
+    """Starts the parts; those that do not wait for each other start at the same time."""
     for at_once in ([fleet.redis, *fleet.monitors], fleet.workers, [fleet.proxy]):
         for program in at_once:
             stack.callback(program.stop)
@@ -147,7 +147,7 @@ def _op(shape: Shape, client: DevClient, trust: ssl.SSLContext) -> DevProvider:
 
 
 def _common_environment() -> dict[str, str]:
-    """What every process of ours needs to find the modules of this repository."""
+    """The environment in which our processes find the modules of this repository."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(TOLD)}
     return ours | {"PYTHONPATH": str(REPOSITORY)}
 

@@ -1,4 +1,4 @@
-"""How a program is told to end that has others to end before."""
+"""Signals for a program that has to end others before it ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_once() -> None:
-    """The first signal to end raises KeyboardInterrupt; the next ones do not disturb the ending."""
+    """The first signal raises KeyboardInterrupt; later ones do not disturb the shutdown."""
     for number in ENDING:
         signal.signal(number, _interrupt)
 
 
 def ignore_interrupts() -> None:
-    """What is being ended is ended."""
+    """Ignores signals during the shutdown."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 

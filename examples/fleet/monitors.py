@@ -13,7 +13,7 @@ RUNNING, FRESH = "demo", "fresh"
 
 
 def monitors(folder: Path, environment: dict[str, str]) -> list[Program]:
-    """One whose machine runs, and an empty one to try everything with."""
+    """One with a running machine, and an empty one to try everything with."""
     files = samples(folder)
     configuration = folder / "demo.json"
     machine = _machine(files["boot_source.kernel_image_path"], files["root_drive.path_on_host"])
@@ -43,7 +43,7 @@ def _monitor(name: str, folder: Path, environment: dict[str, str], arguments: li
 
 
 def _machine(kernel: str, disk: str) -> dict[str, object]:
-    """What a monitor reads from its configuration file."""
+    """The content of a monitor's configuration file."""
     drive = {"drive_id": "rootfs", "path_on_host": disk, "is_root_device": True}
     balloon = {"amount_mib": 0, "deflate_on_oom": True, "stats_polling_interval_s": 1}
     return {

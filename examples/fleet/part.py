@@ -1,4 +1,4 @@
-"""What the fleet is made of, as somebody at the prompt sees it."""
+"""The parts of the fleet, as the prompt shows them."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ Actions: TypeAlias = Mapping[str, Callable[[], None]]
 
 
 class StartError(Exception):
-    """A part of the fleet cannot be started; the message says which and why."""
+    """A part of the fleet cannot be started; the message names it and the reason."""
 
 
 class Part(Protocol):
-    """One part; `actions` are what can be done with it, by the word for it."""
+    """One part; `actions` are its functions by the words of the prompt."""
 
     @property
     def name(self) -> str:
-        """What it is called at the prompt."""
+        """Its name at the prompt."""
 
     @property
     def actions(self) -> Actions:
-        """Each action returns when it is done; starting raises StartError."""
+        """Each action returns when it is complete; starting raises StartError."""
 
     @property
     def state(self) -> str:
-        """A word or two on what it does now."""
+        """Its state in a word or two."""
 
 
 class Together:
-    """Several parts under one name: what is done is done with each, in their order."""
+    """Several parts under one name: each action is applied to all, in order."""
 
     def __init__(self, name: str, parts: Sequence[Part]) -> None:
         self.name, self._parts = name, parts
 
     @property
     def state(self) -> str:
-        """What each of them does now."""
+        """The state of each of them."""
         return ", ".join(f"{part.name} {part.state}" for part in self._parts)
 
     @property
     def actions(self) -> Actions:
-        """What all of them can do; a restart stops all of them before one is started."""
+        """The actions that all of them have; a restart stops all before it starts one."""
         common = set.intersection(*(set(part.actions) for part in self._parts))
         each = {verb: self._each(verb) for verb in sorted(common)}
         return {**each, "restart": self._restart}

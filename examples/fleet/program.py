@@ -1,4 +1,4 @@
-"""A program that the fleet runs, which is ended, held and started again by hand."""
+"""A program of the fleet, which can be stopped, paused and started."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from typing import Final
 from examples.fleet.part import Actions, StartError
 
 START_SECONDS: Final = 60.0
-"""A busy machine takes its time to import a web framework several times at once."""
+"""A busy machine needs time to import a web framework in several processes."""
 STOP_SECONDS: Final = 20.0
-"""More than a worker takes to answer what it has begun."""
+"""More than a worker needs to finish its requests."""
 SYSTEM_FOLDERS: Final = ("/usr/sbin", "/usr/local/sbin", "/sbin")
-"""Where servers may be, and what the path of ordinary users lacks."""
+"""Folders of servers that are not on the PATH of ordinary users."""
 _LAST_WORDS: Final = 2000
 _LOOKED_EACH: Final = 0.02
 
 
 def path_of(name: str) -> str | None:
-    """The path of the program `name`, also where the system keeps its servers."""
+    """The path of the program `name`, also in the system's folders of servers."""
     folders = (os.environ.get("PATH", ""), *SYSTEM_FOLDERS)
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
 class Program:
-    """One process; what it prints is in the file NAME.log of its folder.
+    """One process; its output goes to the file NAME.log of its folder.
 
-    It leads a group of its own, so that Ctrl-C is for the fleet to act on, and what it started ends
-    with it. `address` is its unix socket, which is removed before it starts, as one that was killed
-    leaves it behind.
+    It leads a group of its own: only the fleet gets Ctrl-C, and the processes that it started end
+    with it. `address` is its unix socket, which is removed before the start, because a killed
+    process leaves it behind.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Program:
 
     @property
     def state(self) -> str:
-        """Whether it runs, and how it ended."""
+        """Its state: whether it runs, or how it ended."""
         if self._process is None:
             return "not started"
         status = self._status()
@@ -74,7 +74,7 @@ class Program:
 
     @property
     def actions(self) -> Actions:
-        """What can be done with a process."""
+        """The actions of a process."""
         return {
             "start": self.start,
             "stop": self.stop,
@@ -85,7 +85,7 @@ class Program:
         }
 
     def begin(self) -> None:
-        """Starts it, unless it runs; `wait_until_ready` goes with it."""
+        """Starts it, unless it runs; call `wait_until_ready` afterwards."""
         if self.pid is not None:
             return
         if self._address is not None:
@@ -103,22 +103,22 @@ class Program:
             )
 
     def wait_until_ready(self) -> None:
-        """Returns when it answers; raises StartError, with what it said last, if it never does."""
+        """Returns when it responds; else raises StartError with its last output."""
         deadline = time.monotonic() + START_SECONDS
         while not self._is_ready():
             if self.pid is None or time.monotonic() > deadline:
                 said = self._log.read_bytes()[-_LAST_WORDS:].decode(errors="replace").strip()
                 self.kill()
-                raise StartError(f"{self.name} did not start: {said or 'it said nothing'}")
+                raise StartError(f"{self.name} did not start: {said or 'it printed nothing'}")
             time.sleep(_LOOKED_EACH)
 
     def start(self) -> None:
-        """It answers, as before or again. Raises StartError."""
+        """Starts it if needed, and waits until it responds. Raises StartError."""
         self.begin()
         self.wait_until_ready()
 
     def stop(self) -> None:
-        """It has ended, in order if it can."""
+        """Stops it, in order if possible."""
         self.resume()
         self.send(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
@@ -127,24 +127,24 @@ class Program:
         self.kill()
 
     def restart(self) -> None:
-        """It has ended in order and answers again. Raises StartError."""
+        """Stops it in order and starts it. Raises StartError."""
         self.stop()
         self.start()
 
     def kill(self) -> None:
-        """It is gone in the middle of whatever it does (SIGKILL)."""
+        """Kills it (SIGKILL)."""
         if self.pid is not None and self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._held = False
 
     def pause(self) -> None:
-        """It takes connections and answers nothing (SIGSTOP)."""
+        """Pauses it: it accepts connections but does not respond (SIGSTOP)."""
         self._send_all(signal.SIGSTOP)
         self._held = self.pid is not None
 
     def resume(self) -> None:
-        """It goes on after a pause."""
+        """Continues it after a pause."""
         self._send_all(signal.SIGCONT)
         self._held = False
 
@@ -159,14 +159,14 @@ class Program:
             os.killpg(pid, number)
 
     def _status(self) -> int | None:
-        """How it ended, None while it runs; one that was killed from outside leaves nothing."""
+        """Its exit status, None while it runs; also ends the group of one that was killed."""
         process = self._process
         if process is None:
             return None
         if process.returncode is not None:
             return process.returncode
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            # The number of its group is nobody else's until it has been waited for.
+            # No other process gets the number of its group until it has been waited for.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         return process.poll()

@@ -1,4 +1,4 @@
-"""The fleet's OpenID Provider: it runs in the fleet's own process and is away when told to."""
+"""The fleet's OpenID Provider, in the fleet's own process; it can be stopped and started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi_oidc.testing import DevProvider
 
 
 class Provider:
-    """A DevProvider on a port; what it issued outlives its absence."""
+    """A DevProvider on a port; its tokens stay valid while it is stopped."""
 
     name = "provider"
 
@@ -24,16 +24,16 @@ class Provider:
 
     @property
     def state(self) -> str:
-        """Whether anybody answers at its address."""
+        """Its address, or that it is away."""
         return f"at {self.op.issuer}" if self._is_there else "away"
 
     @property
     def actions(self) -> Actions:
-        """What can be done with a part that is no process of its own."""
+        """The actions of a part that is no process of its own."""
         return {"start": self.start, "stop": self.stop, "restart": self.restart}
 
     def start(self) -> None:
-        """It answers, at the address that it had before. Raises StartError."""
+        """Starts it, at its previous address. Raises StartError."""
         if self._is_there:
             return
         try:
@@ -43,12 +43,12 @@ class Provider:
         self._port, self._is_there = urlsplit(issuer).port or 0, True
 
     def stop(self) -> None:
-        """Nobody listens at its address."""
+        """Stops it: nothing listens at its address."""
         self._served.close()
         self._is_there = False
 
     def restart(self) -> None:
-        """As one after the other."""
+        """Stops it and starts it."""
         self.stop()
         self.start()
 
@@ -60,7 +60,7 @@ class Trusting(httpx.AsyncBaseTransport):
         self._context = context
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer, on a connection of its own: the provider closes what it sent on."""
+        """The response, on a connection of its own: the provider closes its connections."""
         async with httpx.AsyncHTTPTransport(verify=self._context) as transport:
             response = await transport.handle_async_request(request)
             await response.aread()

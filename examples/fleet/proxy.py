@@ -1,4 +1,4 @@
-"""nginx before the workers: it ends TLS and gives each request to the next of them."""
+"""nginx in front of the workers: it terminates TLS and distributes requests in turn."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ http {{
 class Proxy(Program):
     """nginx with a configuration of its own; `certificate.pem` and `key.pem` are in its folder.
 
-    `place` holds the port for it, so that nobody else gets it while nginx is restarted.
+    `place` holds the port, so that no other program gets it while nginx is restarted.
     """
 
     def __init__(self, folder: Path, place: socket.socket, workers: Sequence[Path]) -> None:
@@ -74,11 +74,11 @@ class Proxy(Program):
 
     @property
     def actions(self) -> Actions:
-        """Those of a process, and reading the configuration anew."""
+        """The actions of a process, and reloading the configuration."""
         return {**super().actions, "reload": self.reload}
 
     def reload(self) -> None:
-        """Requests under way are answered by the old processes, later ones by new ones."""
+        """Reloads: old processes finish their requests, new ones serve later requests."""
         self.send(signal.SIGHUP)
 
     def _answers(self) -> bool:
@@ -87,9 +87,9 @@ class Proxy(Program):
 
 
 def place_for(port: int) -> socket.socket:
-    """Holds a port of 127.0.0.1, 0 for any free one; who asks with SO_REUSEPORT may listen there.
+    """Holds a port of 127.0.0.1, 0 for any free one; programs with SO_REUSEPORT may listen there.
 
-    Raises StartError when the port is taken.
+    Raises StartError if the port is taken.
     """
     place = socket.socket()
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -105,7 +105,7 @@ def place_for(port: int) -> socket.socket:
 
 
 def nginx() -> str:
-    """The program; raises StartError when there is none."""
+    """The program; raises StartError if there is none."""
     found = path_of("nginx")
     if found is None:
         raise StartError("nginx is missing. Install it with: apt-get install -y nginx")
@@ -113,13 +113,13 @@ def nginx() -> str:
 
 
 def _servers(workers: Sequence[Path]) -> str:
-    """A worker that failed is left out for two seconds, since they are restarted by hand."""
+    """The workers; one that failed is skipped for two seconds."""
     lines = (f"        server unix:{path} max_fails=1 fail_timeout=2s;" for path in workers)
     return "\n".join(lines)
 
 
 def _user() -> str:
-    """Who starts nginx as root would have it serve as somebody who cannot read the folder."""
+    """If root starts nginx, its workers run as root too: other users cannot read the folder."""
     if os.geteuid() != 0:
         return ""
     return f"user {pwd.getpwuid(0).pw_name} {grp.getgrgid(0).gr_name};"

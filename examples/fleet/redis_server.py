@@ -12,12 +12,12 @@ from examples.fleet.part import StartError
 from examples.fleet.program import Program, path_of
 
 KEPT: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
-"""Every command is on disk before it is answered: what was said of a session survives a kill."""
+"""Every command is on disk before its response: records of sessions survive a kill."""
 BOUNDED: Final = ("--maxmemory", "256mb", "--maxmemory-policy", "noeviction")
 
 
 class RedisServer(Program):
-    """A redis-server on a unix socket in `folder`, which keeps what it is told there."""
+    """A redis-server on a unix socket in `folder`, which also has its data."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "redis.sock"
@@ -32,11 +32,11 @@ class RedisServer(Program):
 
     @property
     def url(self) -> str:
-        """For the workers."""
+        """Its URL for the workers."""
         return f"unix://{self._path}"
 
     def _answers(self) -> bool:
-        """Whether it has read what it kept, which it does after it listens."""
+        """Whether it has loaded its data, which it does after it begins to listen."""
         try:
             with Redis(unix_socket_path=str(self._path), socket_timeout=1) as client:
                 return bool(client.ping())
@@ -45,7 +45,7 @@ class RedisServer(Program):
 
 
 def redis_server() -> str:
-    """The program; raises StartError when there is none."""
+    """The program; raises StartError if there is none."""
     found = path_of("redis-server")
     if found is None:
         raise StartError(

@@ -1,4 +1,4 @@
-"""The page of the fleet: which workers answer, whether Redis does, and what the session is."""
+"""The page of the fleet: which workers respond, whether Redis does, and the session."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PREFIX: Final = "/fleet"
 SESSION_PATH: Final = "/whoami"
 TOKENS_PATH: Final = "/whoami/tokens"
 TOKENS: Final = 5
-"""Tasks that ask for an access token at the same time."""
+"""Number of tasks that request an access token at the same time."""
 _STATIC: Final = Path(__file__).with_name("static")
 FILES: Final = StaticFiles(directory=_STATIC)
 _PATIENCE: Final = 1.0
-"""Seconds that the page waits for Redis."""
+"""How many seconds the page waits for Redis."""
 
 
 class Health(BaseModel):
-    """What one worker is; `redis_milliseconds` is None when Redis does not answer."""
+    """The state of one worker; `redis_milliseconds` is None if Redis does not respond."""
 
     worker: str
     pid: int
@@ -39,7 +39,7 @@ class Health(BaseModel):
 
 
 class SessionSeen(BaseModel):
-    """The session as the worker that answered knows it; times in seconds since the epoch."""
+    """The session as the responding worker knows it; times in seconds since the epoch."""
 
     worker: str
     id: str
@@ -52,7 +52,7 @@ class SessionSeen(BaseModel):
 
     @classmethod
     def by(cls, worker: str, session: OIDCSession[User]) -> SessionSeen:
-        """What `worker` knows of `session`, without its tokens."""
+        """The session as `worker` knows it, without its tokens."""
         return cls(
             worker=worker,
             id=session.id,
@@ -66,7 +66,7 @@ class SessionSeen(BaseModel):
 
 
 def routes(worker: str, redis_url: str) -> APIRouter:
-    """The page is for everybody, so that it is there while no session can be read."""
+    """The page needs no session, so that it works while no session can be read."""
     router = APIRouter()
 
     @router.get(PREFIX)
@@ -85,7 +85,7 @@ def routes(worker: str, redis_url: str) -> APIRouter:
 
     @router.get(TOKENS_PATH)
     async def token_ends(session: Signed, request: Request) -> list[int | None]:
-        """When the tokens end that several tasks get, as tasks without a request would."""
+        """The expiry of the tokens that several tasks get, like tasks without a request."""
         grant = await request.app.state.oidc.grant(session.id)
         tokens = await asyncio.gather(*(grant.access_token() for _ in range(TOKENS)))
         return [token.expires_at for token in tokens]
@@ -94,7 +94,7 @@ def routes(worker: str, redis_url: str) -> APIRouter:
 
 
 async def _milliseconds_of(redis_url: str) -> float | None:
-    """How long Redis takes to answer, a new connection included."""
+    """The response time of Redis, a new connection included."""
     began = time.perf_counter()
     try:
         async with Redis.from_url(redis_url, socket_timeout=_PATIENCE) as client:

@@ -41,7 +41,7 @@ def provider(origin: str, secret: str) -> DevProvider:
 
 @contextmanager
 def served(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
-    """`app` answers at `listener` inside the block."""
+    """Serves `app` at `listener` within the block."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
@@ -53,7 +53,7 @@ def served(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
 
 
 def in_a_browser(listener: socket.socket) -> SignIn:
-    """Signs in with whatever browser opens the address; the redirect comes to `listener`."""
+    """Signs in with the browser that opens the address; the redirect comes to `listener`."""
 
     async def sign_in(url: str) -> AuthorizationCodeResult:
         loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from pydantic import AnyUrl
 CLIENT_ID = "agent"
 
 SignIn = Callable[[str], Awaitable[AuthorizationCodeResult]]
-"""Opens an address in the user's browser, and returns what the provider's redirect brings back."""
+"""Opens an address in the user's browser, and returns the parameters of the redirect back."""
 
 
 class Registered(TokenStorage):
@@ -36,7 +36,7 @@ class Registered(TokenStorage):
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens."""
+        """Store tokens."""
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -44,12 +44,12 @@ class Registered(TokenStorage):
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep another registration."""
+        """Store a registration."""
         self._client = client_info
 
 
 async def call_tool(url: str, tool: str, *, redirect_uri: str, sign_in: SignIn) -> object:
-    """What `tool` of the MCP server at `url` returns to whoever signs in."""
+    """The result of `tool` of the MCP server at `url`, for the user who signs in."""
     results: list[AuthorizationCodeResult] = []
 
     async def redirect(login_url: str) -> None:

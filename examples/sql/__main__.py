@@ -1,7 +1,7 @@
 """`python -m examples.sql`: the application and a provider for it, until Ctrl-C.
 
-DATABASE is another URL than that of a file `sessions.db` here. With the same COOKIE_SECRET people
-stay signed in after a restart.
+DATABASE is the URL of the database, by default a file `sessions.db` in the current folder. With
+the same COOKIE_SECRET, users stay signed in after a restart.
 """
 
 import os
@@ -13,7 +13,7 @@ from fastapi_oidc.testing import DevProvider, DevUser
 
 
 def main() -> None:
-    """Serve, and say what to open."""
+    """Serve, and print what to open."""
     (listener, origin), secret = listening(), secrets.token_urlsafe(32)
     cookie_secret = os.environ.get("COOKIE_SECRET") or secrets.token_urlsafe(32)
     provider = DevProvider(

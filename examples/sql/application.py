@@ -1,4 +1,4 @@
-"""The application: where its user is signed in, and a button that ends each session."""
+"""The application: a list of the user's sessions, with a button to end each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def create_app(settings: OIDCSettings, database: str) -> FastAPI:
 
 
 def row(session: Session, csrf_token: str, *, is_this: bool) -> str:
-    """One session of the list; the session of this browser is signed out by its own button."""
+    """One session of the list; this browser's session has a sign-out button."""
     since = f"since {datetime.fromtimestamp(session.created_at):%d %B, %H:%M}"
     if is_this:
         form = '<form method="post" action="/auth/logout"><button>Sign out</button></form>'

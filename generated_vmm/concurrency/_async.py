@@ -16,30 +16,30 @@ Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 sleep = asyncio.sleep
 time_limit = asyncio.timeout
 Interruption = asyncio.CancelledError
-"""What ends a wait before its time."""
+"""An object that can end a wait early."""
 
 
 class _CountedLock(asyncio.Lock):
-    """Knows how many tasks wait for it: without any it is had at once, and no time limit is set."""
+    """Counts the tasks that wait: without any, it is acquired immediately, without a time limit."""
 
     waiting = 0
 
 
 class Lock:
-    """For one task at a time, in the order in which they ask; it may outlive an event loop."""
+    """For one task at a time, first come, first served; it may outlive an event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = _CountedLock()
 
     async def acquire(self, deadline: float) -> asyncio.Lock | None:
-        """The lock, to be released by `release()`, or None when the deadline came first."""
+        """Acquires the lock, to be released by `release()`; None if the deadline came first."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._lock = loop, _CountedLock()
         lock = self._lock
         if not lock.locked() and not lock.waiting:
-            await lock.acquire()  # at once
+            await lock.acquire()  # immediately
             return lock
         lock.waiting += 1
         try:
@@ -53,7 +53,7 @@ class Lock:
 
 
 class Wakeup:
-    """Ends a wait of the task that made it; any thread or signal handler may call it."""
+    """Ends a wait of the task that created it; any thread or signal handler may call it."""
 
     def __init__(self) -> None:
         self._loop, self._called = asyncio.get_running_loop(), asyncio.Event()
@@ -74,12 +74,12 @@ class Wakeup:
 
 
 def from_thread(call: Callable[..., object]) -> Callable[..., object]:
-    """What another thread may call, so that `call` is called on this event loop."""
+    """A function for other threads, which calls `call` on this event loop."""
     return partial(asyncio.get_running_loop().call_soon_threadsafe, call)
 
 
 async def readable(connection: socket.socket | int, deadline: float) -> bool:
-    """Whether there was something to receive, the end included, before the deadline."""
+    """Whether there were bytes to receive, or the end of the stream, before the deadline."""
     loop = asyncio.get_running_loop()
     return await _ready(loop.add_reader, loop.remove_reader, connection, deadline)
 
@@ -91,7 +91,7 @@ async def writable(connection: socket.socket, deadline: float) -> bool:
 
 
 async def stream_of(connection: socket.socket) -> Stream:
-    """A connected socket as the caller uses it from now on."""
+    """A connected socket in the form in which the caller uses it."""
     return await asyncio.open_unix_connection(sock=connection)
 
 

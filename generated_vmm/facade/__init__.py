@@ -1,4 +1,4 @@
-"""The client: resources onto operations, and the connection they are sent over.
+"""The client: its resources, and the connection over which their operations are sent.
 
 Written once, in `_async`; `_sync` is derived from it by `make codegen`.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """asyncio is slow to import and only some programs need it."""
+        """Imports the async half at its first use: asyncio is slow to import."""
         if name != "AsyncVmmClient":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from generated_vmm.facade._async.client import AsyncVmmClient

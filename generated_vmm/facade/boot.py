@@ -36,7 +36,7 @@ def boot_steps(
 
 
 def as_root_drive(root_drive: str | os.PathLike[str] | models.Drive | Fields) -> models.Drive:
-    """The drive to boot from; ValueError when it says that it is not the root device."""
+    """The drive to boot from; raises ValueError if it says that it is not the root device."""
     if isinstance(root_drive, str | os.PathLike):
         return models.Drive(drive_id=ROOT_DRIVE_ID, is_root_device=True, path_on_host=root_drive)
     if not isinstance(root_drive, models.Drive):

@@ -1,4 +1,4 @@
-"""A configuration as the monitor's `--config-file` takes it."""
+"""A configuration for the monitor's `--config-file`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from generated_vmm._generated import models
 def to_config_file(configuration: models.FullVmConfiguration) -> str:
     """The JSON document with which a monitor boots the same machine (`--config-file`).
 
-    It has what `GET /vm/config` shows: no CPU template, no logger, metrics, serial console or
-    metadata. ValueError while no kernel is configured, as no machine boots from that.
+    It contains what `GET /vm/config` shows: no CPU template, logger, metrics, serial console or
+    metadata. Raises ValueError if no kernel is configured, because no machine boots without one.
     """
     boot_source = configuration.boot_source
     if boot_source is None or not boot_source.kernel_image_path:

@@ -1,4 +1,4 @@
-"""Monitors as processes of this host: start one, unjailed or in a jail, watch it, end it.
+"""Monitors as processes of this host: start them, unjailed or in a jail, watch them, end them.
 
     with Monitor("firecracker") as monitor:
         monitor.client.boot("/vm/vmlinux", "/vm/rootfs.ext4")

@@ -1,4 +1,4 @@
-"""`python -m generated_vmm.process`: shows this host's monitors, and removes what nobody owns."""
+"""`python -m generated_vmm.process`: lists this host's monitors, and removes leftovers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from generated_vmm.process.state import State, read_state
 
 @dataclass(frozen=True)
 class Found:
-    """What is in a folder that a monitor had: `status` says whether somebody owns it."""
+    """The state of a monitor's folder: `status` says whether a process owns it."""
 
     path: str
     status: str
@@ -33,9 +33,9 @@ TITLES = "{:<9} {:>8} {:>8}  {:<20} {}".format("STATUS", "PID", "OWNER", "ID", "
 
 
 def look(path: str, *, clean: bool = False) -> Found | None:
-    """What is in a folder; None when no monitor was there. With `clean` a leftover is removed.
+    """The state of a folder; None if no monitor used it. With `clean`, a leftover is removed.
 
-    Raises OSError and `MonitorError` for a folder or a state that somebody else could change, and
+    Raises OSError and `MonitorError` for a folder or a state that other users could change, and
     TimeoutError for a process that does not end.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
@@ -55,14 +55,14 @@ def look(path: str, *, clean: bool = False) -> Found | None:
 
 
 def id_of(state: State) -> str | None:
-    """The instance id that a monitor was given."""
+    """The instance id of a monitor."""
     given = state.how.get("jail") or state.how.get("settings") or {}
     found = given.get("id")
     return found if isinstance(found, str) else None
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Prints a line for each folder; 1 when something could not be read or removed."""
+    """Prints a line for each folder; returns 1 if something could not be read or removed."""
     options = _parser().parse_args(given)
     clean, failed = options.command == "clean", False
     folders = {os.path.abspath(path): "" for path in options.folders}

@@ -1,6 +1,6 @@
-"""What changes while others wait for it: threads, tasks of event loops, and signal handlers.
+"""Changes that threads, tasks of event loops, and signal handlers wait for.
 
-Nobody holds a lock while waiting, so a signal handler may wait for what it has interrupted.
+Waiting holds no lock, so a signal handler may wait for the code that it has interrupted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Result = TypeVar("Result")
 
 
 class Broadcast:
-    """Tells everybody who waits that something has changed."""
+    """Wakes all waiters when something has changed."""
 
     def __init__(self) -> None:
         self._listeners: set[Callable[[], object]] = set()
 
     def notify(self) -> None:
-        """Lets everybody look again."""
+        """Wakes all waiters."""
         for listener in list(self._listeners):
             listener()
 
@@ -46,7 +46,7 @@ class BroadcastLog(Broadcast):
 
     @property
     def position(self) -> int:
-        """How much there has been since the start, what is no longer kept included."""
+        """The length since the start, dropped data included."""
         return self._position
 
     @property
@@ -55,12 +55,12 @@ class BroadcastLog(Broadcast):
         return self._ended
 
     def end(self) -> None:
-        """Says that nothing more will come."""
+        """Ends it: nothing more will come."""
         self._ended = True
         self.notify()
 
     def has_more(self, position: int) -> bool:
-        """Whether there is something from a position on."""
+        """Whether there is data from a position on."""
         return self._position > position
 
 
@@ -79,7 +79,7 @@ class LastItems(BroadcastLog, Generic[Item]):
 
     @property
     def last(self) -> Item | None:
-        """The last item there was."""
+        """The last item."""
         return self._items[-1][1] if self._items else None
 
     def put(self, item: Item) -> None:
@@ -89,8 +89,8 @@ class LastItems(BroadcastLog, Generic[Item]):
         self.notify()
 
     def piece(self, position: int) -> tuple[list[Item], int]:
-        """What is kept from a position on, and the position after it."""
-        items = self._items.copy()  # at once, while the thread that puts goes on
+        """The stored items from a position on, and the position after them."""
+        items = self._items.copy()  # atomic: another thread may put items meanwhile
         end = items[-1][0] + 1 if items else self._position
         return [item for at, item in items if at >= position], end
 
@@ -103,7 +103,7 @@ class Work(Broadcast, Generic[Result]):
         super().__init__()
         self._call, self._name = call, name
         self._is_cancelled = self._is_done = False
-        self._turn = [None]  # whoever takes it begins the work, or decides that it never will
+        self._turn = [None]  # a thread that takes it begins the work, or decides that it never will
         self._value: list[Result] = []
         self._error: BaseException | None = None
 
@@ -112,17 +112,17 @@ class Work(Broadcast, Generic[Result]):
         threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def is_done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, with or without an error."""
         return self._is_done
 
     def result(self) -> Result:
-        """What the call gave; raises what it raised."""
+        """The result of the call; raises its error."""
         if self._error is not None:
             raise self._error
         return self._value[0]
 
     def cancel(self) -> None:
-        """Lets the call end soon, or not begin."""
+        """Makes the call end soon, or not begin."""
         self._is_cancelled = True
         if taken(self._turn):
             self._is_done = True
@@ -143,7 +143,7 @@ class Work(Broadcast, Generic[Result]):
 
 
 def taken(turn: list[Item]) -> bool:
-    """Takes what one alone can take; false when somebody else has."""
+    """Takes an object that only one caller can take; false if another has taken it."""
     try:
         turn.pop()
     except IndexError:

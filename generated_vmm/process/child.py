@@ -1,6 +1,6 @@
 """Starting one process, waiting for it and signalling it through its pidfd, never its number.
 
-A pidfd names the process it was opened for, also after the number was given to another one
+A pidfd names the process it was opened for, even after another process got its number
 (pidfd_open(2)).
 """
 
@@ -21,8 +21,8 @@ from generated_vmm.process.removal import fields_of, is_ready, start_time_of
 
 CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 SHELL = "/bin/sh"
-# The process waits until its start is known to everybody: a line on descriptor 3 lets it become the
-# program, the end of that pipe, because the caller died, ends it.
+# The process waits until its start is recorded: a line on descriptor 3 lets it become the program;
+# the end of that pipe, because the caller died, ends it.
 GATE = 'read -r _ <&3 && exec 3<&- && cd -- "$0" && exec "$@"'
 ELF_HEADER = 20  # bytes up to the machine's number
 ELF_MACHINE = slice(18, 20)
@@ -35,8 +35,8 @@ class Usage:
     """What a process has used: processor time since its start, and memory in use.
 
     `at` is `time.monotonic()` in seconds: the processor's share between two usages is the
-    difference of their `cpu_seconds` by the difference of their `at`. `memory_bytes` is resident
-    memory, of the guest's what it has touched.
+    difference of their `cpu_seconds` divided by the difference of their `at`. `memory_bytes` is
+    resident memory; of the guest's memory, only pages that it has touched count.
     """
 
     at: float
@@ -45,9 +45,9 @@ class Usage:
 
 
 class Descriptor:
-    """A file descriptor that is closed as soon as nothing refers to it any more.
+    """A file descriptor that is closed when the last reference to it is gone.
 
-    Threads share it without a lock: a signal handler may have interrupted whoever holds one.
+    Threads share it without a lock: a signal handler may interrupt a thread that holds a lock.
     """
 
     def __init__(self, number: int) -> None:
@@ -58,14 +58,14 @@ class Descriptor:
 
 
 class Child:
-    """A process that this one started, or one that it took up.
+    """A process that this one started or attached to.
 
-    `returncode` is as in `subprocess`; None while the process runs, and for ever when it is
-    somebody else's child.
+    `returncode` is as in `subprocess`; None while the process runs, and forever if it is the child
+    of another process.
     """
 
     def __init__(self, pid: int, start_time: int | None = None) -> None:
-        """ProcessLookupError when there is no such process, or another of that number."""
+        """Raises ProcessLookupError if the process is gone, or another process has its number."""
         self.pid = pid
         self._pidfd: Descriptor | None = Descriptor(os.pidfd_open(pid))
         self.start_time = start_time_of(pid) or 0
@@ -75,7 +75,7 @@ class Child:
 
     @property
     def pidfd(self) -> int:
-        """The descriptor, for as long as the process is not closed; -1 then."""
+        """The descriptor; -1 once the process is closed."""
         return -1 if self._pidfd is None else self._pidfd.number
 
     @property
@@ -102,7 +102,7 @@ class Child:
                 signal.pidfd_send_signal(pidfd.number, number)
 
     def wait(self, seconds: float | None) -> bool:
-        """Waits for the end and collects the status; whether it came within the time."""
+        """Waits for the end and collects the status; returns whether it ended in time."""
         pidfd = self._pidfd
         if pidfd is not None and not is_ready(pidfd.number, seconds):
             return False
@@ -110,14 +110,14 @@ class Child:
         return True
 
     def forget_if_ended(self) -> bool:
-        """Collects and closes a process that has ended; whether it has."""
+        """Collects and closes a process that has ended; returns whether it has."""
         ended = self.wait(0)
         if ended:
             self.close()
         return ended
 
     def usage(self) -> Usage | None:
-        """What the process uses; None when it has ended."""
+        """The process's usage; None if it has ended."""
         fields = fields_of(self.pid)
         if fields is None or not self.running:
             return None
@@ -126,19 +126,19 @@ class Child:
         return Usage(time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), memory)
 
     def close(self) -> None:
-        """Lets go of the process; safe to call twice."""
+        """Closes the descriptor; safe to call twice."""
         self._pidfd = None
 
 
 class Gate:
-    """A process that has begun but does nothing before it is let through."""
+    """A process that has begun, and waits for permission before it becomes the program."""
 
     def __init__(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, outlets: Sequence[int]
     ) -> None:
-        """Begins the process with these descriptors as its input, output and errors.
+        """Begins the process with these descriptors as its standard input, output and error.
 
-        Raises OSError when the system starts no process.
+        Raises OSError if the system cannot start a process.
         """
         closed, self._gate = os.pipe()
         try:
@@ -155,15 +155,15 @@ class Gate:
             os.write(self._gate, b"\n")
 
     def close(self) -> None:
-        """Ends the process unless it was let through."""
+        """Ends the process unless it has become the program."""
         os.close(self._gate)
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int]) -> int:
-    """Starts a program with these descriptors as its first ones, and gives its number.
+    """Starts a program with these descriptors as its first ones, and returns its number.
 
-    It leads a session of its own: a Ctrl+C at the terminal is for the caller, who ends it in order.
-    Raises `OSError` when the system does not start it.
+    It leads a session of its own: only the caller gets a Ctrl+C of the terminal, and then ends it
+    in order. Raises `OSError` if the system does not start it.
     """
     with contextlib.ExitStack() as stack:
         actions: list[tuple[int, int, int] | tuple[int, int]] = []
@@ -184,7 +184,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], descriptors: Sequence[int
 
 
 def _inherited(first: int) -> Iterator[int]:
-    """The descriptors that would go on to the program, such as a server's listening socket."""
+    """The descriptors that the program would inherit, such as a server's listening socket."""
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
             if int(name) >= first and os.get_inheritable(int(name)):
@@ -192,16 +192,16 @@ def _inherited(first: int) -> Iterator[int]:
 
 
 def find_program(name: str, env: Mapping[str, str] | None) -> str:
-    """The absolute path of a program. `MonitorStartError` when there is none to be run."""
+    """The absolute path of a program. Raises `MonitorStartError` if it cannot be run."""
     found = shutil.which(name, path=None if env is None else env.get("PATH"))
     if found is None:
-        reason = "may not be executed" if Path(name).is_file() else "is not there"
+        reason = "is not executable" if Path(name).is_file() else "does not exist"
         raise MonitorStartError(f"{name!r} {reason}")
     with contextlib.suppress(PermissionError):  # the system may run what we may not read
         beginning, ours = _beginning_of(found), _beginning_of("/proc/self/exe")
         is_ours = beginning[:6] == ours[:6] and beginning[ELF_MACHINE] == ours[ELF_MACHINE]
         if not (is_ours or beginning.startswith(SCRIPT)):  # the shell would read it as a script
-            raise MonitorStartError(f"{found!r} is no program for this machine")
+            raise MonitorStartError(f"{found!r} is not a program for this machine")
     return os.path.abspath(found)
 
 

@@ -13,29 +13,29 @@ from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.process.broadcast import BroadcastLog
 from generated_vmm.process.errors import MonitorError
 
-PAUSE = 0.01  # seconds until another attempt to write to a guest that does not read
+PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
-SHORT_PIECE = 4_096  # bytes: shorter pieces are put together
+SHORT_PIECE = 4_096  # bytes: shorter pieces are joined
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of the console and where they begin, counted from the monitor's start."""
+    """Bytes of the console, and their position, counted from the monitor's start."""
 
     start: int
     data: bytes
 
     @property
     def end(self) -> int:
-        """The position after them: `since` for what comes next."""
+        """The position after them: `since` for the next bytes."""
         return self.start + len(self.data)
 
     def lacks(self, expected: bytes) -> str:
-        """Says that something is not in it."""
+        """The message that `expected` is not in it."""
         return f"the guest did not write {expected!r} after {self.data[-LONGEST_QUOTE:]!r}"
 
     def require_more(self, more: bool, expected: bytes) -> None:
-        """`MonitorError` when there will be no more."""
+        """Raises `MonitorError` if the console has ended."""
         if not more:
             what = f"the monitor ended before its guest wrote {expected!r}"
             raise MonitorError(f"{what}; last: {self.data[-LONGEST_QUOTE:]!r}")
@@ -45,14 +45,14 @@ class Console(BroadcastLog):
     """The last bytes of the guest's console, and the fifo that leads to it."""
 
     def __init__(self, size: int, open_input: Callable[[int], int]) -> None:
-        """`open_input` opens the fifo with the flags that it is given."""
+        """`open_input` opens the fifo with the flags that are passed to it."""
         super().__init__()
         self._size = size
         self._pieces: deque[Piece] = deque()
         self._open = open_input
 
     def feed(self, received: bytes) -> None:
-        """Adds bytes and lets go of the oldest."""
+        """Adds bytes and drops the oldest."""
         if self._pieces and len(self._pieces[-1].data) < SHORT_PIECE:
             last = self._pieces[-1]
             self._pieces[-1] = Piece(last.start, last.data + received)
@@ -64,11 +64,11 @@ class Console(BroadcastLog):
         self.notify()
 
     def read(self, since: int = 0) -> Piece:
-        """What is kept from a position on.
+        """The stored bytes from a position on.
 
-        The piece starts after `since` when older bytes are gone.
+        The piece starts after `since` if older bytes have been dropped.
         """
-        pieces = self._pieces.copy()  # at once, while the thread that feeds goes on
+        pieces = self._pieces.copy()  # atomic: another thread may feed meanwhile
         if not pieces:
             return Piece(min(max(since, 0), self._position), b"")
         first, end = pieces[0].start, pieces[-1].end
@@ -77,7 +77,7 @@ class Console(BroadcastLog):
 
     @contextlib.contextmanager
     def opened_input(self) -> Iterator[int]:
-        """The fifo that leads to the guest. `MonitorError` when there is no monitor."""
+        """The fifo that leads to the guest. Raises `MonitorError` if there is no monitor."""
         try:
             descriptor = self._open(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:  # ENXIO: no monitor has it open
@@ -89,7 +89,7 @@ class Console(BroadcastLog):
 
 
 class Seconds:
-    """The time that one call has."""
+    """The time limit of one call."""
 
     def __init__(self, seconds: float) -> None:
         self._given = seconds
@@ -97,7 +97,7 @@ class Seconds:
 
     @property
     def left(self) -> float:
-        """The seconds left. TimeoutError when there are none."""
+        """The remaining seconds. Raises TimeoutError if there are none."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -105,7 +105,7 @@ class Seconds:
 
     @contextlib.contextmanager
     def say(self, what: str) -> Iterator[None]:
-        """Says what did not happen in time."""
+        """Turns TimeoutError into a VmmTimeoutError that says what did not happen in time."""
         try:
             yield
         except TimeoutError as error:
@@ -113,7 +113,7 @@ class Seconds:
 
 
 def write_some(descriptor: int, data: bytes) -> bytes:
-    """Writes what there is room for; the rest. `MonitorError` when there is no monitor."""
+    """Writes as much as fits and returns the rest. Raises `MonitorError` without a monitor."""
     try:
         return data[os.write(descriptor, data) :]
     except BlockingIOError:

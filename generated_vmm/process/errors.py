@@ -1,8 +1,8 @@
-"""What can go wrong with a monitor's process.
+"""The errors of a monitor's process.
 
 MonitorError (a VmmError)
   MonitorStartError   it could not be started
-  MonitorExited       it ended by itself (also a VmmConnectionError)
+  MonitorExited       it ended, not by this process (also a VmmConnectionError)
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ QUOTED_LINES = 3
 
 
 class MonitorError(VmmError):
-    """Something is wrong with the process of a monitor, or with what it needs.
+    """A failure of a monitor's process, or of something that it needs.
 
-    `returncode` is its exit status as in `subprocess`, negative for a signal, None when there is
-    none or nobody knows it; `log` has the last lines of its log.
+    `returncode` is its exit status as in `subprocess`, negative for a signal, None if there is
+    none or it is unknown; `log` has the last lines of its log.
     """
 
     def __init__(
@@ -31,21 +31,21 @@ class MonitorError(VmmError):
 
 
 class MonitorStartError(MonitorError):
-    """The monitor could not be started; nothing is left of the attempt."""
+    """The monitor could not be started; the attempt leaves nothing behind."""
 
 
 class MonitorExited(MonitorError, VmmConnectionError):
-    """The monitor ended although nobody here ended it."""
+    """The monitor ended although this process did not end it."""
 
 
 def quoted(log: Sequence[str]) -> str:
-    """The last lines of a log as the end of a message, nothing when there are none."""
+    """The last lines of a log as the end of a message; empty if there are none."""
     lines = [shorten(printable(line)) for line in log[-QUOTED_LINES:]]
-    return "".join(["; its last words:", *(f"\n  {line}" for line in lines)]) if lines else ""
+    return "".join(["; its last log lines:", *(f"\n  {line}" for line in lines)]) if lines else ""
 
 
 def printable(text: str) -> str:
-    """The text with what a terminal would carry out written as escapes."""
+    """The text, with control characters written as escapes."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 

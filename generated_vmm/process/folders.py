@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def retried(make: Callable[[], Result]) -> Result:
-    """The result of a call that finds its folder gone when somebody else has just removed it."""
+    """Retries a call whose folder another process has just removed."""
     for _ in range(ATTEMPTS):
         with contextlib.suppress(FileNotFoundError):
             return make()
@@ -34,7 +34,7 @@ def retried(make: Callable[[], Result]) -> Result:
 
 @contextlib.contextmanager
 def open_private(path: str) -> Iterator[int]:
-    """The descriptor of a folder that only this user can change, closed after the block."""
+    """The descriptor of a folder that only this user can change; closed after the block."""
     descriptor = os.open(path, FOLDER)
     try:
         require_private(path, os.fstat(descriptor))
@@ -44,9 +44,9 @@ def open_private(path: str) -> Iterator[int]:
 
 
 def hold(path: str) -> int:
-    """The descriptor of a folder, locked. FileNotFoundError when its owner has just removed it.
+    """The descriptor of a folder, locked. Raises FileNotFoundError if it was just removed.
 
-    `MonitorStartError` when somebody else has locked it, or could change what is in it.
+    Raises `MonitorStartError` if another process has locked it, or other users could change it.
     """
     with open_private(path) as descriptor:
         wait_for_lock(path, descriptor)
@@ -56,9 +56,9 @@ def hold(path: str) -> int:
 
 
 def wait_for_lock(path: str, descriptor: int) -> None:
-    """Locks a folder. `MonitorStartError` when a process that is alive owns the monitor in it.
+    """Locks a folder. Raises `MonitorStartError` if a living process owns the monitor in it.
 
-    What a dead one left is locked by the reaper until it is removed.
+    The reaper locks what a dead process left until it has removed it.
     """
     deadline = time.monotonic() + LONGEST_END
     while not lock(descriptor):
@@ -71,7 +71,7 @@ def wait_for_lock(path: str, descriptor: int) -> None:
 
 
 def require_private(path: str, found: os.stat_result) -> None:
-    """`MonitorStartError` unless only this user can change what is in a folder."""
+    """Raises `MonitorStartError` unless only this user can change the content of a folder."""
     if found.st_uid != os.geteuid():
         raise MonitorStartError(f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -80,22 +80,22 @@ def require_private(path: str, found: os.stat_result) -> None:
 
 
 def make_fifo(name: str, folder: int, directory: Path) -> None:
-    """Makes a fifo that only its owner may use, in place of an older one."""
+    """Creates a fifo that only its owner may use, in place of an older one."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISFIFO(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)
     try:
         os.mkfifo(name, 0o600, dir_fd=folder)
     except OSError as error:
-        raise MonitorStartError(f"{directory / name} cannot be made: {error.strerror}") from error
+        message = f"{directory / name} cannot be created: {error.strerror}"
+        raise MonitorStartError(message) from error
 
 
-# Where they are: a link to each. It says where to look and no more: what is there is checked as any
-# other folder.
+# A link to each folder. It only says where to look: the folder behind it is checked like any other.
 
 
 def entry_of(folder: os.stat_result) -> str:
-    """The link for a folder; empty when there is no place for links."""
+    """The link for a folder; empty if there is no place for links."""
     for registry in _registries():
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
@@ -106,7 +106,7 @@ def entry_of(folder: os.stat_result) -> str:
 
 
 def enter(entry: str, path: str) -> None:
-    """Makes the link. Without it a monitor runs as well, but is not listed."""
+    """Creates the link. Without it a monitor runs too, but is not listed."""
     with contextlib.suppress(OSError):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(entry)
@@ -114,7 +114,7 @@ def enter(entry: str, path: str) -> None:
 
 
 def known_folders() -> Iterator[tuple[str, str]]:
-    """The links, and the folders that they lead to."""
+    """The links, and their folders."""
     for registry in _registries():
         with contextlib.suppress(OSError):
             if _is_private(registry):
@@ -124,7 +124,7 @@ def known_folders() -> Iterator[tuple[str, str]]:
 
 
 def _registries() -> list[str]:
-    """Where there may be links: folders of the system that the next start of the host empties."""
+    """The folders that may contain links; the system empties them when the host starts."""
     uid = os.geteuid()
     systems = [f"/run/{REGISTRY}"] if uid == 0 else []
     return [*systems, f"/run/user/{uid}/{REGISTRY}", f"/tmp/{REGISTRY}-{uid}"]  # noqa: S108  # checked

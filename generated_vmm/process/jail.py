@@ -45,10 +45,10 @@ COPIES = {
 
 
 class Jail(Workspace):
-    """A monitor in a jail: it sees the files below `root` alone, as the user of the jail."""
+    """A monitor in a jail: it sees only the files below `root`, as the user of the jail."""
 
     _is_whole = True
-    _mode = 0o711  # others may pass through, not read: who can read a folder can lock it
+    _mode = 0o711  # others may pass through, not read: a user that can read a folder can lock it
 
     def __init__(
         self, jailer: HostPath, binary: HostPath, jail: JailSettings, settings: Settings
@@ -76,7 +76,7 @@ class Jail(Workspace):
         return os.fspath(self.settings.socket_path or f"/{SOCKET}")
 
     def outside(self, path: HostPath) -> Path:
-        """A path as the monitor sees it, on the host. Nothing leads out of the jail but links."""
+        """The path on the host of a path that the monitor sees. Only links lead out of the jail."""
         return self.root / normal(path).lstrip("/")
 
     def _hold(self, path: str) -> bool:
@@ -91,23 +91,23 @@ class Jail(Workspace):
         made = super()._remove_leftovers()
         if os.listdir(self.descriptor):
             raise MonitorStartError(
-                f"{self.directory} exists: it is another's jail, or something is mounted in it"
+                f"{self.directory} exists: it is another jail, or something is mounted in it"
             )
         return made
 
     def take(self, tell: Callable[[Ward], None]) -> None:
-        """Holds the folder, and makes the root in it; see `Workspace.take`."""
+        """Holds the folder, and creates the root in it; see `Workspace.take`."""
         super().take(tell)
         os.mkdir(ROOT, 0o755, dir_fd=self.descriptor)
         self._root = Descriptor(self.open(ROOT, FOLDER))
 
     def take_back(self, descriptor: int, state: State) -> None:
-        """Goes on with the folder and the things of a detached monitor."""
+        """Takes over the folder and the things of a detached monitor."""
         super().take_back(descriptor, state)
         self._root = Descriptor(self.open(ROOT, FOLDER))
 
     def prepare(self) -> None:
-        """Makes fifos and control groups, and copies in what the monitor reads at its start."""
+        """Creates fifos and control groups, and copies in the files that the monitor needs."""
         for name in (CONSOLE_INPUT, CONSOLE_OUTPUT):
             make_fifo(name, self.descriptor, self.directory)
         for name in (LOG, METRICS):
@@ -126,12 +126,12 @@ class Jail(Workspace):
             os.close(fifo)
 
     def _make_cgroup(self, folder: str) -> None:
-        """Makes a control group for this monitor alone. `MonitorStartError` when it is in use."""
+        """Creates a control group for this monitor. Raises `MonitorStartError` if it is in use."""
         self._make_parents(folder)
         if self._jail.parent_cgroup is None:
             self._own_if_empty(os.path.dirname(folder))
         with contextlib.suppress(OSError):
-            os.rmdir(folder)  # of a monitor that nobody owned
+            os.rmdir(folder)  # of a monitor without an owner
         self.own(ControlGroup(folder))
         try:
             os.mkdir(folder, 0o755)
@@ -182,7 +182,7 @@ class Jail(Workspace):
     def monitor_of(self, started: Child) -> Child:
         """The jailer becomes the monitor, or with a new PID namespace its parent, and ends.
 
-        What it writes to its PID file is not asked: the jailed user may have written that too.
+        Its PID file is not read: the jailed user could write to it too.
         """
         if not self._jail.new_pid_ns or not is_ready(started.pidfd, self.settings.timeout):
             return started
@@ -201,14 +201,14 @@ class Jail(Workspace):
         progress: Progress = lambda _, __: None,
         require_wanted: Callable[[], None] = lambda: None,
     ) -> str:
-        """Copies a file in; the path as the monitor sees it. See `jail_files.copy_in`."""
+        """Copies a file in; returns the path for the monitor. See `jail_files.copy_in`."""
         inner = self._target(source, path)
         with self._opened_root() as root:
             copy_in(root, source, inner, self._owner, progress, require_wanted)
         return inner
 
     def link_in(self, source: HostPath, path: HostPath | None = None, *, give: bool) -> str:
-        """Makes a hard link in the jail; the path as the monitor sees it."""
+        """Creates a hard link in the jail; returns the path for the monitor."""
         inner = self._target(source, path)
         with self._opened_root() as root:
             link_in(root, source, inner, self._owner, give=give)
@@ -223,7 +223,7 @@ class Jail(Workspace):
 
     @contextlib.contextmanager
     def _opened_root(self) -> Iterator[int]:
-        """The root of the jail for one use, whatever becomes of the monitor meanwhile."""
+        """The root of the jail for one use, even if the monitor ends meanwhile."""
         root = self._open_in(self._root, ".", FOLDER)
         try:
             yield root
@@ -231,12 +231,12 @@ class Jail(Workspace):
             os.close(root)
 
     def abandon(self) -> None:
-        """Closes the descriptors alone; see `Workspace.abandon`."""
+        """Only closes the descriptors; see `Workspace.abandon`."""
         super().abandon()
         self._root = None
 
     def how(self) -> dict[str, Any]:
-        """What makes this workspace again, from whatever folder."""
+        """The data for `from_how`, with absolute paths."""
         return {
             "jailer": self._jailer,
             "binary": self._program,
@@ -246,6 +246,6 @@ class Jail(Workspace):
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The workspace that gave this as `how`."""
+        """The workspace whose `how` this is."""
         jail, settings = JailSettings(**how["jail"]), Settings(**how["settings"])
         return cls(how["jailer"], how["binary"], jail, settings)

@@ -1,7 +1,7 @@
-"""The files of a jail: their paths on both sides, and how they get in.
+"""The files of a jail: their paths on both sides, and copying and linking them in.
 
-The jailed monitor owns its root: it may have made links there, and may swap names at any time. So
-everything is opened step by step from the root's descriptor, and changed through descriptors.
+The jailed monitor owns its root: it may have created links there, and may swap names at any time.
+So files are opened step by step from the root's descriptor, and changed through descriptors.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import TypeAlias
 from generated_vmm.process.settings import HostPath
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called with the bytes that were copied and the bytes that there are."""
+"""Called with the number of copied bytes and of all bytes."""
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 SOURCE = os.O_RDONLY | os.O_NONBLOCK
-FICLONE = 0x40049409  # ioctl_ficlonerange(2): shares the blocks, where the file system can
+FICLONE = 0x40049409  # ioctl_ficlonerange(2): shares the blocks, if the file system can
 COPIED_AT_ONCE = 16 << 20
 
 
 def inside(root: Path, path: HostPath) -> str:
-    """A path of the host as the monitor sees it. ValueError for one outside of the jail."""
+    """A path of the host as the monitor sees it. Raises ValueError for one outside of the jail."""
     relative = os.path.relpath(os.path.abspath(path), root)
     if relative == os.pardir or relative.startswith(os.pardir + os.sep):
         raise ValueError(f"{os.fspath(path)} is not in the jail {root}")
@@ -35,15 +35,15 @@ def inside(root: Path, path: HostPath) -> str:
 
 
 def normal(path: HostPath) -> str:
-    """A path as the monitor sees it, without steps that lead up."""
+    """A path as the monitor sees it, without `..`."""
     return os.path.normpath("/" + os.fspath(path).lstrip("/"))
 
 
 @contextlib.contextmanager
 def folder_of(root: int, path: str, owner: tuple[int, int] | None = None) -> Iterator[int]:
-    """Opens the folder that a path inside is in; missing ones are made if there is an owner.
+    """Opens the parent folder of a path inside; creates missing folders if there is an owner.
 
-    OSError when a step is a link.
+    Raises OSError if a step is a link.
     """
     folder = os.dup(root)
     try:
@@ -77,10 +77,10 @@ def copy_in(
     progress: Progress,
     require_wanted: Callable[[], None] = lambda: None,
 ) -> None:
-    """Copies a regular file to a path inside, where it is its owner's alone.
+    """Copies a regular file to a path inside, where only its owner may use it.
 
-    `require_wanted` is called between the parts of a copy, and raises to end it. Nothing is left of
-    a copy that fails.
+    `require_wanted` is called between the parts of a copy, and raises to end it. A copy that fails
+    is removed.
     """
     with folder_of(root, path, owner) as folder, _regular(source, SOURCE) as original:
         name = os.path.basename(path)
@@ -97,7 +97,7 @@ def copy_in(
 
 
 def link_in(root: int, source: HostPath, path: str, owner: tuple[int, int], *, give: bool) -> None:
-    """Makes a hard link to a regular file at a path inside; with `give` it becomes the owner's."""
+    """Creates a hard link to a regular file at a path inside; `give` changes the file's owner."""
     with folder_of(root, path, owner) as folder, _regular(source, SOURCE | os.O_NOFOLLOW) as file:
         name = os.path.basename(path)
         os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=folder, follow_symlinks=True)
@@ -127,7 +127,7 @@ def _copy_data(
             while begin < end:
                 require_wanted()
                 sent = os.sendfile(copy, source, begin, min(end - begin, COPIED_AT_ONCE))
-                if not sent:  # it has become shorter
+                if not sent:  # the file has become shorter
                     break
                 begin += sent
                 progress(begin, size)
@@ -147,7 +147,7 @@ def _data(source: int, size: int) -> Iterator[tuple[int, int]]:
     while end < size:
         try:
             begin = os.lseek(source, end, os.SEEK_DATA)
-        except OSError:  # ENXIO: there are only holes up to the end
+        except OSError:  # ENXIO: only holes up to the end
             return
         end = os.lseek(source, begin, os.SEEK_HOLE)
         yield begin, end

@@ -1,7 +1,7 @@
 """The monitor's log and metrics, line by line.
 
-Each counter of the metrics is what was added since the line before, also when that one was lost:
-the monitor writes to a full fifo in part or not at all, and does not try again. Measured on 1.16.1.
+Each counter of the metrics is the increase since the previous line, even if that line was lost: the
+monitor writes to a full fifo in part or not at all, and does not retry. Measured on 1.16.1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Group: TypeAlias = Mapping[str, int | Mapping[str, int]]
 LONGEST_LINE = 1_048_576
 READING = os.O_RDONLY | os.O_NONBLOCK
 READ_BYTES = 65_536
-LOOK_AGAIN = 0.1  # seconds between two looks at a file: nothing tells of its growth
+LOOK_AGAIN = 0.1  # seconds between two reads of a file that grows
 # 2026-11-21T14:40:37.243521075 [id:thread] text, or [id:thread:LEVEL:file:line] text
 WRITTEN = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d* "
@@ -41,14 +41,14 @@ WRITTEN = re.compile(
 
 
 class Lines:
-    """Makes lines of bytes that come in pieces. A line over 1 MiB is dropped."""
+    """Splits bytes that come in pieces into lines. A line over 1 MiB is dropped."""
 
     def __init__(self) -> None:
         self._begun = b""
         self._is_dropping = False
 
     def feed(self, received: bytes) -> Iterator[str]:
-        """The lines that are whole with these bytes, without their ends."""
+        """The lines that these bytes complete, without line ends."""
         *whole, begun = (self._begun + received).split(b"\n")
         self._begun = begun
         for line in whole:
@@ -61,12 +61,12 @@ class Lines:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of the log; `text` is all of it.
+    """A line of the log; `text` is the whole line.
 
-    `level` and `origin` (file and line of the monitor's source) are there when the monitor was
-    told to show them. What is not written by its logger, as a panic, has a `message` alone.
-    `at` is in UTC on the assumption that the host's clock is: the monitor writes local time
-    without an offset.
+    `level` and `origin` (file and line of the monitor's source) are set if the monitor is
+    configured to show them. A line that its logger did not write, such as a panic, has only a
+    `message`. `at` is in UTC if the host's clock is: the monitor writes local time without an
+    offset.
     """
 
     text: str
@@ -79,7 +79,7 @@ class LogLine:
 
 
 def parse_log_line(text: str) -> LogLine:
-    """What a line of the log says."""
+    """The parsed line of a log."""
     found = WRITTEN.fullmatch(text)
     if found is None:
         return LogLine(text, text)
@@ -94,7 +94,7 @@ def parse_log_line(text: str) -> LogLine:
 
 @dataclass(frozen=True)
 class DriveRates:
-    """What a drive did, per second."""
+    """Rates of a drive, per second."""
 
     read_bytes: float
     write_bytes: float
@@ -104,7 +104,7 @@ class DriveRates:
 
 @dataclass(frozen=True)
 class NetworkRates:
-    """What a network interface did, per second, as the guest sees it: rx is to the guest."""
+    """Rates of a network interface, per second, as the guest sees it: rx is to the guest."""
 
     rx_bytes: float
     tx_bytes: float
@@ -114,7 +114,7 @@ class NetworkRates:
 
 @dataclass(frozen=True)
 class Rates:
-    """What went on between two lines of the metrics, `seconds` apart; devices by their id."""
+    """Rates between two lines of the metrics, `seconds` apart; devices by their id."""
 
     seconds: float
     drives: Mapping[str, DriveRates]
@@ -125,8 +125,8 @@ class Rates:
 class Metrics:
     """A line of the metrics: `groups` as the monitor names them, `at` in UTC.
 
-    Counters say what was added in the last `seconds`, which is None for the first line and for
-    one after a lost line. Values of the kind "store", as `latencies_us`, stand for themselves.
+    Counters are increases in the last `seconds`, which is None for the first line and for one
+    after a lost line. Values of the kind "store", such as `latencies_us`, are no increases.
     """
 
     at: datetime
@@ -134,17 +134,17 @@ class Metrics:
     seconds: float | None = None
 
     def count(self, group: str, name: str) -> int:
-        """A counter's value; 0 when the monitor has no such counter."""
+        """A counter's value; 0 if the monitor has no such counter."""
         value = self.groups.get(group, {}).get(name, 0)
         return value if isinstance(value, int) else 0
 
     def rate(self, group: str, name: str) -> float | None:
-        """A counter per second; None when it is not known for how long it counted."""
+        """A counter per second; None if the time that it counted is unknown."""
         return self.count(group, name) / self.seconds if self.seconds else None
 
     @property
     def rates(self) -> Rates | None:
-        """The rates of the devices; None when it is not known for how long they counted."""
+        """The rates of the devices; None if the time that they counted is unknown."""
         if not self.seconds:
             return None
         return Rates(
@@ -166,13 +166,13 @@ class Metrics:
 
 
 class MetricsReader:
-    """Makes metrics of lines, and knows how long each counted."""
+    """Parses lines into metrics, with the time that each counted."""
 
     def __init__(self) -> None:
         self._before: datetime | None = None
 
     def read(self, line: str) -> Metrics | None:
-        """The metrics in a line; None when it is none, because the monitor wrote it in part."""
+        """The metrics in a line; None for a line that the monitor wrote only in part."""
         before, self._before = self._before, None
         found = parse_metrics(line)
         if found is None:
@@ -184,7 +184,7 @@ class MetricsReader:
 
 
 def parse_metrics(line: str) -> tuple[datetime, dict[str, Group]] | None:
-    """The time and the groups of a line; None when it is no line of metrics."""
+    """The time and the groups of a line; None if it is no line of metrics."""
     try:
         value = json.loads(line)
         at = datetime.fromtimestamp(value.pop("utc_timestamp_ms") / 1000, UTC)
@@ -197,10 +197,10 @@ def parse_metrics(line: str) -> tuple[datetime, dict[str, Group]] | None:
 
 
 class LineReader:
-    """The lines of a fifo or a file, as far as they have been written.
+    """The lines of a fifo or a file that have been written so far.
 
-    A fifo is emptied without waiting for anybody, so that its writer never waits. A file that was
-    truncated is read from its beginning, as is one that has taken the place of the file.
+    A fifo is emptied without waiting, so that its writer never waits. A file that was truncated or
+    replaced is read from its beginning.
     """
 
     def __init__(self, path: HostPath) -> None:
@@ -211,7 +211,7 @@ class LineReader:
         self._lines = Lines()
 
     def read(self) -> Iterator[str]:
-        """The whole lines that are there; `is_at_end` tells whether a fifo's writers are gone."""
+        """The complete lines; `is_at_end` is true once a fifo has no writers."""
         with contextlib.suppress(BlockingIOError):
             while received := os.read(self.descriptor, READ_BYTES):
                 yield from self._lines.feed(received)
@@ -228,7 +228,7 @@ class LineReader:
         return found.st_size > 0 if found.st_size != position else self._is_replaced(found)
 
     def _is_replaced(self, read: os.stat_result) -> bool:
-        """Goes on with the file that is at the path now, once something is in it."""
+        """Continues with the file that is at the path now, once it is not empty."""
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(self._path)
             if found.st_size and not os.path.samestat(found, read):

@@ -1,4 +1,4 @@
-"""What pyroute2 asks the kernel for: interfaces, each known by its mark, and rules of nftables."""
+"""Requests to the kernel with pyroute2: interfaces, known by their marks, and nftables rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = (errno.ENODEV, errno.ENOENT)
 
 @dataclass(frozen=True)
 class Mark:
-    """What is written on a tap: a token that no other has, and the process that owns it."""
+    """The mark of a tap: a unique token, and the process that owns it."""
 
     token: str
     pid: int
@@ -39,13 +39,13 @@ class Mark:
 
     @classmethod
     def new(cls, *, has_table: bool) -> Self:
-        """A mark for a tap of this process, and perhaps for a table of nftables."""
+        """A mark for a tap of this process, and for its table of nftables if there is one."""
         pid_namespace = os.stat("/proc/self/ns/pid").st_ino
         return cls(secrets.token_hex(8), *our_identity(), pid_namespace, int(has_table))
 
     @classmethod
     def read(cls, written: str | None) -> Self | None:
-        """The mark that was written so; None when it is none."""
+        """The mark in a text; None if it is none."""
         kind, *fields = (written or "").split(":")
         with contextlib.suppress(TypeError, ValueError):
             if kind == "generated-vmm":
@@ -63,19 +63,19 @@ class Mark:
 
     @property
     def is_owned(self) -> bool:
-        """Whether the owner lives, or is in another PID namespace, where that is not known."""
+        """Whether the owner lives; also true if it is in another PID namespace."""
         if self.pid_namespace != os.stat("/proc/self/ns/pid").st_ino:
             return True
         return identity_of(self.pid) == (self.pid, self.start_time)
 
 
 def open_route() -> Any:
-    """A socket for questions about interfaces, to be closed with its block."""
+    """A socket for requests about interfaces, closed after its block."""
     return IPRoute()
 
 
 def remove(what: Mapping[str, str]) -> None:
-    """Removes the tap of a name if it has this mark, and its table. OSError, NetlinkError."""
+    """Removes the tap of a name, if it has this mark, and its table: OSError, NetlinkError."""
     mark = Mark.read(what["mark"])
     with open_route() as route, contextlib.suppress(FileNotFoundError):
         link = find(route, what["name"])
@@ -87,28 +87,28 @@ def remove(what: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def explained(what: str, capability: str = "CAP_NET_ADMIN") -> Iterator[None]:
-    """Raises `MonitorError` for what the system refuses."""
+    """Raises `MonitorError` if the system refuses a request in this block."""
     try:
         yield
     except (OSError, NetlinkError) as error:
         if isinstance(error, MonitorError):
             raise
         code = error.errno if isinstance(error, OSError) else error.code
-        refused = f"that needs {capability}, as root has it"
+        refused = f"that needs {capability}, which root has"
         reasons = {errno.EPERM: refused, errno.EACCES: refused}
-        reasons[errno.EBUSY] = "another process has just made one of that name"
+        reasons[errno.EBUSY] = "another process has just created one of that name"
         if getattr(error, "filename", None) == TUN:
             reasons[errno.ENOENT] = reasons[errno.ENODEV] = f"the host has no {TUN}"
         raise MonitorError(f"{what}: {reasons.get(code or 0, str(error))}") from error
 
 
 def take_name(route: Any, name: str) -> None:
-    """Removes the tap of a dead owner. `MonitorError` when the name is taken otherwise."""
+    """Removes the tap of a dead owner. Raises `MonitorError` if the name is taken otherwise."""
     with contextlib.suppress(FileNotFoundError):
         link = find(route, name)
         mark = _mark_of(link)
         if mark is None:
-            raise MonitorError(f"the interface {name} exists, and was not made by Tap")
+            raise MonitorError(f"the interface {name} exists, and was not created by Tap")
         if mark.is_owned:
             raise MonitorError(f"the tap {name} is in use by process {mark.pid}")
         _remove_link(route, link["index"])
@@ -116,7 +116,7 @@ def take_name(route: Any, name: str) -> None:
 
 
 def find(route: Any, name: str) -> Any:
-    """The interface of a name. FileNotFoundError when there is none."""
+    """The interface of a name. Raises FileNotFoundError if there is none."""
     try:
         return next(iter(route.link("get", ifname=name)))
     except NetlinkError as error:
@@ -139,7 +139,7 @@ def masquerade(table: str, address: IPv4Interface, tap: str) -> None:
     network = address.network
     equal, unequal, source = 0, 1, {"base": 1, "offset": 12, "len": 4}  # in the network header
     with NFTables() as nft:
-        nft.get_tables()  # raises what the kernel refuses; pyroute2 waits for ever after a batch
+        nft.get_tables()  # raises the kernel's error; pyroute2 waits forever after a batch
         nft.begin()
         nft.table("add", name=table)
         nat = {"type": "nat", "hook": "postrouting", "priority": SOURCE_NAT, "policy": ACCEPT}

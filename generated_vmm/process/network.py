@@ -1,6 +1,6 @@
-"""Networks of guests: taps and network namespaces that go with the process that made them.
+"""Networks of guests: taps and network namespaces that end with the process that created them.
 
-Each tap carries a mark, its `ifalias`, and is removed by that mark, never by its name alone. It is
+Each tap has a mark, its `ifalias`, and is removed by that mark, never by its name alone. It is
 bound to a descriptor, and so to this process, until it is marked and the reaper knows the mark.
 """
 
@@ -53,24 +53,24 @@ class InterfaceFields(TypedDict):
 
 
 class Owned(AsyncBlock, Block):
-    """Something that is made at the start of a block and removed at its end, in a thread."""
+    """A resource that a thread creates at the start of a block and removes at its end."""
 
     @property
     @abstractmethod
     def _is_there(self) -> bool:
-        """Whether it was made and not removed."""
+        """Whether it was created and not removed."""
 
     @abstractmethod
     def _make(self) -> None:
-        """Makes it, or leaves nothing."""
+        """Creates it, or leaves nothing behind."""
 
     @abstractmethod
     def _remove(self) -> None:
-        """Removes it if it is there. Safe to call twice at once."""
+        """Removes it if it exists. Two calls at the same time are safe."""
 
     def _making(self) -> Work[None]:
         if self._is_there:
-            raise MonitorError("a network is made once at a time")
+            raise MonitorError("the network is in use already")
         return Work(lambda _: self._make(), "monitor-network")
 
     def _removing(self) -> Work[None]:
@@ -80,7 +80,7 @@ class Owned(AsyncBlock, Block):
 class NetworkNamespace(Owned):
     """A network namespace without a name, for the `netns` of a `JailedMonitor`.
 
-    It is a descriptor of this process: the kernel removes it, with the taps in it, when the
+    This process holds it by a descriptor: the kernel removes it, with the taps in it, when the
     descriptor is closed and the last process in it has ended. Needs CAP_SYS_ADMIN.
     """
 
@@ -92,18 +92,18 @@ class NetworkNamespace(Owned):
 
     @property
     def path(self) -> str:
-        """The path that leads to it while the block lasts. `MonitorError` outside of the block."""
+        """The path of the namespace. Raises `MonitorError` outside of the block."""
         return f"/proc/{os.getpid()}/fd/{self._held.number}"
 
     @property
     def _held(self) -> Descriptor:
         if self._descriptor is None:
-            raise MonitorError("the network namespace is not there outside of its block")
+            raise MonitorError("the network namespace exists only within its block")
         return self._descriptor
 
     def _make(self) -> None:
-        with explained("no network namespace can be made", "CAP_SYS_ADMIN"):
-            _switch("unshare", CLONE_NEWNET)  # this thread alone, which ends now
+        with explained("no network namespace can be created", "CAP_SYS_ADMIN"):
+            _switch("unshare", CLONE_NEWNET)  # only for this thread, which ends now
             self._descriptor = Descriptor(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
         NAMESPACES.add(self)
 
@@ -111,7 +111,7 @@ class NetworkNamespace(Owned):
         self._descriptor = None
 
     def join(self) -> None:
-        """Puts the calling thread into it, for as long as the thread lives. OSError."""
+        """Moves the calling thread into it for the rest of the thread's life. Raises OSError."""
         _switch("setns", self._held.number, CLONE_NEWNET)
 
 
@@ -121,13 +121,13 @@ class Tap(Owned):
         with Tap(address="172.16.0.1/30", nat=True) as tap, Monitor() as monitor:
             monitor.client.network_interface("eth0").set(**tap.interface)
 
-    `address` is the host's on it, with its prefix; or `bridge` names the bridge of the host that
-    it is a port of. `nat` hides the network behind the host's addresses; the host must forward.
-    `guest` (with its prefix) and `gateway` are the guest's side, by default the first free address
-    of the network and the host's. `uid` is the user that may open it, as that of a
-    `JailedMonitor`. `namespace` is the `NetworkNamespace` that it is in. The default name is free.
-    Needs CAP_NET_ADMIN. ValueError for options of which no tap can be made; `MonitorError` when
-    the host makes none, with nothing left of the attempt.
+    `address` is the host's address on it, with its prefix; or `bridge` names the host's bridge to
+    which it is added. `nat` hides the network behind the host's addresses; the host must forward.
+    `guest` (with its prefix) and `gateway` are the guest's address and gateway, by default the
+    first free address of the network, and the host's address. `uid` is the user that may open it,
+    for example that of a `JailedMonitor`. `namespace` is the `NetworkNamespace` that it is in. The
+    default name is a free one. Needs CAP_NET_ADMIN. Invalid options raise ValueError. If the host
+    refuses, `MonitorError` is raised and nothing is left behind.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Tap(Owned):
         if NAME.fullmatch(self.name) is None or len(os.fsencode(self.name)) > LONGEST_NAME:
             raise ValueError(f"name is {name!r}; it must have 1 to {LONGEST_NAME} bytes, no / : %")
         if self.address is not None and self.address.network.prefixlen == 32:
-            raise ValueError(f"address is {address}; its network has no place for a guest")
+            raise ValueError(f"address is {address}; its network has no free address for a guest")
         if bridge is not None and address is not None:
             raise ValueError("address and bridge exclude each other: the bridge has the address")
         if nat and address is None:
@@ -160,7 +160,7 @@ class Tap(Owned):
 
     @property
     def interface(self) -> InterfaceFields:
-        """What `network_interface(...).set` gets: the tap and a MAC made of the guest's address."""
+        """Arguments of `network_interface(...).set`: the tap, and a MAC of the guest's address."""
         if self.guest is None:
             return {"host_dev_name": self.name}
         mac = bytes((6, 0)) + self.guest.ip.packed  # 6: locally administered, unicast
@@ -173,7 +173,7 @@ class Tap(Owned):
         Source: Documentation/admin-guide/nfs/nfsroot.rst of Linux. ValueError without an address.
         """
         if self.guest is None:
-            raise ValueError("the guest's address is not known: give address or guest")
+            raise ValueError("the guest's address is not known: pass address or guest")
         return f"ip={self.guest.ip}::{self.gateway or ''}:{self.guest.netmask}::eth0:off"
 
     @property
@@ -185,7 +185,7 @@ class Tap(Owned):
             self._namespace.join()
         mark = self._mark = Mark.new(has_table=self._nat)
         try:
-            with explained(f"the tap {self.name} cannot be made"), open_route() as route:
+            with explained(f"the tap {self.name} cannot be created"), open_route() as route:
                 take_name(route, self.name)
                 if self._namespace is None:  # else the kernel removes it
                     what = {"name": self.name, "mark": str(mark)}
@@ -213,7 +213,7 @@ class Tap(Owned):
             route.addr("add", index=index, address=str(self.address.ip), prefixlen=length)
         route.link("set", index=index, state="up")
         if self._nat and self.address is not None:
-            if self._namespace is not None:  # it is ours; of the host its owner decides
+            if self._namespace is not None:  # on the host, its owner decides
                 Path(FORWARDING).write_text("1")
             elif Path(FORWARDING).read_text().strip() == "0":
                 raise MonitorError("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
@@ -222,7 +222,7 @@ class Tap(Owned):
 
     def _remove(self) -> None:
         mark, namespace = self._mark, self._namespace
-        if mark is None or not self._is_there:  # or it is of the process that this one forked from
+        if mark is None or not self._is_there:  # or it belongs to the parent process
             return
         if namespace is None or namespace._is_there:
             with explained(f"the tap {self.name} cannot be removed"):
@@ -234,7 +234,7 @@ class Tap(Owned):
 
 
 def _switch(call: str, *given: int) -> None:
-    """Calls unshare(2) or setns(2) for this thread. OSError."""
+    """Calls unshare(2) or setns(2) for this thread. Raises OSError."""
     if getattr(LIBC, call)(*given):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

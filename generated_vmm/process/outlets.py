@@ -1,4 +1,4 @@
-"""What comes out of a monitor: its guest's console, its log, its metrics."""
+"""The outputs of a monitor: its guest's console, its log, its metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_POLL = 86_400_000  # milliseconds
 
 
 class Outlets:
-    """Keeps the last of what comes out of the monitor's fifos."""
+    """Stores the last bytes and lines of the monitor's fifos."""
 
     def __init__(
         self, console: Console, log: LastItems[LogLine], metrics: LastItems[Metrics]
@@ -60,7 +60,7 @@ class Outlets:
             raise FileNotFoundError("an outlet is no fifo")
 
     def read_until(self, descriptors: list[int], seconds: float | None) -> bool:
-        """Reads what comes until one of the descriptors is ready; false when the time is up."""
+        """Reads the fifos until one of the descriptors is ready; false if the time is up."""
         for descriptor in descriptors:
             self._waiting.register(descriptor, select.POLLIN)
         deadline = None if seconds is None else time.monotonic() + seconds
@@ -86,7 +86,7 @@ class Outlets:
             if received := os.read(descriptor, READ_BYTES):
                 feed(received)
             else:
-                self._waiting.unregister(descriptor)  # closed by everybody who could write
+                self._waiting.unregister(descriptor)  # all writers have closed it
 
     def _feed_log(self, received: bytes) -> None:
         for line in self._log_lines.feed(received):
@@ -99,7 +99,7 @@ class Outlets:
                 self.metrics.put(metrics)
 
     def end(self) -> None:
-        """Reads what is left, closes the fifos, and says that nothing more will come."""
+        """Reads the rest, closes the fifos, and ends the streams."""
         while self._feeds:
             descriptor, feed = self._feeds.popitem()
             with contextlib.suppress(BlockingIOError):
@@ -110,14 +110,14 @@ class Outlets:
             outlet.end()
 
     def last_words(self, log_file: str | None) -> list[str]:
-        """The last lines of the log, else of what the monitor printed before it had one."""
+        """The last lines of the log, or of the monitor's output before it had a log."""
         log = [*(tail_of(log_file) if log_file else []), *(line.text for line in self.log)]
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
         return (log or printed)[-LAST_WORDS:]
 
 
 def tail_of(path: str) -> list[str]:
-    """The last lines of a file; none of what is no file or cannot be read."""
+    """The last lines of a file; none if it is not a file or cannot be read."""
     with contextlib.suppress(OSError), open(os.open(path, READING), "rb") as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             size = file.seek(0, os.SEEK_END)

@@ -1,8 +1,8 @@
-"""The reaper: a program that removes what a caller leaves behind.
+"""The reaper: a program that removes what a dead caller leaves behind.
 
-`python reaper.py CALLER_PID SYS_PATH` takes orders on descriptor 0. It is told of each thing before
-the thing is made, and gets the descriptors that name it. When the caller has died, by whatever
-signal, it removes what is left. It imports the standard library and two modules beside it alone, so
+`python reaper.py CALLER_PID SYS_PATH` takes orders on descriptor 0. It hears of each thing before
+the thing is created, and gets the descriptors that name it. When the caller has died, by any
+signal, it removes what is left. It imports only the standard library and two modules beside it, so
 that it is small and starts quickly.
 """
 
@@ -22,7 +22,7 @@ PACKAGES = {
     "generated_vmm.process": Path(__file__).parent,
     "generated_vmm": Path(__file__).parents[1],
 }
-if __name__ == "__main__":  # these packages import more than is needed here
+if __name__ == "__main__":  # the packages import more than is needed here
     for name, folder in PACKAGES.items():
         sys.modules[name] = ModuleType(name)
         sys.modules[name].__path__ = [str(folder)]
@@ -49,7 +49,7 @@ def main(caller_pid: int, orders: socket.socket) -> None:
         signal.signal(number, signal.SIG_IGN)
     wards: dict[str, Ward] = {}
     caller = open_pidfd(caller_pid)
-    if os.getppid() != caller_pid:  # it has died, and the number may be another's
+    if os.getppid() != caller_pid:  # it has died, and another process may have its number
         caller = None
     with contextlib.suppress(OSError):
         orders.send(READY)
@@ -65,7 +65,7 @@ def main(caller_pid: int, orders: socket.socket) -> None:
 
 
 def _is_ordered(orders: socket.socket, caller: int | None) -> bool:
-    """Waits for an order; false when the caller has died and all its orders are taken."""
+    """Waits for an order; false once the caller has died and all its orders are carried out."""
     waiting = select.poll()
     waiting.register(orders, select.POLLIN)
     if caller is not None:
@@ -75,7 +75,7 @@ def _is_ordered(orders: socket.socket, caller: int | None) -> bool:
 
 
 def _take_order(orders: socket.socket, wards: dict[str, Ward]) -> bool:
-    """Carries one order out; false when there will be no other."""
+    """Carries out one order; false if there will be no other."""
     try:
         message, descriptors, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 64)
     except ConnectionError:

@@ -26,13 +26,13 @@ PAUSE = 0.1  # seconds between two attempts to start another one
 
 @dataclass(frozen=True)
 class Reaper:
-    """A reaper that runs, and the socket for its orders."""
+    """A running reaper, and the socket for its orders."""
 
     child: Child
     orders: socket.socket
 
     def entrust(self, key: str, ward: Ward | None) -> None:
-        """Tells it of things; None takes them away again. OSError when it has died."""
+        """Entrusts things to it; None takes them back. Raises OSError if it has died."""
         descriptors = [each for _, each in ward or () if each is not None]
         socket.send_fds(self.orders, [reaper.order(key, ward)], descriptors)
 
@@ -42,7 +42,7 @@ class Reaper:
 
 
 class ReaperClient:
-    """Sees to it that what monitors own goes with this process.
+    """Removes what monitors own when this process dies.
 
     Safe to share between threads, but not for signal handlers: the threads of monitors call it.
     """
@@ -55,13 +55,13 @@ class ReaperClient:
     def entrust(self, key: str, ward: Ward) -> None:
         """Entrusts things to the reaper, in place of those it had with this key, until `release`.
 
-        Raises `MonitorStartError` when there is no reaper to be had.
+        Raises `MonitorStartError` if no reaper can be started.
         """
         with self._lock:
             self._wards[key] = list(ward)
             try:
                 self._tell(key)
-            except OSError:  # it has just died, which its watcher will see too
+            except OSError:  # it has just died; its watcher starts another one
                 self._renew()
 
     def release(self, key: str) -> None:
@@ -96,7 +96,7 @@ class ReaperClient:
             time.sleep(PAUSE)
 
     def _is_replaced(self, ended: Reaper) -> bool:
-        """Starts another reaper in place of one that has ended; false: there is none to be had."""
+        """Starts another reaper in place of one that has ended; false if none can be started."""
         with self._lock, contextlib.suppress(MonitorStartError):
             if self._reaper is ended and self._wards:
                 self._renew()
@@ -104,7 +104,7 @@ class ReaperClient:
         return False
 
     def forget(self) -> None:
-        """Lets go of the reaper in a forked process: it and its monitors are the parent's."""
+        """Drops the reaper in a forked process: it and its monitors belong to the parent."""
         self._lock = threading.Lock()
         self._wards = {}
         self.close()

@@ -14,9 +14,9 @@ import socket
 import time
 from collections.abc import Callable
 
-LONGEST_END = 30.0  # seconds that a killed process gets to give its memory back
+LONGEST_END = 30.0  # seconds for a killed process to free its memory
 LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
-PAUSE = 0.005  # seconds between two looks at what is about to go
+PAUSE = 0.005  # seconds between two checks
 HELD = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 STARTED = 19  # field of /proc/PID/stat after the name (proc(5))
 
@@ -24,7 +24,7 @@ STARTED = 19  # field of /proc/PID/stat after the name (proc(5))
 
 
 def identity(path: str, folder: int | None = None) -> list[int]:
-    """The device and the inode of what is at a path."""
+    """The device and the inode at a path."""
     found = os.stat(path, dir_fd=folder)
     return [found.st_dev, found.st_ino]
 
@@ -47,10 +47,10 @@ def has_mounts(folder: int) -> bool:
 
 
 def remove_entries(folder: int, keep: str) -> None:
-    """Removes what is in a folder but `keep`, however deep and whatever links there are.
+    """Removes the content of a folder except `keep`, at any depth, without following links.
 
-    A folder in it is emptied by moving the folders that it has up, so that a tree which somebody
-    made deep on purpose exhausts neither the stack nor the descriptors.
+    Subfolders are moved up before they are emptied: a deep tree exhausts neither stack nor
+    descriptors.
     """
     unique, number = os.urandom(8).hex(), 0
     while names := [name for name in os.listdir(folder) if name != keep]:
@@ -68,7 +68,7 @@ def remove_entries(folder: int, keep: str) -> None:
 
 
 def removed(name: str, folder: int | None = None) -> bool:
-    """Whether an entry is gone now; false for a folder in which something is."""
+    """Whether an entry is gone now; false for a folder that is not empty."""
     with contextlib.suppress(FileNotFoundError):
         try:
             os.unlink(name, dir_fd=folder)
@@ -85,7 +85,7 @@ def remove_folder(path: str, descriptor: int) -> None:
     parent = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
     try:
         name = os.path.basename(path)
-        with contextlib.suppress(OSError):  # it is gone, or somebody has put something there
+        with contextlib.suppress(OSError):  # it is gone, or no longer empty
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if os.path.samestat(found, os.fstat(descriptor)):
                 os.rmdir(name, dir_fd=parent)
@@ -94,7 +94,7 @@ def remove_folder(path: str, descriptor: int) -> None:
 
 
 def is_served(socket_path: str) -> bool:
-    """Whether somebody listens on a unix socket."""
+    """Whether a process listens on a unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
         try:
@@ -110,7 +110,7 @@ def is_served(socket_path: str) -> bool:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A pidfd, which names the process also after its number was given to another one."""
+    """A pidfd, which names the process even after another process got its number."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -118,7 +118,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def send(pidfd: int, number: signal.Signals | None) -> bool:
-    """Sends a signal to a process that has not ended; closes the pidfd if there is none to send."""
+    """Sends a signal, if there is one and the process has not ended; else closes the pidfd."""
     if number is not None and not is_ready(pidfd, 0):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, number)
@@ -128,7 +128,7 @@ def send(pidfd: int, number: signal.Signals | None) -> bool:
 
 
 def kill_all(kill: Callable[[], list[int]]) -> None:
-    """Kills processes until there are none. TimeoutError when one of them does not end."""
+    """Kills processes until there are none. Raises TimeoutError if one does not end."""
     deadline = time.monotonic() + LONGEST_END
     while pidfds := kill():
         for pidfd in pidfds:
@@ -139,13 +139,13 @@ def kill_all(kill: Callable[[], list[int]]) -> None:
 
 
 def start_time_of(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None when it is gone."""
+    """When a process was started, in clock ticks since boot; None if it is gone."""
     fields = fields_of(pid)
     return None if fields is None else int(fields[STARTED])
 
 
 def fields_of(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat after the process's name; None when it is gone."""
+    """The fields of /proc/PID/stat after the process's name; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -154,7 +154,7 @@ def fields_of(pid: int) -> list[bytes] | None:
 
 
 def is_ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether a descriptor can be read from within the time; a pidfd can after its end."""
+    """Whether a descriptor becomes readable in time; a pidfd does at the end of its process."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     return bool(waiting.poll(None if seconds is None else min(seconds * 1000, LONGEST_POLL)))

@@ -25,13 +25,13 @@ from generated_vmm.process.watched import Watched
 from generated_vmm.process.workspace import Workspace
 from generated_vmm.transport import UnixChannel
 
-ASKING_SECONDS = 1.0  # for the questions to a monitor that is to end, which may hang
+ASKING_SECONDS = 1.0  # limits calls to a monitor that is to end and may hang
 TERMINATING_SECONDS = 2.0
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two looks for an answer
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 
 
 class Run(Watched):
-    """How a monitor begins and ends. All but `take_up` happens in the run's thread."""
+    """How a monitor begins and ends. All methods but `take_up` run in the run's thread."""
 
     def __init__(self, workspace: Workspace, outlets: Outlets) -> None:
         super().__init__(workspace, outlets)
@@ -39,11 +39,11 @@ class Run(Watched):
         self._is_entrusted = False  # whether the reaper removes what a killed process leaves
 
     def _hurry(self) -> None:
-        if self._is_entrusted:  # else a monitor could be killed whose files nobody removes
+        if self._is_entrusted:  # else the files of a killed monitor could remain
             self.child.send_signal(signal.SIGKILL)
 
     def _undo(self, error: BaseException) -> bool:
-        """Removes what a start has made until it failed; a claim may be tried again."""
+        """Removes what a failed start has created; a claim may be tried again."""
         try:
             self._remove()
         except Exception:  # the reaper knows of it
@@ -67,7 +67,7 @@ class Run(Watched):
         self._reach(Phase.RUNNING)
 
     def _begin(self, argv: list[str]) -> None:
-        """Starts the process, which is written down before it becomes the program."""
+        """Starts the process, and records it before it becomes the program."""
         settings = self.workspace.settings
         env = os.environ if settings.env is None else settings.env
         with contextlib.ExitStack() as stack:
@@ -84,14 +84,14 @@ class Run(Watched):
         self._follow(self.workspace.monitor_of(gate.child))
 
     def _follow(self, monitor: Child) -> None:
-        """Goes on with the process that the jailer has forked."""
+        """Continues with the process that the jailer has forked."""
         started, self._child = self.child, monitor
         if monitor is not started:
             started.close()
             self.workspace.note_process(monitor)
 
     def _wait_until_ready(self) -> None:
-        """The socket answers. `MonitorStartError` when it never will, or not in time."""
+        """Waits until the socket responds. `MonitorStartError` if it never will, or too late."""
         timeout = self.workspace.settings.timeout
         deadline, pause, last = time.monotonic() + timeout, SHORTEST_PAUSE, ""
         with self._asking(timeout) as client:
@@ -101,7 +101,7 @@ class Run(Watched):
                     client.get_instance_info()
                     return
                 except VmmError as error:
-                    last = str(error)  # not the error: it would keep what its frames refer to
+                    last = str(error)  # not the error: its frames would keep objects alive
                 self._read(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -121,16 +121,16 @@ class Run(Watched):
             raise MonitorStartError(f"the monitor's socket did not respond {limit}: {last}")
 
     def _settle(self) -> None:
-        """Writes down that the monitor survives this process, and lets the reaper forget it."""
+        """Records that the monitor survives this process, and takes it back from the reaper."""
         self.workspace.note_process(self.child, is_detached=True)
         self.workspace.tell = lambda _: None
         self._is_entrusted = False
         REAPER.release(self._key)
 
     def take_up(self, child: Child) -> None:
-        """Goes on with a detached process that another one started, whose folder is held.
+        """Takes over a detached process that another one started, whose folder is held.
 
-        `MonitorError` when its fifos are gone.
+        Raises `MonitorError` if its fifos are gone.
         """
         self._child, self._owner = child, os.getpid()
         try:
@@ -147,7 +147,7 @@ class Run(Watched):
             LET_GO.append(self.child)
             return self._let_go(Phase.FINISHED)
         if self.phase is Phase.RUNNING:
-            with contextlib.suppress(MonitorError, OSError):  # it goes on all the same
+            with contextlib.suppress(MonitorError, OSError):  # the monitor continues all the same
                 REAPER.entrust(self._key, self.workspace.ward)
                 self._is_entrusted = True
             if goal is Goal.STOP and not self.has_ended:
@@ -156,7 +156,7 @@ class Run(Watched):
         return self._let_go(Phase.FINISHED)
 
     def _ask_to_end(self) -> None:
-        """A guest that runs gets Ctrl+Alt+Del and its grace, then the process gets SIGTERM."""
+        """A running guest gets Ctrl+Alt+Del and its grace period, then the process gets SIGTERM."""
 
         def is_over() -> bool:
             return self.has_ended or self._goal is Goal.KILL
@@ -170,18 +170,18 @@ class Run(Watched):
             self._read_until(is_over, TERMINATING_SECONDS)
 
     def _remove(self) -> None:
-        """Ends the processes and removes the files. `MonitorError` when that cannot be done now."""
+        """Ends the processes and removes the files. Raises `MonitorError` if that fails."""
         try:
             remove_all(self.workspace.ward)
         except TimeoutError as error:
             raise MonitorError(f"process {self.child.pid} was killed and does not end") from error
         except OSError as error:
-            raise MonitorError(f"not everything could be removed: {error}") from error
+            raise MonitorError(f"some files could not be removed: {error}") from error
         if self._child is not None and not self.has_ended:
             self._note_end()
 
     def _let_go(self, phase: Phase, failure: BaseException | None = None) -> bool:
-        """Closes everything; false, because there is nothing more to do."""
+        """Closes all descriptors; returns false, because nothing is left to do."""
         self.outlets.end()
         REAPER.release(self._key)
         self.workspace.close()
@@ -198,4 +198,4 @@ class Run(Watched):
 
 
 LET_GO: list[Child] = []
-"""Detached processes that ran when this one let go of them: zombies once they have ended."""
+"""Detached processes that this one gave up while they ran: zombies once they have ended."""

@@ -1,6 +1,6 @@
-"""How a monitor is to be started: the options, checked, and the command lines made of them.
+"""The options for starting a monitor, their checks, and the command lines made of them.
 
-Source of the jailer's: its `--help` and docs/jailer.md, version 1.16.1.
+Source for the jailer: its `--help` and docs/jailer.md, version 1.16.1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_SOCKET_PATH = 107  # bytes in sockaddr_un, without the end
 
 
 class CommonOptions(TypedDict, total=False):
-    """The options of every monitor, all of them optional; `Settings` has their defaults."""
+    """The options of every monitor, all optional; `Settings` has their defaults."""
 
     socket_path: HostPath | None
     config_file: HostPath | None
@@ -47,7 +47,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class MonitorOptions(CommonOptions, total=False):
-    """The options of a monitor that is in no jail."""
+    """The options of a monitor without a jail."""
 
     id: str | None
     directory: HostPath | None
@@ -55,7 +55,7 @@ class MonitorOptions(CommonOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options of a monitor. ValueError for a value that no monitor could be started with."""
+    """The options of a monitor. Raises ValueError for a value that no monitor can start with."""
 
     id: str | None = None
     directory: HostPath | None = None
@@ -98,15 +98,15 @@ class Settings:
 
     @property
     def max_body_bytes(self) -> int:
-        """The longest body that the monitor will take."""
+        """The longest body that the monitor accepts."""
         return self.http_api_max_payload_size or DEFAULT_MAX_BODY_BYTES
 
 
 def monitor_arguments(settings: Settings, paths: Mapping[str, str | None]) -> list[str]:
     """The command line of Firecracker after its name, without `--id`.
 
-    `paths` are those of the options that have one, as the monitor sees them. Source: the monitor's
-    own `--help`, version 1.16.1.
+    `paths` are the paths among the options, as the monitor sees them. Source: the monitor's own
+    `--help`, version 1.16.1.
     """
     valued = {
         **paths,
@@ -127,7 +127,7 @@ def monitor_arguments(settings: Settings, paths: Mapping[str, str | None]) -> li
 
 
 def without_environment(settings: object) -> dict[str, object]:
-    """The options as JSON can have them, without the environment, which may hold secrets."""
+    """The options in a form for JSON, without the environment, which may contain secrets."""
     given = {name: value for name, value in vars(settings).items() if name != "env"}
     return {
         name: os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -136,13 +136,13 @@ def without_environment(settings: object) -> dict[str, object]:
 
 
 def require_instance_id(instance_id: str) -> None:
-    """ValueError unless the monitor takes this as `--id`; it aborts for anything else."""
+    """Raises ValueError unless the monitor accepts this as `--id`; otherwise it would abort."""
     if INSTANCE_ID.fullmatch(instance_id) is None:
         raise ValueError(f"id is {instance_id!r}; it must be 1 to 64 letters, digits and hyphens")
 
 
 def require_short(socket_path: str) -> None:
-    """ValueError for a path that no unix socket can have (unix(7))."""
+    """Raises ValueError for a path that no unix socket can have (unix(7))."""
     size = len(os.fsencode(socket_path))
     if size > LONGEST_SOCKET_PATH:
         raise ValueError(
@@ -168,7 +168,7 @@ class JailedOptions(CommonOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class JailSettings:
-    """How the jailer is to be run. ValueError for what it would refuse."""
+    """The options of the jailer. Raises ValueError for values that it would refuse."""
 
     id: str
     uid: int
@@ -186,10 +186,10 @@ class JailSettings:
         if self.cgroup_version not in (1, 2):
             raise ValueError(f"cgroup_version is {self.cgroup_version}; it must be 1 or 2")
         if unknown := set(self.resource_limits) - {"fsize", "no-file"}:
-            raise ValueError(f"resource_limits has {sorted(unknown)}; there are fsize and no-file")
+            raise ValueError(f"resource_limits has {sorted(unknown)}; only fsize and no-file exist")
         for name in self.cgroups:
             if "." not in name or "/" in name:
-                raise ValueError(f"cgroups has {name!r}; it must be a file as cpu.weight")
+                raise ValueError(f"cgroups has {name!r}; it must be a file such as cpu.weight")
 
 
 def jailer_arguments(settings: JailSettings, exec_file: str) -> list[str]:
@@ -215,7 +215,7 @@ def jailer_arguments(settings: JailSettings, exec_file: str) -> list[str]:
 
 
 def cgroup_folders(settings: JailSettings, exec_name: str, mounts: str) -> list[str]:
-    """The control groups that the jailer makes for a monitor, given /proc/self/mounts."""
+    """The control groups that the jailer creates for a monitor, according to /proc/self/mounts."""
     parent = settings.parent_cgroup or exec_name
     if settings.cgroup_version == 2:
         wanted = bool(settings.cgroups or settings.parent_cgroup)

@@ -1,4 +1,4 @@
-"""What is written down of a monitor in its folder, for whoever finds it."""
+"""The record of a monitor in its folder, for other processes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Identity: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class State:
-    """What is written down of a monitor, for whoever finds its folder.
+    """The record of a monitor, for processes that find its folder.
 
-    `owner` and `process` are the process that holds the folder, None after it has let go, and that
-    of the monitor; `is_detached` says whether that may run without an owner.
+    `owner` is the process that holds the folder, None after it has given it up. `process` is that
+    of the monitor; `is_detached` says whether it may run without an owner.
     """
 
     boot_id: str
@@ -49,7 +49,7 @@ class State:
     is_detached: bool = False
 
     def child(self) -> Child | None:
-        """The process if it runs."""
+        """The monitor's process, if it runs."""
         with contextlib.suppress(ProcessLookupError):
             if self.process is not None and self.is_running:
                 return Child(*self.process)
@@ -57,12 +57,12 @@ class State:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process runs."""
+        """Whether the monitor's process runs."""
         return self._is_alive(self.process)
 
     @property
     def is_owned(self) -> bool:
-        """Whether the process runs that holds the folder."""
+        """Whether the process that holds the folder runs."""
         return self._is_alive(self.owner)
 
     def _is_alive(self, process: Identity | None) -> bool:
@@ -71,9 +71,9 @@ class State:
         )
 
     def remove(self, descriptor: int, *, removes_folder: bool) -> None:
-        """Removes what a dead owner left, with a process that ran on without being detached.
+        """Removes what a dead owner left, and ends its process unless that is detached.
 
-        What the last start of the host has ended is not looked for, as its names may be another's.
+        Processes from before the host's last start are ignored: others may have their numbers.
         """
         ward: Ward = []
         for thing in map(from_json, self.things):
@@ -92,13 +92,13 @@ class State:
 
 
 def identity_of(pid: int) -> Identity | None:
-    """What no other process has; None for one that has ended, though it may be a zombie yet."""
+    """The unique mark of a process; None for one that has ended, even if it is a zombie."""
     fields = fields_of(pid)
     return None if fields is None or fields[0] in DEAD else (pid, int(fields[STARTED]))
 
 
 def write_state(folder: int, state: State) -> None:
-    """Writes a monitor down in its folder, whole or not at all."""
+    """Writes the record of a monitor to its folder, atomically."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -113,12 +113,12 @@ def write_state(folder: int, state: State) -> None:
 
 
 def read_state(folder: int) -> State | None:
-    """What is written down in a folder. `MonitorError` for nonsense, or what others could write."""
+    """The record in a folder. Raises `MonitorError` if it is invalid or writable by others."""
     try:
         with open(os.open(STATE, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                raise PermissionError(f"somebody else than user {os.geteuid()} can write to it")
+                raise PermissionError(f"other users than {os.geteuid()} can write to it")
             written = json.load(file)
         for name in ("owner", "process"):
             if written[name] is not None:
@@ -138,5 +138,5 @@ def our_identity() -> Identity:
 
 
 def boot_id() -> str:
-    """What tells this start of the host from others."""
+    """The unique mark of this start of the host."""
     return BOOT_ID.read_text().strip()

@@ -1,7 +1,7 @@
-"""A thread that carries out what others want of a monitor.
+"""A thread that carries out the wishes of callers for a monitor.
 
-No signal handler and no cancelled task interrupts it. Callers say what they want and wait for it;
-they may be threads, tasks and signal handlers at once.
+No signal handler and no cancelled task interrupts it. Callers submit a wish and wait for it; they
+may be threads, tasks and signal handlers at the same time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from generated_vmm.process.removal import PAUSE
 
 
 class Phase(IntEnum):
-    """How far a run has come."""
+    """The phase of a run."""
 
     NEW, CLAIMED, RUNNING, FINISHED = range(4)
 
 
 class Goal(IntEnum):
-    """What is wanted of a run, the stronger wish last."""
+    """The goals of a run, the strongest last."""
 
     NOTHING, CLAIM, RUN, LET_GO, STOP, KILL = range(6)
 
@@ -44,19 +44,19 @@ REACHED = {
 
 @dataclass(frozen=True)
 class Wish:
-    """Something that was wanted of a run."""
+    """A caller's wish for a run."""
 
     run: Supervisor
     goal: Goal
     failures: int
 
     def is_done(self) -> bool:
-        """Whether the run has done it, or failed."""
+        """Whether the run has fulfilled it, or failed."""
         done = self.run.phase >= REACHED[self.goal] or self.run.is_foreign
         return done or self.run.failures > self.failures
 
     def require_success(self) -> None:
-        """Raises what went wrong."""
+        """Raises the error, if it failed."""
         is_over = self.run.phase is Phase.FINISHED
         if self.run.failures > self.failures and not (is_over and self.goal >= Goal.LET_GO):
             raise cast(BaseException, self.run.failure)
@@ -65,7 +65,7 @@ class Wish:
 
 
 class Supervisor(Broadcast):
-    """Brings a run from one phase to the next, as far as is wanted."""
+    """Brings a run from one phase to the next, as far as callers want."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,13 +73,13 @@ class Supervisor(Broadcast):
         self.failure: BaseException | None = None
         self.failures = 0
         self._wishes: list[tuple[Goal, float]] = []
-        self._turn = [None]  # whoever takes it begins the thread's work, or decides there is none
+        self._turn = [None]  # a thread that takes it begins the work, or decides that there is none
         self._owner: int | None = None
         self._wake: Descriptor | None = None
 
     @abstractmethod
     def _claim(self) -> None:
-        """Makes what a start needs."""
+        """Creates what a start needs."""
 
     @abstractmethod
     def _start(self) -> None:
@@ -87,23 +87,23 @@ class Supervisor(Broadcast):
 
     @abstractmethod
     def _finish(self, goal: Goal) -> bool:
-        """Ends the monitor or lets go of it; false when there is nothing more to do."""
+        """Ends the monitor or gives it up; false if nothing is left to do."""
 
     @abstractmethod
     def _undo(self, error: BaseException) -> bool:
-        """Removes what a start has made until it failed; false as `_finish`."""
+        """Removes what a failed start has created; false as with `_finish`."""
 
     @abstractmethod
     def _read(self, seconds: float | None) -> None:
-        """Waits until something has happened or is wanted."""
+        """Waits until something has happened, or a caller has a wish."""
 
     @abstractmethod
     def _hurry(self) -> None:
-        """Lets what the thread may be waiting for end at once."""
+        """Ends the thread's current wait."""
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is the run of a process that this one was forked from."""
+        """Whether the run belongs to the process that this one was forked from."""
         return self._owner not in (None, os.getpid())
 
     @property
@@ -112,11 +112,11 @@ class Supervisor(Broadcast):
 
     @property
     def _grace(self) -> float:
-        """The shortest time that was given to a guest."""
+        """The shortest grace period that callers passed."""
         return min(grace for goal, grace in tuple(self._wishes) if goal is Goal.STOP)
 
     def want(self, goal: Goal, grace: float = 0.0) -> Wish:
-        """Says what is wanted, to be waited for."""
+        """Submits a wish, and returns it to be waited for."""
         wish = Wish(self, goal, self.failures)
         if not wish.is_done():
             self._wishes.append((goal, grace))
@@ -126,7 +126,7 @@ class Supervisor(Broadcast):
         return wish
 
     def _stir(self) -> None:
-        """Wakes the thread, or starts it if there is anything to do. Holds no lock meanwhile."""
+        """Wakes the thread, or starts it if there is work. Holds no lock meanwhile."""
         wake = self._wake
         if wake is not None:
             os.eventfd_write(wake.number, 1)
@@ -137,7 +137,7 @@ class Supervisor(Broadcast):
             threading.Thread(target=self._live, name="monitor", daemon=True).start()
 
     def abandon(self) -> None:
-        """Lets go in a forked process: the run is its parent's."""
+        """Drops the run in a forked process: it belongs to the parent."""
 
     def _live(self) -> None:
         if taken(self._turn):
@@ -147,12 +147,12 @@ class Supervisor(Broadcast):
                 pass
 
     def _take_turn(self) -> bool:
-        """Does what is wanted, or waits for something to do; false when there will be nothing."""
+        """Fulfils wishes, or waits for one; false if there will be no more."""
         goal = self._goal
         try:
             if self._wake is None:
                 self._wake = Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
-            goal = self._goal  # not before: what is wanted from now on wakes
+            goal = self._goal  # not before: later wishes wake the thread
             if goal >= Goal.LET_GO:
                 return self._finish(goal)
             if self.phase is Phase.NEW and goal >= Goal.CLAIM:
@@ -173,7 +173,7 @@ class Supervisor(Broadcast):
         self.notify()
 
     def _fail(self, error: BaseException) -> bool:
-        """Gives up what is wanted, so that it can be wanted again."""
+        """Drops the wishes, so that callers can repeat them."""
         self._wishes.clear()
         self.failure, self.failures = error, self.failures + 1
         self.notify()

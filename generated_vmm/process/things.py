@@ -1,4 +1,4 @@
-"""What a monitor owns, and how each thing is removed by its identity.
+"""The things that a monitor owns, each removed by its identity.
 
 For the reaper too: the standard library alone.
 """
@@ -35,22 +35,22 @@ STATE, NEW_STATE = "monitor.json", "monitor.new"
 
 @dataclass(frozen=True)
 class EmptyFolder:
-    """A folder that is about to be made, or that others may use too: removed if it is empty."""
+    """A folder that is about to be created, or that others may use too: removed if it is empty."""
 
     path: str
 
     def remove(self, _: int | None = None) -> None:
-        """Removes the folder unless something is in it."""
+        """Removes the folder if it is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(self.path)
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that is held open and locked, removed through that descriptor.
+    """A folder that is open and locked, removed through that descriptor.
 
-    All of it goes if it is `whole`, else the fifos, the sockets and the state of those `names`.
-    The folder itself goes if it was `made`. `entry` is a symbolic link that leads to it.
+    If it is `whole`, all its content is removed, else only fifos, sockets and the state, of these
+    `names`. The folder itself is removed if it was `made`. `entry` is a symbolic link to it.
     """
 
     path: str
@@ -60,7 +60,7 @@ class Folder:
     entry: str
 
     def remove(self, descriptor: int | None) -> None:
-        """Removes what is there, unless the lock was lost or something is mounted in it."""
+        """Removes the content, unless the lock was lost or something is mounted in the folder."""
         if descriptor is None or not lock(descriptor):
             return
         if self.whole and has_mounts(descriptor):
@@ -81,10 +81,10 @@ class Folder:
 
 @dataclass(frozen=True)
 class Session:
-    """The processes of a session, known by its first process and when that was started.
+    """The processes of a session, known by its first process and the time of its start.
 
     With a `root` (device and inode), also those that have this folder as their root: a jailer that
-    makes a PID namespace makes another session too.
+    creates a PID namespace also creates another session.
     """
 
     leader: int
@@ -115,43 +115,43 @@ class Session:
         return killed
 
     def remove(self, _: int | None = None) -> None:
-        """Kills the processes and waits for their end. TimeoutError when one does not end."""
+        """Kills the processes and waits for their end. Raises TimeoutError if one does not end."""
         kill_all(self.kill)
 
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """A control group that was made for one monitor; `known` is its identity once it is there."""
+    """A control group that was created for one monitor; `known` is its identity once it exists."""
 
     path: str
     known: list[int] | None = None
 
     def kill(self) -> list[int]:
-        """Kills what is in the group; pidfds of the processes that have not ended yet."""
+        """Kills the processes of the group; pidfds of those that have not ended yet."""
         with contextlib.suppress(FileNotFoundError), open(f"{self.path}/cgroup.procs") as file:
             pidfds = [pidfd for pid in file if (pidfd := open_pidfd(int(pid))) is not None]
             return [pidfd for pidfd in pidfds if send(pidfd, signal.SIGKILL)]
         return []
 
     def remove(self, _: int | None = None) -> None:
-        """Removes the group, and kills what is in it if it is known to be the same one."""
+        """Removes the group; kills its processes if it is known to be the same group."""
         deadline = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
             if identity(self.path) == self.known:
                 kill_all(self.kill)
-                deadline += 1.0  # what has just ended is counted for some time
+                deadline += 1.0  # processes that have just ended are counted for some time
         while not removed(self.path) and time.monotonic() < deadline:
             time.sleep(PAUSE)
 
 
 @dataclass(frozen=True)
 class Socket:
-    """A unix socket outside of the monitor's folder; nothing was there before."""
+    """A unix socket outside of the monitor's folder, at a path that was free before."""
 
     path: str
 
     def remove(self, _: int | None = None) -> None:
-        """Removes the socket if it is one of this user's on which nobody listens."""
+        """Removes the socket if it belongs to this user and no process listens on it."""
         with contextlib.suppress(OSError):
             found = os.lstat(self.path)
             ours = stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid()
@@ -183,15 +183,15 @@ def in_json(thing: Thing) -> list[Any]:
 
 
 def from_json(written: list[Any]) -> Thing:
-    """The thing that was written so."""
+    """The thing in such a form."""
     kind, fields = written
     return KINDS[kind](**fields)
 
 
 def remove_all(ward: Ward) -> None:
-    """Removes processes, then the other things, the last made first.
+    """Removes processes, then the other things, the newest first.
 
-    TimeoutError when a process does not end; what could not be removed stays in the list.
+    Raises TimeoutError if a process does not end; things that remain stay in the list.
     """
     ward.sort(key=lambda owned: isinstance(owned[0], Session))
     while ward:
@@ -201,6 +201,6 @@ def remove_all(ward: Ward) -> None:
 
 
 def is_ours(name: str, folder: int) -> bool:
-    """Whether an entry is of a kind that monitors make, rather than somebody's file."""
+    """Whether an entry is of a kind that monitors create, rather than a user's file."""
     mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or name in (STATE, NEW_STATE)

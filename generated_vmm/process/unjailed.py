@@ -60,11 +60,11 @@ class Unjailed(Workspace):
         super().take(tell)
 
     def prepare(self) -> None:
-        """Makes the fifos. `MonitorStartError` when something is in their place."""
+        """Creates the fifos. Raises `MonitorStartError` if something is in their place."""
         for name in NAMES[1:]:
             make_fifo(name, self.descriptor, self.directory)
         if self._socket_path is None and not is_served(self.socket_path):
-            with contextlib.suppress(FileNotFoundError):  # of a monitor that nobody owned
+            with contextlib.suppress(FileNotFoundError):  # of a monitor without an owner
                 os.unlink(SOCKET, dir_fd=self.descriptor)
         if is_served(self.socket_path):
             raise MonitorStartError(f"{self.socket_path} is in use: another process listens there")
@@ -108,19 +108,19 @@ class Unjailed(Workspace):
         return self.require_socket(self.open(SOCKET, flags))
 
     def vsock_made_at(self, path: str) -> Thing | None:
-        """The socket, unless something is there already."""
+        """The socket, unless its path is taken."""
         outside = self._outside(path)
         return None if os.path.lexists(outside) else Socket(outside)
 
     def log_file(self) -> str | None:
-        """The file in which the log can be read too, None for the outlet alone."""
+        """The file that has the log too; None if only the outlet has it."""
         return absolute(self.settings.log_path)
 
     def _outside(self, path: str) -> str:
         return os.path.join(os.path.abspath(self.settings.cwd or "."), path)
 
     def how(self) -> dict[str, Any]:
-        """What makes this workspace again, from whatever folder."""
+        """The data for `from_how`, with absolute paths."""
         given = without_environment(self.settings)
         given |= {name: absolute(getattr(self.settings, name)) for name in PATHS}
         given["directory"], given["cwd"] = str(self.directory), self._outside("")
@@ -128,10 +128,10 @@ class Unjailed(Workspace):
 
     @classmethod
     def from_how(cls, how: Mapping[str, Any]) -> Self:
-        """The workspace that gave this as `how`."""
+        """The workspace whose `how` this is."""
         return cls(how["binary"], Settings(**how["settings"]))
 
 
 def absolute(path: HostPath | None) -> str | None:
-    """The same path from whatever folder."""
+    """The absolute path."""
     return None if path is None else os.path.abspath(path)

@@ -1,4 +1,4 @@
-"""What a monitor shows of itself, jailed or not, and how it is made."""
+"""The members that all monitors share, and how monitors are created."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_THE_JAIL = {field.name for field in dataclasses.fields(JailSettings)}
 
 
 class MonitorView(Generic[Client]):
-    """What a monitor shows, whether one waits for it with threads or with tasks."""
+    """The members of a monitor, for threads and for tasks."""
 
     _run: Run
     _client: Client | None = None
@@ -35,11 +35,11 @@ class MonitorView(Generic[Client]):
 
     @abstractmethod
     def _set_up(self, workspace: Workspace) -> None:
-        """Makes the outlets and the run that is not yet started."""
+        """Creates the outlets, and the run, which is not yet started."""
 
     @abstractmethod
     def _connect(self) -> None:
-        """Makes the client."""
+        """Creates the client."""
 
     @classmethod
     def _finding(cls, directory: HostPath) -> Work[tuple[Workspace, Child]]:
@@ -58,7 +58,7 @@ class MonitorView(Generic[Client]):
     def client(self) -> Client:
         """The client of the monitor; its calls raise `MonitorExited` once the monitor has ended.
 
-        `MonitorError` before the start.
+        Raises `MonitorError` before the start.
         """
         if self._client is None:
             raise MonitorError("the monitor has not been started")
@@ -66,22 +66,22 @@ class MonitorView(Generic[Client]):
 
     @property
     def directory(self) -> Path:
-        """The monitor's folder. `MonitorError` for a temporary one before the start."""
+        """The monitor's folder. Raises `MonitorError` for a temporary one before the start."""
         return self._run.workspace.directory
 
     @property
     def socket_path(self) -> Path:
-        """The API's socket. `MonitorError` for one in a temporary folder before the start."""
+        """The API's socket; as with `directory`, `MonitorError` is possible before the start."""
         return Path(self._run.workspace.socket_path)
 
     @property
     def id(self) -> str | None:
-        """The instance id that the monitor was given."""
+        """The instance id of the monitor."""
         return self._run.workspace.id
 
     @property
     def pid(self) -> int:
-        """The number of the process. `MonitorError` before the start."""
+        """The process id. Raises `MonitorError` before the start."""
         return self._run.child.pid
 
     @property
@@ -93,20 +93,20 @@ class MonitorView(Generic[Client]):
     def returncode(self) -> int | None:
         """The exit status as in `subprocess`: negative for a signal.
 
-        None while the process runs, and when only its parent was told, as for a monitor that was
-        taken up with `attach` or that is in a PID namespace of its own.
+        None while the process runs, and if only its parent knows the status: for a monitor from
+        `attach`, or in a PID namespace of its own.
         """
         return self._run.returncode
 
     def connect(self, connection: socket.socket) -> None:
-        """Connect a socket to the API, for a second client with a channel of its own.
+        """Connects a socket to the API, for a second client with a channel of its own.
 
         Raises OSError unless a process of this monitor listens there.
         """
         self._run.workspace.connect(connection)
 
     def usage(self) -> Usage:
-        """What the process has used of the host. `MonitorExited` when it has ended."""
+        """The process's use of the host. Raises `MonitorExited` if it has ended."""
         found = self._run.child.usage()
         if found is None:
             raise self._run.exited()
@@ -121,7 +121,7 @@ class MonitorView(Generic[Client]):
 
     def _require_detached(self) -> None:
         if not self._settings.detached:
-            raise MonitorError("only a detached monitor can be let go")
+            raise MonitorError("only a detached monitor can be given up")
         _ = self.pid
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class MonitorView(Generic[Client]):
 
 
 class JailView(MonitorView[Client]):
-    """The paths of a jail. The monitor knows the paths inside alone."""
+    """The paths of a jail. The monitor only knows the paths inside."""
 
     _workspace_kind = Jail
 
@@ -143,13 +143,13 @@ class JailView(MonitorView[Client]):
         return self._jail.root
 
     def inside(self, path: HostPath) -> str:
-        """A path of the host as the monitor sees it. ValueError for one outside of the jail."""
+        """A path of the host as the monitor sees it. Raises ValueError for one outside the jail."""
         return inside(self._jail.root, path)
 
     def outside(self, path: HostPath) -> Path:
-        """A path as the monitor sees it, on the host.
+        """The path on the host of a path that the monitor sees.
 
-        The jailed user owns the root: the file may be a link that it made, to anywhere.
+        The jailed user owns the root: the file may be a link, to anywhere.
         """
         return self._jail.outside(path)
 
@@ -166,7 +166,7 @@ class JailView(MonitorView[Client]):
 
 
 def jail_of(jailer: HostPath, binary: HostPath, options: JailedOptions) -> Jail:
-    """The jail of a monitor that is made with these options."""
+    """The jail of a monitor with these options."""
     given = cast(dict[str, Any], options)
     ours = {name: value for name, value in given.items() if name in OF_THE_JAIL}
     rest = {name: value for name, value in given.items() if name not in OF_THE_JAIL}
@@ -180,7 +180,7 @@ def _ignore(_done: int, _size: int) -> None:
 def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
     """The workspace of this kind and the process of a detached monitor, whose folder is now held.
 
-    `MonitorExited` when it has ended, `MonitorError` when there is none or it is another's.
+    Raises `MonitorExited` if it has ended, `MonitorError` if there is none or another owns it.
     """
     try:
         descriptor = hold(path)
@@ -195,7 +195,7 @@ def _find_detached(kind: type[Any], path: str) -> tuple[Workspace, Child]:
         try:
             workspace: Workspace = kind.from_how(state.how)
         except (LookupError, TypeError, ValueError) as error:
-            raise MonitorError(f"{path} is no {kind.__name__} monitor's: {error!r}") from error
+            raise MonitorError(f"{path} has no {kind.__name__} monitor: {error!r}") from error
         child = state.child()
         if child is None:
             raise MonitorExited(f"the monitor of {path} has ended")

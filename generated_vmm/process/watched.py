@@ -1,4 +1,4 @@
-"""A monitor's process as it is watched: what comes out of it, and how it ended."""
+"""A monitor's process: its outputs, and how it ended."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Watched(Supervisor):
 
     @property
     def child(self) -> Child:
-        """The process. `MonitorError` before its start."""
+        """The process. Raises `MonitorError` before its start."""
         if self._child is None:
             raise MonitorError("the monitor has not been started")
         return self._child
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs or when it is not known."""
+        """The exit status, negative for a signal; None while it runs or if it is not known."""
         return None if self._child is None else self._child.returncode
 
     @property
@@ -55,24 +55,24 @@ class Watched(Supervisor):
         return self._child is not None and self._child.running
 
     def is_over(self) -> bool:
-        """Whether the process has ended, or nothing here looks after it any more."""
+        """Whether the process has ended, or this process has given it up."""
         return self.has_ended or self.phase is Phase.FINISHED
 
     def require_fresh(self) -> None:
-        """`MonitorError` when the monitor was started before."""
+        """Raises `MonitorError` if the monitor was started before."""
         if self._goal >= Goal.RUN or self.phase >= Phase.RUNNING:
-            raise MonitorError("a monitor is started once; make another one")
+            raise MonitorError("a monitor is started once; create another one")
 
     def own(self, thing: Thing) -> Callable[[], bool]:
-        """Adds to what goes with the monitor; the result says whether that is done."""
+        """Adds a thing that ends with the monitor; the result says whether that is done."""
         self._to_own.append(thing)
         self._stir()
         return lambda: self.is_over() or self.is_foreign or thing not in self._to_own
 
     def own_vsock(self, operation: Operation[object]) -> Callable[[], bool]:
-        """Lets the socket that a call makes go with the monitor, whatever becomes of the call.
+        """Removes the socket that a call creates when the monitor ends, even if the call fails.
 
-        The result says whether that is done, and the call can be made.
+        The result says whether that is prepared, and the call can be sent.
         """
         path = _vsock_path_in(operation.body or b"")
         if path is not None:
@@ -84,7 +84,7 @@ class Watched(Supervisor):
 
     @contextlib.contextmanager
     def opened_vsock(self, path: str) -> Iterator[str]:
-        """A path of the vsock device's socket that nobody can lead elsewhere."""
+        """A path of the vsock device's socket that cannot be redirected."""
         try:
             found = self.workspace.open_socket(path)
         except OSError as error:
@@ -95,13 +95,13 @@ class Watched(Supervisor):
             os.close(found)
 
     def abandon(self) -> None:
-        """Lets go in a forked process, of the folder's lock too."""
+        """Drops the monitor in a forked process, with the folder's lock."""
         self.workspace.abandon()
 
-    # What happens in the run's thread
+    # In the run's thread
 
     def _read(self, seconds: float | None) -> None:
-        """Empties the outlets until the process has ended, something is wanted, or that long."""
+        """Empties the outlets until the process ends, a caller has a wish, or the time is up."""
         self._own_more()
         wake = cast(Descriptor, self._wake).number
         runs = self._child is not None and not self.has_ended
@@ -118,7 +118,7 @@ class Watched(Supervisor):
 
     def _own_more(self) -> None:
         while self._to_own:
-            with contextlib.suppress(OSError):  # the reaper knows although it is not written down
+            with contextlib.suppress(OSError):  # the reaper knows it although it is not recorded
                 self.workspace.own(self._to_own[0])
             self._to_own.popleft()
             self.notify()
@@ -133,10 +133,10 @@ class Watched(Supervisor):
         self.has_ended = True
         self.notify()
 
-    # What is said of it
+    # Descriptions and errors
 
     def _explained(self, error: BaseException) -> BaseException:
-        """What a start has failed with, once the monitor has ended."""
+        """The error of a failed start, once the monitor has ended."""
         is_of_the_system = isinstance(error, OSError) and not isinstance(error, VmmError)
         if not isinstance(error, MonitorError) and not is_of_the_system:
             return error
@@ -145,11 +145,11 @@ class Watched(Supervisor):
         return found
 
     def has_ended_badly(self) -> bool:
-        """Whether the monitor has ended by itself, other than because its guest was done."""
+        """Whether the monitor has ended by itself, and not because its guest shut down."""
         return not self.is_foreign and self.phase is Phase.RUNNING and bool(self.returncode)
 
     def tell_exit(self, error: BaseException | None) -> None:
-        """Raises `MonitorExited`, or adds it to the error that is on its way."""
+        """Raises `MonitorExited`, or adds it to the current error."""
         if error is None:
             raise self.exited()
         if not isinstance(error, MonitorExited):
@@ -162,7 +162,7 @@ class Watched(Supervisor):
         return f"{self._child.pid} {'running' if self.is_running else f'ended {ended}'}"
 
     def exited(self) -> MonitorExited:
-        """The error that says how the monitor ended by itself."""
+        """The error for a monitor that ended by itself."""
         code = self.returncode
         what = f"the monitor of {self.workspace.socket_path} ended {exit_in_words(code)}"
         return MonitorExited(what, returncode=code, log=self._last_words())

@@ -1,6 +1,6 @@
-"""Where a monitor runs, and the list of what it owns there: the ward.
+"""The folder in which a monitor runs, and the list of the things that it owns: the ward.
 
-Everything in the folder is reached through its descriptor, without following links.
+Files in the folder are reached through its descriptor, without following links.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 
 class Workspace(ABC):
-    """Where a monitor runs, unjailed or in a jail; paths are the host's unless said otherwise."""
+    """The place of a monitor, unjailed or in a jail; paths are the host's unless said otherwise."""
 
     settings: Settings
     id: str | None
@@ -59,7 +59,7 @@ class Workspace(ABC):
 
     @property
     def directory(self) -> Path:
-        """The monitor's folder; a temporary one is known from the start on."""
+        """The monitor's folder; a temporary one is known after the start."""
         if self._directory is None:
             raise MonitorError("the monitor has no folder before it is started")
         return self._directory
@@ -75,11 +75,11 @@ class Workspace(ABC):
 
     @abstractmethod
     def how(self) -> dict[str, Any]:
-        """What makes this workspace again, in a form for JSON."""
+        """The data from which this workspace can be created again, in a form for JSON."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Makes what the monitor needs, in the folder that is held."""
+        """Creates what the monitor needs, in the held folder."""
 
     @abstractmethod
     def outlet(self, name: str, flags: int) -> int:
@@ -87,30 +87,30 @@ class Workspace(ABC):
 
     @abstractmethod
     def open_socket(self, path: str | None = None) -> int:
-        """An O_PATH descriptor of a socket, by its path as the monitor says it; the API's if None.
+        """An O_PATH descriptor of a socket, by its path for the monitor; the API's if None.
 
-        OSError unless it is a socket of the monitor's user.
+        Raises OSError unless it is a socket of the monitor's user.
         """
 
     @abstractmethod
     def vsock_made_at(self, path: str) -> Thing | None:
-        """What is to be removed if the monitor makes a vsock device's socket at its path."""
+        """The thing to remove if the monitor creates a vsock device's socket at this path."""
 
     def log_file(self) -> str | None:
-        """The file in which the log can be read too, None for the outlet alone."""
+        """The file that has the log too; None if only the outlet has it."""
         return None
 
     def monitor_of(self, started: Child) -> Child:
-        """The monitor's process, given the one that was started for it."""
+        """The monitor's process, which may be a child of the started one."""
         return started
 
     # Owning
 
     def take(self, tell: Callable[[Ward], None]) -> None:
-        """Makes the folder if need be, and holds it; `tell` entrusts what there is to the reaper.
+        """Creates the folder if needed, and holds it; `tell` entrusts its things to the reaper.
 
-        What dead owners left is removed. `MonitorStartError` when the folder is in use or is not
-        this user's alone.
+        What dead owners left is removed. Raises `MonitorStartError` if the folder is in use, or
+        other users can change it.
         """
         self.tell = tell
         path = str(self.directory)
@@ -124,9 +124,9 @@ class Workspace(ABC):
         enter(entry, path)
 
     def _hold(self, path: str) -> bool:
-        """Holds the folder; whether it was made. FileNotFoundError when it was just removed.
+        """Holds the folder; returns whether it was created. FileNotFoundError if just removed.
 
-        Until it is held it has the sticky bit, which tells whoever is first to hold it.
+        A new folder has the sticky bit until it is held, so that its first holder knows it.
         """
         self._make(path, stat.S_ISVTX | self._mode)
         self._folder = Descriptor(hold(path))
@@ -136,14 +136,14 @@ class Workspace(ABC):
         return made
 
     def _make(self, path: str, mode: int) -> None:
-        """Makes a folder unless it is there; the reaper is told before."""
+        """Creates a folder unless it exists; the reaper is informed before."""
         if not os.path.lexists(path):
             self._own_if_empty(path)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, mode)
 
     def _make_parents(self, path: str) -> None:
-        """Makes the folders above a path that are missing; they go again once they are empty."""
+        """Creates missing folders above a path; they are removed once they are empty."""
         parents = [str(parent) for parent in Path(path).parents]
         for parent in reversed(parents):
             self._make(parent, 0o755)
@@ -155,25 +155,25 @@ class Workspace(ABC):
             self.tell(self.ward)
 
     def _remove_leftovers(self) -> bool:
-        """Removes what a dead owner left, and says whether it had made the folder.
+        """Removes what a dead owner left, and returns whether it had created the folder.
 
-        `MonitorStartError` when its monitor is to run on.
+        Raises `MonitorStartError` if its monitor is detached and runs.
         """
         state = read_state(self.descriptor)
         if state is None:
             return False
         if state.is_detached and state.is_running:
-            raise MonitorStartError(f"in {self.directory} a detached monitor runs: attach to it")
+            raise MonitorStartError(f"a detached monitor runs in {self.directory}: attach to it")
         state.remove(self.descriptor, removes_folder=False)
         return any(isinstance(each, Folder) and each.made for each in map(from_json, state.things))
 
     def own(self, thing: Thing, descriptor: int | None = None) -> None:
-        """Adds to the ward: the reaper is told, and it is written down. Before it is made."""
+        """Adds a thing to the ward, before it is created: informs the reaper, writes the state."""
         self.ward.append((thing, descriptor))
         self._write_down()
 
     def replace_last(self, thing: Thing) -> None:
-        """Takes more exact knowledge of the last thing of the ward."""
+        """Replaces the last thing of the ward by a more exact description."""
         self.ward[-1] = (thing, self.ward[-1][1])
         self._write_down()
 
@@ -184,11 +184,11 @@ class Workspace(ABC):
         self.note_process(child)
 
     def _root_identity(self) -> list[int] | None:
-        """The folder that the monitor's processes have as their root, if that is not the host's."""
+        """The root folder of the monitor's processes, if it is not the host's."""
         return None
 
     def note_process(self, child: Child, *, is_detached: bool = False) -> None:
-        """Writes the monitor's process down."""
+        """Records the monitor's process."""
         process = (child.pid, child.start_time)
         self._state = replace(self._state, process=process, is_detached=is_detached)
         write_state(self.descriptor, self._state)
@@ -200,7 +200,7 @@ class Workspace(ABC):
         write_state(self.descriptor, self._state)
 
     def take_back(self, descriptor: int, state: State) -> None:
-        """Goes on with the folder and the things of a detached monitor."""
+        """Takes over the folder and the things of a detached monitor."""
         self._folder, self._state = Descriptor(descriptor), replace(state, owner=our_identity())
         with contextlib.suppress(OSError):  # the lock is what counts
             write_state(descriptor, self._state)
@@ -210,14 +210,14 @@ class Workspace(ABC):
                 self.session = thing
 
     def disown(self) -> None:
-        """Writes down that the monitor has no owner."""
+        """Records that the monitor has no owner."""
         self._state = replace(self._state, owner=None)
         with contextlib.suppress(OSError):  # the lock is what counts
             write_state(self.descriptor, self._state)
 
     @property
     def descriptor(self) -> int:
-        """The folder. OSError when it is not held."""
+        """The folder's descriptor. Raises OSError if it is not held."""
         return self._held(self._folder).number
 
     def _held(self, folder: Descriptor | None) -> Descriptor:
@@ -226,29 +226,29 @@ class Workspace(ABC):
         return folder
 
     def close(self) -> None:
-        """Lets go of the folder, which others may hold then; safe to call twice."""
+        """Releases the folder, which others may hold then; safe to call twice."""
         if self._folder is not None:
-            fcntl.flock(self._folder.number, fcntl.LOCK_UN)  # also that of the reaper's copy
+            fcntl.flock(self._folder.number, fcntl.LOCK_UN)  # the lock of the reaper's copy too
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the descriptors alone, as a forked process does: the lock is its parent's."""
+        """Only closes the descriptors, in a forked process: the lock belongs to its parent."""
         self._folder = None
 
     # Using
 
     def open(self, name: str, flags: int) -> int:
-        """Opens something in the folder. OSError when it is a link, or the folder is let go."""
+        """Opens a file in the folder. Raises OSError if it is a link or the folder is released."""
         return self._open_in(self._folder, name, flags)
 
     def _open_in(self, folder: Descriptor | None, name: str, flags: int) -> int:
         try:
             return os.open(name, flags | os.O_NOFOLLOW, dir_fd=self._held(folder).number)
         finally:
-            del folder  # an error that is kept would keep it open
+            del folder  # a stored error would keep it open
 
     def opened_for_process(self) -> Iterator[int]:
-        """Opens the input, the output and the errors of the monitor's process, one by one."""
+        """Opens standard input, output and error of the monitor's process, one by one."""
         yield self.open(CONSOLE_INPUT, os.O_RDWR)
         yield self.open(CONSOLE_OUTPUT, BOTH_ENDS)
         yield self.outlet(LOG, BOTH_ENDS)
@@ -258,7 +258,7 @@ class Workspace(ABC):
         return self.open(CONSOLE_INPUT, flags)
 
     def connect(self, connection: socket.socket) -> None:
-        """Connects to the API. OSError unless a process of this monitor answers there."""
+        """Connects to the API. Raises OSError unless a process of this monitor listens there."""
         found = self.open_socket()
         try:
             connection.connect(f"/proc/self/fd/{found}")
@@ -270,7 +270,7 @@ class Workspace(ABC):
             raise PermissionError(f"process {pid} of user {uid} listens there, and not the monitor")
 
     def require_socket(self, descriptor: int) -> int:
-        """The descriptor, if it is one of a socket of the monitor's user."""
+        """The descriptor, if it is that of a socket of the monitor's user."""
         found = os.fstat(descriptor)
         if stat.S_ISSOCK(found.st_mode) and found.st_uid == self.uid:
             return descriptor

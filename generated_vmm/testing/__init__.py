@@ -1,4 +1,4 @@
-"""A monitor to test against: `SimulatedMonitor` on a unix socket, and `python -m` for the same."""
+"""A monitor for tests: `SimulatedMonitor`, or `python -m generated_vmm.testing`."""
 
 from generated_vmm.testing.description import Description
 from generated_vmm.testing.guest import SimulatedGuest

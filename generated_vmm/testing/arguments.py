@@ -1,4 +1,4 @@
-"""The command line of the monitor's program, taken as strictly as the program takes it."""
+"""The command line of the monitor's program, parsed as strictly as the program does."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EXPLAINED: Final = {
 
 
 class WrongArguments(Exception):
-    """A command line that the program refuses, in its words."""
+    """A command line that the program refuses, with the program's text."""
 
 
 class Arguments:
-    """What was given. Raises `WrongArguments`."""
+    """The parsed arguments. Raises `WrongArguments`."""
 
     def __init__(self, given: Iterable[str]) -> None:
         words = list(given)
@@ -43,11 +43,11 @@ class Arguments:
             )
 
     def has(self, flag: str) -> bool:
-        """Whether the argument was given."""
+        """Whether the argument was passed."""
         return flag in self._given
 
     def get(self, name: str) -> str | None:
-        """The value of the argument; None when it was not given."""
+        """The value of the argument; None if it was not passed."""
         return self._given.get(name)
 
     def _read(self, words: list[str]) -> None:

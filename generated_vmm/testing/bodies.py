@@ -1,6 +1,7 @@
 """Bodies as the monitor reads them: strict JSON, then each member against the description.
 
-A fault has the monitor's first words and the name of the field instead of line and column.
+A fault has the first words of the monitor's text, and the name of the field in place of line and
+column.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
 
 
 class Misread(Exception):
-    """A body that cannot be read: the monitor's words, and the names of the members around it."""
+    """A body that cannot be read: the monitor's text, and the names of the enclosing members."""
 
     def __init__(self, words: str, *place: str) -> None:
         self.words, self.place = words, place
@@ -35,7 +36,7 @@ class Misread(Exception):
 
 
 class Pairs(tuple[tuple[str, Any], ...]):
-    """A JSON object as it came: in order, with what is there twice."""
+    """A JSON object as it came: in order, with repeated members."""
 
     __slots__ = ()
 
@@ -44,7 +45,7 @@ Raw: TypeAlias = "bool | int | float | str | list[Raw] | Pairs | None"
 
 
 def read_json(text: bytes) -> Raw:
-    """The whole of `text` as one value. Raises `Misread`."""
+    """The value that `text` is. Raises `Misread`."""
     try:
         value: Raw = _DECODER.decode(text.decode())
         _require_encodable(value)
@@ -63,7 +64,7 @@ def read_json(text: bytes) -> Raw:
 
 
 def plain(value: Raw) -> Json:
-    """The value as Python has it; of members that are there twice the last one counts."""
+    """The value as Python's types; the last one of repeated members counts."""
     if isinstance(value, Pairs):
         return {key: plain(one) for key, one in value}
     return [plain(one) for one in value] if isinstance(value, list) else value
@@ -124,7 +125,7 @@ class BodyReader:
         self._schemas = description.schemas
 
     def read(self, schema: str, text: bytes) -> Json:
-        """The body with every described member; what is absent has its default or is None.
+        """The body with every described member; an absent one has its default or is None.
 
         Raises `Misread`.
         """
@@ -187,7 +188,7 @@ class BodyReader:
             raise Misread(misread.words, key, *misread.place) from None
 
     def _default(self, name: str, key: str) -> Json:
-        """What an absent member counts as; None when that is nothing."""
+        """The value of an absent member; None if it has none."""
         place = f"{name}.{key}"
         if place in facts.DEFAULTS:
             return facts.DEFAULTS[place]

@@ -1,4 +1,4 @@
-"""The monitor's API as `make codegen` describes it: operations, schemas, and where state shows."""
+"""The monitor's API as `make codegen` describes it: operations, schemas, and shown state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Operation:
 
     @property
     def parameter(self) -> str:
-        """The name of the id at the end of the path; empty without an id."""
+        """The name of the id at the end of the path; empty if there is none."""
         return self.path.partition("{")[2].removesuffix("}")
 
 
@@ -60,12 +60,12 @@ class Description:
 
     @cached_property
     def resources(self) -> Mapping[str, Operation]:
-        """What can be PUT, by path without the id, as in `/drives`."""
+        """The resources that can be PUT, by path without the id, such as `/drives`."""
         puts = (one for one in self.operations if one.method == "PUT")
         return {"/" + "/".join(one.parts): one for one in puts}
 
     def resource(self, operation: Operation) -> str:
-        """The path of the resource that an operation is about; its own path if nothing is PUT."""
+        """The path of the resource of an operation; its own path if nothing is PUT there."""
         parts = operation.parts
         above = ("/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1))
         return next((path for path in above if path in self.resources), operation.path)
@@ -81,7 +81,7 @@ class Description:
         }
 
     def shaped(self, schema: str | None, value: Json) -> Json:
-        """The value with the fields of the schema alone; a required one it lacks is empty."""
+        """The value with only the fields of the schema; missing required ones are empty."""
         spec = self.schemas.get(schema or "", {})
         if not isinstance(value, dict) or "fields" not in spec:
             return value

@@ -1,7 +1,7 @@
-"""What the monitor does with bodies and the description does not say, measured on 1.16.1.
+"""How the monitor treats bodies beyond the description, measured on 1.16.1.
 
-Keys are `Schema.field`. A newer description needs nothing here: what is not listed is taken as
-described, and what is listed and not described is not looked at.
+Keys are `Schema.field`. A newer description needs no entry here: fields that are not listed are
+treated as described, and listed fields that are not described are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ IGNORES_UNKNOWN: Final = frozenset(
         "NetworkOverride", "TokenBucket", "VsockOverride",
     }
 )  # fmt: skip
-"""Objects whose unknown members are no fault."""
+"""Objects that may have unknown members."""
 
 NOT_ON_X86: Final = frozenset(
     {"CpuConfig.reg_modifiers", "CpuConfig.vcpu_features", "CpuTemplate.V1N1"}
@@ -35,7 +35,7 @@ OWN_RANGE: Final = frozenset(
         "NetworkInterface.mtu", "Vsock.guest_cid",
     }
 )  # fmt: skip
-"""Fields whose described range is left to a state rule, or is not checked at all."""
+"""Fields whose described range is checked by a state rule, or not at all."""
 
 NULLABLE: Final = frozenset({"Drive.is_read_only", "Logger.show_level", "Logger.show_log_origin"})
 """Flags that may be null; those of a PATCH body may be as well."""
@@ -50,7 +50,7 @@ DEFAULTS: Final[Mapping[str, bool | int | str]] = {
     "MmdsConfig.version": "V1",
     "SnapshotCreateParams.snapshot_type": "Full",
 }
-"""Absent fields that have a value all the same, and so may not be null."""
+"""Fields that have a value when absent, and so may not be null."""
 
 _OCTET: Final = r"(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _NUMBER: Final = (
@@ -74,10 +74,10 @@ FORMATS: Final[Mapping[str, tuple[str, str]]] = {
         "The provided MAC address is invalid.",
     ),
 }
-"""Strings that the monitor takes apart: a pattern, and its words when it does not match."""
+"""Strings that the monitor parses: a pattern, and its text if the pattern does not match."""
 
 LOWERED: Final = frozenset({"Logger.level", "NetworkInterface.guest_mac"})
-"""Strings that the monitor keeps in lower case."""
+"""Strings that the monitor stores in lower case."""
 
 REQUIRED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "MachineConfiguration": ("vcpu_count", "mem_size_mib"),
@@ -86,4 +86,4 @@ REQUIRED_ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "SnapshotCreateParams": ("snapshot_path", "mem_file_path"),
     "TokenBucket": ("size", "refill_time"),
 }
-"""Which of several missing members is named, where that is not the described order."""
+"""The order in which missing members are reported, if it is not the described order."""

@@ -1,4 +1,4 @@
-"""What the guest inside the simulated microVM does, as far as a client can see it."""
+"""The behavior of the guest in the simulated microVM, as far as a client can see it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Serve = Callable[[socket.socket], None]
 
 
 def echo(connection: socket.socket) -> None:
-    """Send everything back until the host stops sending."""
+    """Send all bytes back until the host stops sending."""
     while received := connection.recv(4096):
         connection.sendall(received)
 
 
 class SimulatedGuest:
-    """The guest's side: when its drivers are up, its vsock ports, what its balloon reports.
+    """The guest: when its drivers are up, its vsock ports, and its balloon's statistics.
 
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
@@ -31,9 +31,9 @@ class SimulatedGuest:
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
         self.boot_seconds: float | None = 0.1
-        """From the start of the guest until its drivers are up; None for `finish_boot` alone."""
+        """Seconds from the guest's start until its drivers are up; None: until `finish_boot`."""
         self.boot_messages: Sequence[str] = ()
-        """Lines that the guest prints on its serial console when it has booted."""
+        """Lines that the guest prints on its serial console after booting."""
         self.balloon_statistics: Mapping[str, int] = {}
         """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
 
@@ -42,22 +42,23 @@ class SimulatedGuest:
         self._services[port] = serve
 
     def close(self, port: int) -> None:
-        """Accept no more connections on `port`; those there are go on."""
+        """Accept no more connections on `port`; existing ones continue."""
         self._services.pop(port, None)
 
     def service(self, port: int) -> Serve | None:
-        """Who serves `port`; None when nobody listens there."""
+        """The function that serves `port`; None if nothing listens there."""
         return self._services.get(port)
 
 
 class VsockBackend:
-    """The host's side of the vsock device: bound at once; connections wait for the driver.
+    """The host's side of the vsock device: bound immediately; connections wait for the driver.
 
-    `CONNECT <port>` is answered `OK <host port>`, or by closing when nobody listens there.
+    The response to `CONNECT <port>` is `OK <host port>`, or the end of the connection if nothing
+    listens on the port.
     """
 
     def __init__(self, path: str, find_service: Callable[[int], Serve | None]) -> None:
-        """Bind the socket. Raises `OSError`, also when the path exists already."""
+        """Bind the socket. Raises `OSError`, also if the path exists."""
         self._path = path
         self._find_service = find_service
         self._host_ports = itertools.count(FIRST_HOST_PORT)
@@ -72,13 +73,13 @@ class VsockBackend:
         self._listener.listen(128)
 
     def activate(self) -> None:
-        """Serve what connects, and what has connected."""
+        """Serve new and existing connections."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._accept, daemon=True)
             self._thread.start()
 
     def close(self, *, remove_file: bool) -> None:
-        """Break all connections and accept no more. Raises `OSError` when there is no file."""
+        """Break all connections and accept no more. Raises `OSError` if there is no file."""
         for end in (self._listener, *self._connections):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The host's files and sockets, opened as the monitor would; its words when that fails."""
+"""The host's files and sockets, opened as the monitor does, and its texts for failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from generated_vmm.testing.machine import Fault, Machine
 
 @contextlib.contextmanager
 def refusing(text: str, raising: type[Exception] = Fault) -> Iterator[None]:
-    """Raise for what the host refuses; `{}` in the text stands for the reason."""
+    """Raise an error if the host refuses; `{}` in the text is replaced by the reason."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -36,7 +36,7 @@ def open_once(path: str, flags: int = os.O_RDONLY) -> None:
 def require_file(
     machine: Machine, path: str | None, refusal: str, *, writable: bool = False
 ) -> None:
-    """Refuse a path that cannot be opened, unless none is given or files are not checked."""
+    """Refuse a path that cannot be opened, unless it is None or files are not checked."""
     if machine.options.check_files and path is not None:
         with refusing(refusal):
             open_once(path, os.O_RDWR if writable else os.O_RDONLY)
@@ -50,7 +50,7 @@ def connect_once(path: str) -> None:
 
 
 def require_socket_path(path: str) -> None:
-    """Refuse with `ValueError` what no unix socket can be called."""
+    """Raise `ValueError` for a path that no unix socket can have."""
     if "\0" in path:
         raise ValueError("paths must not contain interior null bytes")
     if len(path) > 107:
@@ -58,7 +58,7 @@ def require_socket_path(path: str) -> None:
 
 
 def size_of(path: str) -> int:
-    """Bytes of the file; 0 when it cannot be looked at."""
+    """The size of the file in bytes; 0 if it cannot be read."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):

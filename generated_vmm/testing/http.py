@@ -1,8 +1,8 @@
-"""The monitor's HTTP layer on bytes: requests in, answers out, with the quirks a client meets.
+"""The monitor's HTTP layer on bytes: requests in, responses out, with its quirks.
 
-The monitor reads at most 1024 bytes at a time, every line must fit into that, a body comes through
-Content-Length alone, and after a refusal the connection goes on as if nothing had been read. What
-is left of a refused request is then taken for the next one; clients see that as stale answers.
+The monitor reads at most 1024 bytes at a time, every line must fit into that, a body needs a
+Content-Length, and after a refusal the connection continues as if nothing had been read. The rest
+of a refused request is then read as the next request; clients see that as stale responses.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ SERVER_FULL: Final = (
 
 
 class HttpRefusal(Exception):
-    """A request the HTTP layer refuses with a 400 of its own."""
+    """A request that the HTTP layer refuses with a 400 of its own."""
 
     def encode(self) -> bytes:
-        """The answer; its body holds a raw line feed and so is no strict JSON."""
+        """The response; its body contains a raw line feed and so is not strict JSON."""
         lost = "All previous unanswered requests will be dropped."
         return Answer(400, f'{{ "error": "{self}\n{lost}" }}'.encode()).encode()
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request as the API thread gets it; `body` is None without a Content-Length above 0."""
+    """One request as the API thread gets it; `body` is None without a positive Content-Length."""
 
     method: str
     target: str
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A status with its JSON; `exit_code` ends the simulated process once the answer is sent."""
+    """A status with its JSON; `exit_code` ends the simulated process once the response is sent."""
 
     status: int
     body: bytes | None = None
@@ -63,7 +63,7 @@ class Answer:
         return cls(status, json_bytes({"fault_message": fault}), fault=fault)
 
     def encode(self) -> bytes:
-        """The bytes the monitor writes: no reason phrase, no Date, no length without a body."""
+        """The bytes of the response: no reason phrase, no Date, no length without a body."""
         lines = [f"HTTP/1.1 {self.status} ", "Server: Firecracker API", "Connection: keep-alive"]
         lines += ["Deprecation: true"] * self.deprecated
         if self.body is not None:
@@ -72,7 +72,7 @@ class Answer:
 
 
 class RequestParser:
-    """Turns what one connection sends into requests, one read of at most `room` bytes at a time."""
+    """Parses the bytes of one connection into requests, with reads of at most `room` bytes."""
 
     def __init__(self, *, payload_limit: int) -> None:
         self._payload_limit = payload_limit
@@ -85,7 +85,7 @@ class RequestParser:
 
     @property
     def room(self) -> int:
-        """How many bytes the next read may bring."""
+        """The maximum size of the next read in bytes."""
         return BUFFER_SIZE - len(self._carry)
 
     def feed(self, chunk: bytes) -> list[Request]:

@@ -1,4 +1,4 @@
-"""The simulated microVM: its phase, what has been configured, and the options it was made with."""
+"""The simulated microVM: its phase, its configuration, and its options."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MIB: Final = 1 << 20
 BEFORE_START: Final = "The requested operation is not supported before starting the microVM."
 AFTER_START: Final = "The requested operation is not supported after starting the microVM."
 PAYLOAD_LIMIT: Final = 51200
-"""Bytes of a request body the monitor accepts, and of MMDS data it stores, by default."""
+"""The default limit of a request body, and of the MMDS data store, in bytes."""
 
 Members: TypeAlias = dict[str, Any]
-"""A body, or what is stored of one, checked against the description."""
+"""A body, or a stored one, checked against the description."""
 
 
 class Fault(Exception):
@@ -33,7 +33,7 @@ class Fault(Exception):
 
 
 class Phase(Enum):
-    """Where the microVM is in its life; the values are those of `GET /`."""
+    """The state of the microVM; the values are those of `GET /`."""
 
     NOT_STARTED = "Not started"
     RUNNING = "Running"
@@ -42,7 +42,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class MonitorOptions:
-    """What a monitor process gets on its command line, and what the simulation takes as given."""
+    """The options of a monitor's command line, and the assumptions of the simulation."""
 
     instance_id: str = "anonymous-instance"
     version: str = CURRENT.version
@@ -58,7 +58,7 @@ class MonitorOptions:
 class Machine:
     """The state behind one monitor process. `exit_code` is set when the process ends.
 
-    `resources` has what was PUT, by path without id: members, or members by id.
+    `resources` has the bodies that were PUT, by path without id: members, or members by id.
     """
 
     options: MonitorOptions
@@ -98,12 +98,12 @@ class Machine:
 
     @property
     def memory_mib(self) -> int:
-        """MiB the guest has or can get by hotplug."""
+        """The guest's memory in MiB, with hotpluggable memory."""
         size: int = self.value("/machine-config", "mem_size_mib", 0)
         return size + int(self.value("/hotplug/memory", "total_size_mib", 0))
 
     def value(self, path: str, name: str, default: Any = None) -> Any:
-        """One member of a resource; the default when it is absent or null."""
+        """One member of a resource; the default if it is absent or null."""
         found = (self.resources.get(path) or {}).get(name)
         return default if found is None else found
 
@@ -113,7 +113,7 @@ class Machine:
         return devices
 
     def config(self) -> dict[str, Json]:
-        """What GET /vm/config shows; null for what is not there."""
+        """The response to GET /vm/config; null for missing parts."""
         shown: dict[str, Json] = {}
         for member, (path, is_list) in self.options.description.shown.items():
             found = self.shown(path)
@@ -121,7 +121,7 @@ class Machine:
         return shown
 
     def shown(self, path: str) -> Any:
-        """A resource without what the monitor never shows, or only when it is set."""
+        """A resource without the members that the monitor shows never, or only if they are set."""
         found = self.resources.get(path)
         if not isinstance(found, dict):
             return found
@@ -129,7 +129,7 @@ class Machine:
         return {name: found[name] for name in found if name not in hidden}
 
     def start(self) -> None:
-        """The guest boots; its drivers are up after the guest's `boot_seconds`."""
+        """Boot the guest; its drivers are up after its `boot_seconds`."""
         self.flush_metrics()
         self.phase = Phase.RUNNING
         for line in ("guest is up", self.value("/boot-source", "boot_args", "")):
@@ -137,7 +137,7 @@ class Machine:
         self._boot()
 
     def restore(self, phase: Phase, *, drivers_up: bool) -> None:
-        """The guest goes on from a snapshot."""
+        """Continue the guest from a snapshot."""
         self.phase = phase
         if drivers_up:
             self._activate()
@@ -154,7 +154,7 @@ class Machine:
             self._boot_timer.start()
 
     def finish_boot(self) -> None:
-        """The guest's drivers are up from now on; those of a paused guest when it is resumed."""
+        """Bring the guest's drivers up; those of a paused guest when it is resumed."""
         self._boot_pending = self.phase is Phase.PAUSED
         if self.phase is Phase.RUNNING and not self.drivers_up:
             for line in ("guest serves", *self.guest.boot_messages):
@@ -168,7 +168,7 @@ class Machine:
         self.settle()
 
     def settle(self) -> None:
-        """A guest that runs does at once what is asked of it."""
+        """A running guest reacts immediately."""
         if self.phase is not Phase.RUNNING:
             return
         if self._boot_pending:
@@ -185,25 +185,25 @@ class Machine:
         self._reset_pending = True
 
     def print_line(self, text: str) -> None:
-        """The guest prints a line on its serial console."""
+        """Print a line on the guest's serial console."""
         self.outlets.print_serial(text.encode() + b"\n")
 
     def hear(self, content: bytes) -> None:
-        """The guest answers on its serial console to each byte that somebody types there."""
+        """Echo typed bytes on the guest's serial console."""
         if self.phase is Phase.RUNNING:
             for byte in content:
                 self.outlets.metrics.count("uart", "read_count")
                 self.outlets.print_serial(b"guest hears %c\n" % byte)
 
     def flush_metrics(self) -> None:
-        """Write a line of metrics, in which each drive and network interface has its group."""
+        """Write a line of metrics, with a group for each drive and network interface."""
         drives = [f"block_{name}" for name in self.devices("/drives")]
         self.outlets.flush_metrics(
             [*drives, *(f"net_{name}" for name in self.devices("/network-interfaces"))]
         )
 
     def end(self, *, remove_files: bool) -> None:
-        """Break what the guest had open; a real process leaves the socket of its vsock behind."""
+        """Break the guest's connections; like a real process, leave the vsock's socket behind."""
         if self._boot_timer is not None:
             self._boot_timer.cancel()
         if self.exit_code is not None and not self._has_ended:

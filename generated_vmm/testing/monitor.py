@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReceivedCall:
-    """One request the monitor carried out or refused, and the status it answered.
+    """One request that the monitor carried out or refused, and the status of its response.
 
-    `error` is what the simulation itself failed with, which makes the status 500.
+    `error` is an error of the simulation itself, which makes the status 500.
     """
 
     method: str
@@ -37,19 +37,18 @@ class ReceivedCall:
     error: Exception | None = None
 
     def json(self) -> Json:
-        """The body as JSON. Raises `ValueError` when there is none or it is not JSON."""
+        """The body as JSON. Raises `ValueError` if there is none or it is not JSON."""
         return cast(Json, json.loads(self.body or b""))
 
 
 class SimulatedMonitor:
-    """Answers on `socket_path` as a Firecracker of the client's release does, for tests and demos.
+    """Responds on `socket_path` as a Firecracker of the client's release does, for tests and demos.
 
     Use it as a context manager, sync or async, or call `start` and `stop`; it serves from a thread
-    of its own. Like the real monitor it refuses a path that exists already, keeps its state until
-    it ends, and after the guest's end leaves a socket nobody listens on. `check_files=False`
-    accepts any host path; otherwise paths must exist. `host_devices` are the names of the tap
-    devices there are (None: any name will do). `description` is the API of another release, from
-    its `api.json`.
+    of its own. Like the real monitor, it refuses a path that exists, stores its state until it
+    ends, and leaves its socket file behind after the guest's end. `check_files=False` accepts any
+    host path; otherwise paths must exist. `host_devices` are the names of the existing tap devices
+    (None: any name is accepted). `description` is the API of another release, from its `api.json`.
     """
 
     def __init__(
@@ -87,12 +86,12 @@ class SimulatedMonitor:
 
     @property
     def calls(self) -> tuple[ReceivedCall, ...]:
-        """Every request since the start, in the order answered, without those of the HTTP layer."""
+        """Every request since the start, in order, except those that the HTTP layer refused."""
         return tuple(self._calls)
 
     @property
     def state(self) -> str:
-        """`Not started`, `Running` or `Paused`, as `GET /` tells it."""
+        """`Not started`, `Running` or `Paused`, as in `GET /`."""
         return self.machine.phase.value
 
     @property
@@ -107,7 +106,7 @@ class SimulatedMonitor:
         self._thread.start()
 
     def stop(self, *, keep_socket: bool = False) -> None:
-        """Stop serving and remove the socket, unless that is to be kept; safe to call twice.
+        """Stop serving and remove the socket, unless `keep_socket`; safe to call twice.
 
         While another thread is in `serve`, call `interrupt` first and wait for it to return.
         """
@@ -123,7 +122,7 @@ class SimulatedMonitor:
             self.socket_path.unlink(missing_ok=True)
 
     def finish_boot(self) -> None:
-        """A started guest's drivers are up from now on; those of a paused one when it is resumed.
+        """Bring the drivers of a started guest up; those of a paused one when it is resumed.
 
         For a guest whose `boot_seconds` is None.
         """
@@ -142,7 +141,7 @@ class SimulatedMonitor:
     def listen(self) -> None:
         """Bind the socket, with a machine that has not been started; clients may connect.
 
-        Raises `OSError` when the path exists already or cannot be made.
+        Raises `OSError` if the path exists or cannot be created.
         """
         if self._server is not None:
             raise RuntimeError(f"the monitor at {self.socket_path} has been started already")
@@ -165,8 +164,8 @@ class SimulatedMonitor:
     def serve(self) -> int | None:
         """Serve on this thread until `interrupt` or the end of the simulated process.
 
-        Returns the exit code of the process, None when it was interrupted. The socket file is left
-        where it is, as the real monitor leaves it; `stop` removes it.
+        Returns the exit code of the process, None if it was interrupted. Like the real monitor, it
+        leaves the socket file behind; `stop` removes it.
         """
         if self._server is None:
             raise RuntimeError(f"the monitor at {self.socket_path} does not listen")
@@ -205,7 +204,7 @@ class SimulatedMonitor:
         error: Exception | None = None
         try:
             given = self.faults.take_refusal() or answer(self.machine, request)
-        except Exception as failed:  # the server goes on
+        except Exception as failed:  # the server continues
             logger.exception("The simulated monitor failed at %s %s", request.method, request.path)
             error, reason = failed, f"{type(failed).__name__}: {failed}"
             given = Answer.refusing(f"The simulated monitor failed: {reason}", 500)

@@ -1,4 +1,4 @@
-"""From a request to its answer: find the operation, read the body, check the phase, act."""
+"""From a request to its response: find the operation, read the body, check the phase, act."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from generated_vmm.testing.rules import boot, devices, memory, services, snapsho
 __all__ = ["answer", "boot", "carry_out", "devices", "memory", "services", "snapshots"]
 
 HIDDEN: Final = frozenset({"/cpu-config", "/logger", "/metrics"})
-"""Resources that the description shows in GET /vm/config and the monitor does not."""
+"""Resources that the description shows in GET /vm/config but the monitor does not."""
 
 DEPRECATED: Final[Mapping[str, Mapping[str, tuple[Json, ...]]]] = {
     "/machine-config": {"cpu_template": ()},
@@ -24,11 +24,11 @@ DEPRECATED: Final[Mapping[str, Mapping[str, tuple[Json, ...]]]] = {
     "/snapshot/load": {"mem_file_path": (), "enable_diff_snapshots": (True,)},
     "/vsock": {"vsock_id": ()},
 }
-"""Fields whose values, any or those named, make the answer say `Deprecation`."""
+"""Fields whose values, any or those named, set the response header `Deprecation`."""
 
 
 def answer(machine: Machine, request: Request) -> Answer:
-    """What the monitor answers. Never raises for a bad request."""
+    """The monitor's response. Never raises for a bad request."""
     deprecated = False
     try:
         call = _read_call(machine, request)
@@ -46,7 +46,7 @@ def answer(machine: Machine, request: Request) -> Answer:
 
 
 def carry_out(machine: Machine, call: Call) -> Json:
-    """What the operation gives, after the machine has changed. Raises `Fault`."""
+    """Carries out the operation, and returns its value. Raises `Fault`."""
     description, operation = machine.options.description, call.operation
     _require_phase(machine, call)
     shown = {path for path, _ in description.shown.values()} - HIDDEN
@@ -107,7 +107,7 @@ def _require_phase(machine: Machine, call: Call) -> None:
 def find_operation(description: Description, request: Request) -> tuple[Operation, str]:
     """The operation and the id in the path, or "". Raises `Fault`.
 
-    A path is cut at each slash; what follows the parts an operation needs is ignored.
+    A path is split at each slash; parts after those that an operation needs are ignored.
     """
     parts = request.path.lstrip("/").split("/")
     parts = parts if parts[-1] else parts[:-1]
@@ -137,7 +137,7 @@ def _refuse_body_or_lack_of_it(request: Request, parts: list[str]) -> None:
 
 
 def _refuse_unrecognized(method: str, parts: list[str]) -> None:
-    """Where the monitor looks at the second segment, it has words of its own for a wrong one."""
+    """Refuse a wrong second segment, with the monitor's own texts where it has them."""
     first, second, third = (*parts, "", "", "")[:3]
     hinting = {"GET": ("status",), "PATCH": ("start", "stop")}
     if [first, second] == ["balloon", "hinting"] and third not in hinting.get(method, (third,)):
@@ -151,7 +151,7 @@ def _refuse_unrecognized(method: str, parts: list[str]) -> None:
 
 
 def _unknown(method: str, parts: list[str]) -> Fault:
-    """The refusal of a path or method there is not; the path is shown without its slash."""
+    """The refusal of an unknown path or method; the path is shown without its slash."""
     return Fault(f"Invalid request method and/or path: {method} {parts[0] if parts else ''}.")
 
 

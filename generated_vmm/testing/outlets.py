@@ -1,4 +1,4 @@
-"""What a monitor writes besides its answers: log lines, metrics and the guest's console."""
+"""The monitor's outputs besides responses: log lines, metrics and the guest's console."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from generated_vmm.testing.http import Answer, Request
 BAD_REQUEST: Final = 400
 LEVELS: Final = ("off", "error", "warn", "info", "debug", "trace")
 
-# The groups and counters of 1.16.1, a group each line; `_agg` stands for three figures. What is
-# counted under another name shows as well.
+# The groups and counters of 1.16.1, one group per line; `_agg` stands for three figures. Counters
+# with other names are shown too.
 GROUPS: Final[dict[str, str]] = dict(
     line.split(": ", 1)
     for line in Path(__file__).with_name("metrics.txt").read_text("ascii").splitlines()
 )
-# What a request is counted as, by the first segment of its path.
+# The counter of a request, by the first segment of its path.
 COUNTED: Final = {
     "": "instance_info", "cpu-config": "cpu_cfg", "drives": "drive", "hotplug": "hotplug_memory",
     "machine-config": "machine_cfg", "network-interfaces": "network", "version": "vmm_version",
@@ -43,7 +43,7 @@ class Metrics:
             self._counters[group, name] += by
 
     def count_request(self, method: str, path: str, *, refused: bool) -> None:
-        """Count what was asked and whether it was refused."""
+        """Count a request, and whether it was refused."""
         first = path.strip("/").partition("/")[0]
         name = COUNTED.get(first, first.replace("-", "_"))
         group = f"{method.lower()}_api_requests"
@@ -53,9 +53,9 @@ class Metrics:
                 self.count(group, f"{name}_fails")
 
     def line(self, devices: Iterable[str] = ()) -> str:
-        """What has been counted since the last call, as JSON; `devices` have groups of their own.
+        """The counts since the last call, as JSON; `devices` have groups of their own.
 
-        What a device has counted is in the group of its kind too.
+        The counts of a device are in the group of its kind too.
         """
         with self._lock:
             counted, self._counters = self._counters, Counter()
@@ -69,7 +69,7 @@ class Metrics:
 
 
 def _kind(group: str) -> str:
-    """The group to which that of one device belongs, such as `block` for `block_rootfs`."""
+    """The group of a device's kind, such as `block` for `block_rootfs`."""
     kind = group.partition("_")[0]
     return kind if group not in GROUPS and kind in GROUPS else group
 
@@ -81,9 +81,9 @@ def _zeros(group: str) -> dict[str, Any]:
 
 
 class Outlets:
-    """The files of one monitor, opened for reading as well, so that a pipe needs no reader.
+    """The files of one monitor, opened for reading too, so that a pipe needs no reader.
 
-    What cannot be written (a full pipe) is lost and disturbs nothing.
+    Output that cannot be written (to a full pipe) is lost, without an error.
     """
 
     def __init__(self, instance_id: str, log_to: int | None = None) -> None:
@@ -119,7 +119,7 @@ class Outlets:
         self._serial = self._open(path, self._serial)
 
     def log(self, message: str, *, level: str = "info", thread: str = "main") -> None:
-        """Write one line, as far as level and module let it through."""
+        """Write one line, if its level and module are enabled."""
         if self._log is None or LEVELS.index(level) > LEVELS.index(self.level):
             return
         module = "api_server" if thread == "fc_api" else "firecracker"
@@ -134,7 +134,7 @@ class Outlets:
             self.metrics.count("logger", "missed_log_count")
 
     def record(self, request: Request, answer: Answer) -> None:
-        """Log and count what was asked and what was answered."""
+        """Log and count a request and its response."""
         refused = answer.status >= BAD_REQUEST
         self.metrics.count_request(request.method, request.path, refused=refused)
         self.metrics.count("deprecated_api", "deprecated_http_api_calls", answer.deprecated)
@@ -150,13 +150,13 @@ class Outlets:
         self.log(text, level="error" if refused else "info", thread="fc_api")
 
     def flush_metrics(self, devices: Iterable[str] = ()) -> None:
-        """Write what has been counted since the last time as one line, with groups of `devices`."""
+        """Write the counts since the last line as one line, with groups of `devices`."""
         line = self.metrics.line(devices)
         if self._metrics is not None and not _write(self._metrics, f"{line}\n".encode()):
             self.metrics.count("logger", "missed_metrics_count")
 
     def print_serial(self, content: bytes) -> None:
-        """What the guest writes to its serial device."""
+        """Write the guest's serial output."""
         self.metrics.count("uart", "write_count", len(content))
         if self._serial is None:
             self.console(content)
@@ -164,13 +164,13 @@ class Outlets:
             self.metrics.count("uart", "missed_write_count")
 
     def close(self) -> None:
-        """Close the files; nothing is written any more."""
+        """Close the files; later output is dropped."""
         self._log = self._metrics = self._serial = None
         for descriptor in tuple(self._opened):
             self._close(descriptor)
 
     def _open(self, path: str, former: int | None = None) -> int:
-        """Open a file in the place of a former one, which is closed if it was opened here."""
+        """Open a file in place of the previous one, which is closed if it was opened here."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         opened = os.open(path, flags, 0o644)
         self._opened.add(opened)

@@ -36,7 +36,7 @@ Prepare: TypeAlias = Callable[[SimulatedMonitor], None]
 
 
 class Ending(Exception):
-    """The process ends with this status, and says why."""
+    """The process ends with this status and a reason."""
 
     def __init__(self, why: str, status: int = FAILED) -> None:
         super().__init__(why)
@@ -44,13 +44,13 @@ class Ending(Exception):
 
 
 class Panic(Exception):
-    """The program breaks off (SIGABRT)."""
+    """The program aborts (SIGABRT)."""
 
 
 def main(given: Sequence[str] | None = None, prepare: Prepare = lambda monitor: None) -> int:
-    """Run until the guest ends or a signal comes; the exit status is the real program's.
+    """Run until the guest ends or a signal comes; the exit status is that of the real program.
 
-    `prepare` is given the monitor before it listens, to set up its guest.
+    `prepare` is called with the monitor before it listens, to set up its guest.
     """
     outlets = Outlets("anonymous-instance", STDOUT)
     status = 0
@@ -121,7 +121,7 @@ def _open_log(arguments: Arguments, outlets: Outlets) -> None:
 
 
 def _content(arguments: Arguments, name: str, what: str) -> bytes | None:
-    """The content of a file that an argument names; None without it."""
+    """The content of a file that an argument names; None without the argument."""
     path = arguments.get(name)
     with refusing(f"Unable to open or read from the {what} file: {{}}", Panic):
         return None if path is None else Path(path).read_bytes()
@@ -168,7 +168,7 @@ def _listen(monitor: SimulatedMonitor, arguments: Arguments, outlets: Outlets) -
             raise Ending(f"RunWithApiError error: {error.strerror or error}") from None
         outlets.log(f'Listening on API socket ("{monitor.socket_path}").')
         outlets.log("API server started.", thread="fc_api")
-    # A signal kills the process, as it does the real one, unless it was started our own way.
+    # A signal kills the process, as with the real one, unless it was started with `--socket`.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if arguments.has("--socket"):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -178,7 +178,7 @@ def _listen(monitor: SimulatedMonitor, arguments: Arguments, outlets: Outlets) -
 
 
 def _wait(monitor: SimulatedMonitor, arguments: Arguments) -> int | None:
-    """The exit code of the guest; None when a signal has ended it."""
+    """The exit code of the guest; None if a signal has ended it."""
     if not arguments.has("--no-api"):
         return monitor.serve()
     signal.pause()
@@ -205,7 +205,7 @@ def _fill(machine: Machine, outlets: Outlets, config: bytes | None, metadata: by
 def configure(machine: Machine, text: bytes) -> None:
     """Configure and start the machine from the members of GET /vm/config.
 
-    Raises `Misread` or `Fault` with what is wrong.
+    Raises `Misread` or `Fault` for a wrong configuration.
     """
     read = read_json(text)
     if not isinstance(read, Pairs):

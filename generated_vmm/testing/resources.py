@@ -1,4 +1,4 @@
-"""What an operation does without a rule: store a PUT, merge a PATCH, forget a DELETE, show."""
+"""Operations without a rule: store a PUT, merge a PATCH, remove on DELETE, show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMITER: Final = "RateLimiter"
 
 
 def act_as_described(machine: Machine, call: Call) -> Json:
-    """Do what the method says with the resource. Raises `Fault` when it is not there."""
+    """Apply the method to the resource. Raises `Fault` if it does not exist."""
     if call.operation.method == "PUT":
         _put(machine, call)
         return None
@@ -32,7 +32,7 @@ def act_as_described(machine: Machine, call: Call) -> Json:
 
 
 def stored(machine: Machine, call: Call, refusal: str) -> Members:
-    """The resource that a call is about. Raises `Fault` with the refusal when it is not there."""
+    """The resource of a call. Raises `Fault` with the refusal if it does not exist."""
     shelf, key = _place(machine, call)
     found: Members | None = shelf.get(key)
     if found is None:
@@ -41,7 +41,7 @@ def stored(machine: Machine, call: Call, refusal: str) -> Members:
 
 
 def changed(machine: Machine, call: Call, found: Members) -> Members:
-    """The resource as a PATCH leaves it: what is absent or null stays, limiters are merged."""
+    """The resource after a PATCH: absent and null members stay, limiters are merged."""
     put = machine.options.description.resources[call.resource]
     described = machine.options.description.fields(put.body)
     limiters = {name: merged(found.get(name), call.body[name]) for name in _limiters(machine, call)}
@@ -67,7 +67,7 @@ def _limiters(machine: Machine, call: Call) -> list[str]:
 
 
 def effective(limiter: Members | None) -> Members | None:
-    """The limiter as /vm/config shows it; None when it limits nothing."""
+    """The limiter as /vm/config shows it; None if it limits nothing."""
     kept = {name: _on(bucket) for name, bucket in (limiter or {}).items()}
     return kept if any(kept.values()) else None
 

@@ -1,9 +1,9 @@
-"""How a hand-written rule is tied to its operations and to the fields that it uses.
+"""The registry of rules: each is tied to its operations and to the fields that it uses.
 
 A rule is a function whose parameters are names of fields of the operation's body, besides
-`machine` and `call`. Where a description lacks one of these fields, the rule does not exist; a
-parameter with a default may be lacking. A field that is null counts as lacking for a parameter
-whose annotation has no `None`.
+`machine` and `call`. If a description lacks one of these fields, the rule does not apply; a
+parameter with a default may be missing. A null field counts as missing for a parameter whose
+annotation has no `None`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Rule: TypeAlias = Callable[[Machine, Call], Json]
 Rules: TypeAlias = dict[str, list[Rule]]
 
 EARLY_CHECKS: Final[Rules] = defaultdict(list)
-"""What a body must be beyond its description, before the phase is looked at, by endpoint."""
+"""Checks of a body beyond its description, before the check of the phase, by endpoint."""
 CHECKS: Final[Rules] = defaultdict(list)
-"""What must hold before a call is carried out, in order; they may complete the body."""
+"""Conditions before a call is carried out, in order; they may complete the body."""
 ACTIONS: Final[Rules] = defaultdict(list)
-"""What is done where storing and showing as described is not what the monitor does."""
+"""Actions where the monitor does not simply store and show as described."""
 OTHERWISE: Final = object()
-"""What a rule gives that does not exist."""
+"""The result of a rule that does not apply."""
 
 
 def early_check(*endpoints: str) -> Callable[[Function], Function]:
-    """Declare what a body must be, before the phase is looked at."""
+    """Declare a check of a body, before the check of the phase."""
     return _declare(EARLY_CHECKS, endpoints)
 
 
@@ -56,7 +56,7 @@ def check(*endpoints: str) -> Callable[[Function], Function]:
 
 
 def action(*endpoints: str) -> Callable[[Function], Function]:
-    """Declare what an operation does and gives."""
+    """Declare what an operation does and returns."""
     return _declare(ACTIONS, endpoints)
 
 

@@ -27,7 +27,7 @@ GARBAGE: Final = b"\x00\xff this is no HTTP \r\n\r\n"
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What happens to one answer: it waits, other bytes come, only the first, then the end."""
+    """Changes of one response: a delay, other bytes, only the first bytes, the connection's end."""
 
     delay: float = 0.0
     content: bytes | None = None
@@ -36,7 +36,7 @@ class Disturbance:
 
 
 class Faults:
-    """What goes wrong next. Each call disturbs one answer; several calls queue up.
+    """The next faults. Each call disturbs one response; several calls queue up.
 
     Safe to call from any thread while the monitor runs.
     """
@@ -47,23 +47,23 @@ class Faults:
         self._connections: deque[None] = deque()
 
     def delay_next(self, seconds: float) -> None:
-        """Answer the next request late; as with the real monitor, every other client waits too."""
+        """Delay the next response; as with the real monitor, every other client waits too."""
         self._answers.append(Disturbance(delay=seconds))
 
     def cut_next(self, *, after: int = 20) -> None:
-        """Send only the first `after` bytes of the next answer, then close the connection."""
+        """Send only the first `after` bytes of the next response, then close the connection."""
         self._answers.append(Disturbance(keep_bytes=after, close=True))
 
     def garbage_next(self, content: bytes = GARBAGE) -> None:
-        """Send these bytes instead of the next answer; the request is still carried out."""
+        """Send these bytes in place of the next response; the request is still carried out."""
         self._answers.append(Disturbance(content=content))
 
     def drop_next(self) -> None:
-        """Carry the next request out, then close the connection without an answer."""
+        """Carry out the next request, then close the connection without a response."""
         self._answers.append(Disturbance(content=b"", close=True))
 
     def refuse_next(self, fault_message: str, *, status: int = 400) -> None:
-        """Answer the next request with this refusal and leave the machine as it is."""
+        """Refuse the next request with this text, without changing the machine."""
         self._refusals.append(Answer.refusing(fault_message, status))
 
     def close_next_connection(self) -> None:
@@ -71,25 +71,25 @@ class Faults:
         self._connections.append(None)
 
     def clear(self) -> None:
-        """Behave from now on."""
+        """Remove all pending faults."""
         for queue in (self._answers, self._refusals, self._connections):
             queue.clear()
 
     def take(self) -> Disturbance:
-        """What is to happen to the answer that is sent now."""
+        """The change of the response that is sent now."""
         return self._answers.popleft() if self._answers else Disturbance()
 
     def take_refusal(self) -> Answer | None:
-        """The refusal the request just received is to get; None when it is to be carried out."""
+        """The refusal for the request just received; None if it is to be carried out."""
         return self._refusals.popleft() if self._refusals else None
 
     def take_refused_connection(self) -> bool:
-        """Whether the connection just accepted is to be closed."""
+        """Whether to close the connection just accepted."""
         return bool(self._connections) and self._connections.popleft() is None
 
 
 class ApiServer:
-    """Serves a listening socket until stopped or until an answer ends the simulated process."""
+    """Serves a listening socket until stopped, or until a response ends the simulated process."""
 
     def __init__(
         self,
@@ -115,14 +115,14 @@ class ApiServer:
             self._wake()
 
     def serve(self) -> None:
-        """Answer clients. Everything is closed on return; the socket's file is left alone."""
+        """Serve clients. All connections are closed on return; the socket's file remains."""
         try:
             asyncio.run(self._serve())
         finally:
             self.close()
 
     def close(self) -> None:
-        """Close the listening socket; not for while `serve` runs."""
+        """Close the listening socket; not while `serve` runs."""
         self._listener.close()
 
     async def _serve(self) -> None:
@@ -144,7 +144,7 @@ class ApiServer:
         loop = asyncio.get_running_loop()
         try:
             peer, _ = self._listener.accept()
-        except OSError:  # no descriptor is left: others may be closed meanwhile
+        except OSError:  # no descriptor is free; others may be closed meanwhile
             loop.remove_reader(self._listener_number)
             loop.call_later(ACCEPT_AGAIN_SECONDS, self._listen)
             return
@@ -166,10 +166,10 @@ class ApiServer:
         task.add_done_callback(part)
 
     async def _talk(self, peer: socket.socket) -> None:
-        """Read, answer, write; while there is something to write, nothing is read."""
+        """Read, respond, write; while there are bytes to write, nothing is read."""
         loop = asyncio.get_running_loop()
         parser = RequestParser(payload_limit=self._payload_limit)
-        with contextlib.suppress(OSError):  # the client went away, or does not read the last answer
+        with contextlib.suppress(OSError):  # the client is gone, or does not read the last response
             closing = False
             while not closing and (chunk := await loop.sock_recv(peer, parser.room)):
                 content, closing = self._answers_to(parser, chunk)
@@ -182,7 +182,7 @@ class ApiServer:
             self._wake()
 
     def _answers_to(self, parser: RequestParser, chunk: bytes) -> tuple[bytes, bool]:
-        """What is written to the client, and whether the connection ends with it."""
+        """The bytes for the client, and whether the connection ends after them."""
         content: list[bytes] = []
         requests: list[Request] = []
         closing = False
@@ -205,7 +205,7 @@ class ApiServer:
         return b"".join(content), closing
 
     def _end(self) -> None:
-        """The process ends: whoever has this answer finds nobody listening any more."""
+        """End the process: a client that has this response can no longer connect."""
         asyncio.get_running_loop().remove_reader(self._listener_number)
         self._listener.close()
         self._stopping.set()

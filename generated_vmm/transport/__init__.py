@@ -1,4 +1,4 @@
-"""The ways to a monitor: channels over one unix-socket connection each, or an httpx transport.
+"""Transports to a monitor: channels over one unix-socket connection each, or httpx's transports.
 
 Written once, in `_async`; `_sync` is derived from it by `make codegen`.
 """

@@ -1,4 +1,4 @@
-"""One call without its I/O: answer to value, failure to error."""
+"""One call without its I/O: from a response to a value, from a failure to an error."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 DEFAULT_TIMEOUT = 5.0
-DEFAULT_MAX_BODY_BYTES = 51_200  # what the monitor takes unless started with another limit
+DEFAULT_MAX_BODY_BYTES = 51_200  # the monitor's default limit
 NOT_SENT = "nothing was sent"
 MAY_HAVE_ACTED = "the monitor may have carried the call out"
-# The monitor's HTTP layer writes JSON by hand: line breaks and quotes inside stay as they are.
+# The monitor's HTTP layer does not escape line breaks and quotes in its JSON.
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
 DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
 
 
 class HttpAnswer(Protocol):
-    """An answer of the monitor, its body read."""
+    """A response of the monitor, with its body."""
 
     @property
     def status_code(self) -> int:
@@ -48,7 +48,7 @@ class HttpAnswer(Protocol):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Names in lower case, and values."""
+        """The headers, with names in lower case."""
 
     @property
     def content(self) -> bytes:
@@ -56,21 +56,21 @@ class HttpAnswer(Protocol):
 
 
 def require_seconds(timeout: object) -> None:
-    """ValueError unless the value is a number of seconds that can be waited."""
+    """Raises ValueError unless the value is a positive number of seconds, or None."""
     if not isinstance(timeout, int | float) or not 0 < timeout <= TIMEOUT_MAX:
         raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
 
 
 def deadline_after(seconds: float | None) -> float:
-    """The `time.monotonic()` at which a call that starts now must have ended."""
+    """The `time.monotonic()` by which a call that starts now must end."""
     return math.inf if seconds is None else time.monotonic() + seconds
 
 
 class CallFailed(Exception):
-    """Why there is no answer, where it is not known which call it was; never leaves the client.
+    """Why there is no response; the client turns it into an error that names the call.
 
-    `kind` is the error that the caller gets, `sent` whether the monitor may have seen the request,
-    `permanent` whether no later call can do better.
+    `kind` is the error that the caller gets, `sent` whether the monitor may have received the
+    request, `permanent` whether later calls will fail too.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ def closed() -> CallFailed:
 
 
 def lost(reason: object) -> CallFailed:
-    """The connection ended before the answer was whole."""
+    """The connection ended before the response was complete."""
     return CallFailed(VmmConnectionError, reason, sent=True)
 
 
 def unreadable(reason: object) -> CallFailed:
-    """What came is no answer that a monitor gives."""
+    """The bytes are no response of a monitor."""
     return CallFailed(VmmProtocolError, reason, sent=True)
 
 
@@ -112,8 +112,8 @@ def unreadable(reason: object) -> CallFailed:
 class CallSettings:
     """What the calls of one client have in common.
 
-    `timeout` is for a whole call, in seconds, None for no limit. ValueError for a limit that is
-    no limit and for an empty path.
+    `timeout` is for a whole call, in seconds, None for no limit. Raises ValueError for an invalid
+    limit and for an empty path.
     """
 
     socket_path: str
@@ -129,14 +129,14 @@ class CallSettings:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")
 
     def require_small(self, operation: Operation[object]) -> None:
-        """VmmRequestTooLarge when the operation's body is."""
+        """Raises VmmRequestTooLarge if the operation's body is too large."""
         size = len(operation.body or b"")
         if size > self.max_body_bytes:
             what = f"the body has {size} bytes, the limit is {self.max_body_bytes}; {NOT_SENT}"
             raise VmmRequestTooLarge(self._message(operation, what), operation)
 
     def value_of(self, operation: Operation[Answer], answer: HttpAnswer) -> Answer:
-        """The value in an answer; VmmApiError for a refusal, VmmProtocolError for nonsense."""
+        """The value in a response; raises VmmApiError and VmmProtocolError."""
         if is_deprecated(answer):
             warn_of_deprecation(operation)
         if not 200 <= answer.status_code < 300:
@@ -148,7 +148,7 @@ class CallSettings:
             raise VmmProtocolError(self._message(operation, what), operation) from error
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:
-        """The error that says what became of a call that got no answer."""
+        """The error for a call that got no response."""
         what = failed.reason
         if failed.kind is VmmTimeoutError:
             what = f"{what} within {self.timeout} s"
@@ -161,15 +161,15 @@ class CallSettings:
         return error
 
     def error_at_close(self, failed: CallFailed) -> VmmError:
-        """The error that says why the way to the monitor was not closed as it should be."""
-        return failed.kind(f"closing the way to {self.socket_path}: {failed.reason}")
+        """The error for a connection that could not be closed properly."""
+        return failed.kind(f"closing the connection to {self.socket_path}: {failed.reason}")
 
     def _message(self, operation: Operation[object], what: str) -> str:
         return f"{operation} on {self.socket_path}: {what}"
 
 
 def _fault_of(error: ValueError) -> str:
-    """What a model found wrong with an answer, without the values it found."""
+    """What a model found wrong with a response, without the values that it found."""
     if not isinstance(error, ValidationError):
         return f"is not what was asked for: {shorten(str(error))}"
     found = error.errors(include_url=False, include_input=False, include_context=False)
@@ -203,18 +203,18 @@ def _json_object(text: str) -> dict[str, object]:
 
 
 def is_deprecated(answer: HttpAnswer) -> bool:
-    """Whether the monitor says `Deprecation: true`."""
+    """Whether the response has `Deprecation: true`."""
     return DEPRECATED in answer.headers
 
 
 def warn_of_deprecation(operation: Operation[object]) -> None:
-    """A VmmDeprecationWarning that points at the line that called the client."""
+    """A VmmDeprecationWarning for the line that called the client."""
     message = f"{operation}: the monitor says that this call uses something deprecated"
     warnings.warn(message, VmmDeprecationWarning, stacklevel=_levels_to_caller())
 
 
 def _levels_to_caller() -> int:
-    """The stacklevel for `warnings.warn` in the function above: the first frame outside of us."""
+    """The stacklevel for `warnings.warn` in the function above: the first frame of the caller."""
     levels = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):

@@ -1,4 +1,4 @@
-"""A unix-socket connection that never blocks, and the slot that one process keeps it in."""
+"""A unix-socket connection that never blocks, and the slot in which a process stores it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from weakref import WeakSet
 from generated_vmm.transport.calls import closed, unreachable
 
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
-FULL_QUEUE_PAUSE = 0.01  # seconds until another attempt to join the queue of a busy listener
+FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
 
 Connect: TypeAlias = Callable[[socket.socket], None]
-"""Connects a socket that never blocks. Raises what `socket.connect` does, or `CallFailed`."""
+"""Connects a non-blocking socket. Raises the errors of `socket.connect`, or `CallFailed`."""
 
 
 class Connection:
@@ -31,9 +31,9 @@ class Connection:
         self._arrivals.register(self.socket, select.POLLIN)
 
     def open(self, connect: Connect) -> bool:
-        """Connects, which succeeds or fails at once; false: try again. Raises OSError.
+        """Connects, which succeeds or fails immediately; false: try again. Raises OSError.
 
-        It is false while the listener's queue is full, which no event ends.
+        It is false while the listener's queue is full; no event says when that changes.
         """
         try:
             connect(self.socket)
@@ -43,19 +43,19 @@ class Connection:
         return True
 
     def is_quiet(self) -> bool:
-        """Whether the peer has neither closed the connection nor sent anything unasked."""
+        """Whether the peer has neither closed the connection nor sent bytes without a request."""
         return not self._arrivals.poll(0)
 
     def close(self) -> None:
-        """Ends the connection, or this process's share in it."""
+        """Closes the connection, or this process's copy of it."""
         self.socket.close()
 
 
 class ConnectionSlot:
     """The one connection of a channel, idle or in use by a call.
 
-    Who pops it from `_idle` has it alone, without a lock: a signal handler may close the slot at
-    any moment. `_all` is for a child that is forked at that moment.
+    A call that pops it from `_idle` owns it without a lock: a signal handler may close the slot at
+    any moment. `_all` is for a child that is forked in that moment.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class ConnectionSlot:
         self._all: set[Connection] = set()
 
     def take(self) -> Connection:
-        """The idle connection when it is usable, else one that is not open yet.
+        """The idle connection if it is usable, else one that is not open yet.
 
-        It is nobody else's until it is put back. Raises `CallFailed` when there can be none.
+        The caller owns it until it puts it back. Raises `CallFailed` if there can be none.
         """
         if self.is_closed:
             raise closed()
@@ -82,7 +82,7 @@ class ConnectionSlot:
         return made
 
     def put_back(self, connection: Connection, *, keep: bool) -> None:
-        """Keeps the connection for the next call, or closes it."""
+        """Stores the connection for the next call, or closes it."""
         if not keep:
             return self._discard(connection)
         self._idle.append(connection)
@@ -90,7 +90,7 @@ class ConnectionSlot:
             self.close()
 
     def close(self) -> None:
-        """Closes the idle connection; that of a call is closed when it is put back."""
+        """Closes the idle connection; a connection in use is closed when it is put back."""
         self.is_closed = True
         if (idle := self._popped()) is not None:
             self._discard(idle)
@@ -113,19 +113,19 @@ class ConnectionSlot:
 
 
 def connect_to(path: str, connection: socket.socket) -> None:
-    """Connects to the unix socket at a path; a permanent `CallFailed` where there can be none."""
+    """Connects to the unix socket at a path; an invalid path is a permanent `CallFailed`."""
     if fault := fault_of_path(path):
         raise unreachable(fault, permanent=True)
     connection.connect(path)
 
 
 def fault_of_path(path: str) -> str:
-    """Why no socket can ever have the path; empty when one can."""
+    """Why no socket can ever have the path; empty if one can."""
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:
         return "the path has characters that no file name can have"
-    if "\0" in path[1:]:  # a path that begins with one is a name without a file, unix(7)
+    if "\0" in path[1:]:  # a path that begins with NUL names no file, unix(7)
         return "the path has a NUL character"
     if size > LONGEST_PATH:
         return f"the path has {size} bytes, that of a unix socket at most {LONGEST_PATH}"
@@ -133,7 +133,7 @@ def fault_of_path(path: str) -> str:
 
 
 class Inherited(Protocol):
-    """Something that a child process gets as a copy and must not use as it is."""
+    """An object whose copy in a forked child must be reset before it is used."""
 
     def start_over(self) -> None:
         """Called in the child before anything else, while it has one thread."""
@@ -143,7 +143,7 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def start_over_in_children(thing: Inherited) -> None:
-    """Lets every process that is forked from this one begin with `thing.start_over()`."""
+    """Calls `thing.start_over()` first in every process that is forked from this one."""
     _inherited.add(thing)
 
 

@@ -1,4 +1,4 @@
-"""HTTP as the monitor speaks it: operations to bytes, bytes to answers, and their limits."""
+"""HTTP as the monitor speaks it: operations to bytes, bytes to responses, and their limits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DEFAULT_MAX_ANSWER_BYTES = 1_048_576
 RECEIVE_BYTES = 65_536
 FAULT = b'{"fault_message"'
 LENGTHS = {b"content-length", b"transfer-encoding"}
-PATH = re.compile(r"/[!-~]*")  # what a request line can hold, RFC 9112 3.2
+PATH = re.compile(r"/[!-~]*")  # the characters of a request line, RFC 9112 3.2
 
 
 def request_bytes(operation: Operation[object]) -> bytes:
-    """The operation as HTTP/1.1 writes it, body included."""
+    """The operation as an HTTP/1.1 request, body included."""
     head = _request_head(operation.method, operation.path)
     body = operation.body
     if not body:
@@ -31,9 +31,9 @@ def request_bytes(operation: Operation[object]) -> bytes:
 
 
 def require_path(path: str) -> None:
-    """ValueError for a path that no request line can hold."""
+    """Raises ValueError for a path that no request line can contain."""
     if PATH.fullmatch(path) is None:
-        raise ValueError(f"the operation's path {path!r} is none that can be asked for")
+        raise ValueError(f"the operation's path {path!r} has characters that no URL can have")
 
 
 @lru_cache(maxsize=256)
@@ -44,7 +44,7 @@ def _request_head(method: str, path: str) -> bytes:
 
 
 def may_be_kept(answer: HttpAnswer) -> bool:
-    """Whether the connection is in step with us after this answer, as far as its status tells.
+    """Whether the connection can be used again after this response, as far as its status says.
 
     The monitor's HTTP layer reads the rest of a request it refused as the next request, so only
     a success or a fault of the monitor itself (`fault_message`) leaves the connection usable.
@@ -53,10 +53,10 @@ def may_be_kept(answer: HttpAnswer) -> bool:
 
 
 class AnswerParser:
-    """Collects one final answer; interim (1xx) answers before it are skipped.
+    """Collects one final response; interim (1xx) responses before it are skipped.
 
-    `status_code`, `headers`, `content` and `reusable` hold once `feed` returned true, which raises
-    `CallFailed` for bytes that are no answer.
+    `status_code`, `headers`, `content` and `reusable` are valid once `feed` has returned true.
+    `feed` raises `CallFailed` for bytes that are no response.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class AnswerParser:
 
     @property
     def content(self) -> bytes:
-        """The body of the answer, decoded from chunks when it came in chunks."""
+        """The body of the response, decoded if it came in chunks."""
         return b"".join(self._body)
 
     @property
@@ -91,7 +91,7 @@ class AnswerParser:
         return self._in_step and may_be_kept(self)
 
     def feed(self, received: bytes) -> bool:
-        """Takes the next bytes, none at the end of the stream; true once the answer is whole."""
+        """Takes the next bytes, none at the end of the stream; true once the response is whole."""
         if not received:
             return self._end()
         self._received += len(received)
@@ -104,11 +104,11 @@ class AnswerParser:
                 raise unreadable(_reason(error)) from error
             self._in_step = False  # bytes after the response
         if self._complete:
-            del self._parser  # it refers back to us: freed now, not by the garbage collector
+            del self._parser  # it refers back to self: freed now, not by the garbage collector
         return self._complete
 
     def _end(self) -> bool:
-        """True when the end of the stream is what ends the answer."""
+        """True if the end of the stream is the end of the response."""
         if not self._received:
             raise lost("the monitor closed it without a response")
         if self.status_code < 200 or self._has_length():
@@ -118,10 +118,10 @@ class AnswerParser:
     def _has_length(self) -> bool:
         return not LENGTHS.isdisjoint(name for name, _ in self.headers)
 
-    # What httptools calls while it reads.
+    # Callbacks of httptools.
 
     def on_message_begin(self) -> None:
-        """Starts the answer, or the one after an interim answer."""
+        """Starts the response, or the one after an interim response."""
         if self._complete:
             raise ValueError("bytes after the response")
         self.headers.clear()
@@ -132,7 +132,7 @@ class AnswerParser:
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The status line and all headers are known."""
+        """The status line and all headers have been read."""
         self.status_code = self._parser.get_status_code()
         self._in_step = self._parser.should_keep_alive()
 
@@ -141,7 +141,7 @@ class AnswerParser:
         self._body.append(part)
 
     def on_message_complete(self) -> None:
-        """The answer, or an interim one, is whole."""
+        """The response, or an interim one, is complete."""
         self._complete = self.status_code >= 200
 
 

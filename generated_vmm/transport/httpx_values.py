@@ -1,4 +1,4 @@
-"""Calls as httpx has them: requests, answers and errors, there and back."""
+"""Converts requests, responses and errors to and from those of httpx."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ERRORS: dict[tuple[type[VmmError], bool], type[httpx.TransportError]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """An answer of the monitor, its body read."""
+    """A response of the monitor, with its body."""
 
     status_code: int
     headers: list[tuple[bytes, bytes]]
@@ -41,7 +41,7 @@ class ReadAnswer:
 
 
 class Body:
-    """The parts of a body as they come."""
+    """Collects the parts of a body."""
 
     def __init__(self, max_bytes: int, deadline: float) -> None:
         self._max_bytes = max_bytes
@@ -50,7 +50,7 @@ class Body:
         self._size = 0
 
     def add(self, part: bytes) -> None:
-        """Takes the next part; raises `CallFailed` when it is one too many or too late."""
+        """Takes the next part; raises `CallFailed` if the body is too large or too late."""
         self._parts.append(part)
         self._size += len(part)
         if self._size > self._max_bytes:
@@ -59,7 +59,7 @@ class Body:
             raise late("the response did not come", sent=True)
 
     def of(self, response: httpx.Response) -> ReadAnswer:
-        """The answer that the body belongs to."""
+        """The response that the body belongs to."""
         headers = [(name.lower(), value) for name, value in response.headers.raw]
         return ReadAnswer(response.status_code, headers, b"".join(self._parts))
 
@@ -67,7 +67,7 @@ class Body:
 def request_for(
     transport: object, operation: Operation[object], seconds: float | None
 ) -> httpx.Request:
-    """The operation as the transport's own library has it."""
+    """The operation as a request of the transport's own library."""
     headers = {"Content-Type": "application/json"} if operation.body else {}
     timeout = {"connect": seconds, "read": seconds, "write": seconds, "pool": seconds}
     request: type[httpx.Request] = library_of(transport).Request
@@ -81,14 +81,14 @@ def request_for(
 
 
 def library_of(transport: object) -> ModuleType:
-    """httpx2 for a transport that is made with it, else httpx; both have the same names."""
+    """httpx2 for one of its transports, else httpx; both have the same names."""
     roots = {kind.__module__.partition(".")[0] for kind in type(transport).__mro__}
     return sys.modules["httpx2"] if "httpx2" in roots else httpx
 
 
 @contextmanager
 def failures_of_a_transport() -> Iterator[None]:
-    """Whatever a transport raises in this block is a `CallFailed`, with it as the cause."""
+    """Turns errors that a transport raises in this block into `CallFailed`, with their cause."""
     try:
         yield
     except (CallFailed, VmmError):  # the second by a transport that is made for our clients
@@ -98,7 +98,7 @@ def failures_of_a_transport() -> Iterator[None]:
 
 
 def failure_of(error: Exception) -> CallFailed:
-    """What an error of a transport means; any other library's may come out of one."""
+    """The failure for an error of a transport, which may be of any library."""
     kinds = type(error).__mro__
     names = {kind.__name__ for kind in kinds if kind.__module__.partition(".")[0] in LIBRARIES}
     if names & {"PoolTimeout", "ConnectTimeout"}:
@@ -118,7 +118,7 @@ def failure_of(error: Exception) -> CallFailed:
 
 @contextmanager
 def failures_as_httpx_has_them() -> Iterator[None]:
-    """A call without an answer raises httpx's transport error."""
+    """Turns `CallFailed` in this block into httpx's transport errors."""
     try:
         yield
     except CallFailed as failed:
@@ -127,20 +127,20 @@ def failures_as_httpx_has_them() -> Iterator[None]:
 
 
 def seconds_for(request: httpx.Request) -> float | None:
-    """How long the whole call may take: httpx's `read` timeout, here a total; None for no limit."""
+    """The time limit of the whole call: httpx's `read` timeout; None for no limit."""
     timeout: dict[str, float | None] = request.extensions.get("timeout", {})
     return timeout.get("read")
 
 
 def bytes_of(request: httpx.Request, body: bytes) -> bytes:
-    """The request as HTTP/1.1 writes it."""
+    """The request in the bytes of HTTP/1.1."""
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     lines += [b"%b: %b" % header for header in request.headers.raw]
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
 def response_from(answer: HttpAnswer) -> httpx.Response:
-    """The answer as httpx has it."""
+    """The response of httpx's type."""
     return httpx.Response(
         answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content)
     )

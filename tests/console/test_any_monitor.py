@@ -167,7 +167,7 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
         pressed.result(PATIENCE)
     assert "victim Ended" in alice.text
     assert alice.status == 502
-    assert "The monitor has ended while it was asked." in alice.text
+    assert "The monitor ended during the request." in alice.text
     assert "set-cookie" not in alice.headers
     alice.click("Start again")
     assert "victim Running" in alice.text

@@ -1,4 +1,4 @@
-"""Everything an admin can do to a machine, in one table, and the panels it stands in."""
+"""All changes that an admin can make to a machine, and their panels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KNOWN: Final = (
     for panel in _ALL
 )
 PANELS: Final = tuple(panel for panel in _KNOWN if panel.changes)
-"""What the client can do; one that was generated for an older release lacks some of it."""
+"""The changes that the client supports; a client for an older release lacks some."""
 CHANGES: Final[Mapping[str, Change]] = {
     change.name: change
     for change in (*POWER_CHANGES, SETUP, *(change for panel in PANELS for change in panel.changes))

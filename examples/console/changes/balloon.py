@@ -1,4 +1,4 @@
-"""The memory balloon: there or not before the start, its size and pace and hints after."""
+"""The memory balloon: set up before the start; size, interval and hints after."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from generated_vmm import (
 
 BYTES_PER_MIB: Final = 1 << 20
 HINTING: Final = (1, 14)
-"""The release that brought hints and reports about free pages."""
+"""The release that added hints and reports about free pages."""
 
 
 def _balloon(machine: Machine) -> Balloon | None:
@@ -60,7 +60,7 @@ async def _facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
 
 
 def _statistics(stats: BalloonStats) -> Mapping[str, str]:
-    """What the guest tells, in MiB where it is memory."""
+    """The guest's statistics, with memory in MiB."""
     told = stats.model_dump(exclude_none=True)
     memory, counts = (
         {label: told[key] for key, label in STATISTICS[kind].items() if key in told}

@@ -1,4 +1,4 @@
-"""What a change is, one button with its form; and a panel, the changes of one subject."""
+"""A change is one button with its form; a panel has the changes of one subject."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def _say(said: object, kind: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One thing an admin can do to a machine, in the states in `when`.
+    """One change that an admin can make to a machine in the states in `when`.
 
-    The sections are sent in order, then `act` is done with what was typed, by section; changes
-    wait for each other, unless one is done `at_once`. With `items` each device it names has a form
-    of its own. A `hosted` change is one of machines whose monitor this console starts, a `foreign`
-    one of others alone.
-    `title` stands on the folded form, `about` says what it does; `confirm` is asked before,
-    `working` stands on the button meanwhile, `done` is told afterwards, on the page of the machine
-    that the field `leads_on` names. `verb` completes "Only an admin may …". `unless` says why it
-    cannot be done to this machine, though the state would do, `never` why it can be in no state.
-    `since` is the first release of the monitor that can do it.
+    The sections are sent in order, then `act` is called with the input, by section; changes wait
+    for each other, except those that are `at_once`. With `items`, each device that it names has a
+    form of its own. A `hosted` change is for machines whose monitor this console starts, a
+    `foreign` one only for others.
+    `title` is the heading of the folded form, `about` its description, `confirm` the question
+    before, `working` the button's text meanwhile, and `done` the message afterwards, on the page of
+    the machine that the field `leads_on` names. `verb` completes "Only an admin may …". `unless`
+    says why this machine cannot be changed although its state allows it, `never` why no state
+    allows it. `since` is the first release of the monitor that supports it.
     """
 
     name: str
@@ -75,21 +75,21 @@ class Change:
     since: Version = ANY
 
     def __post_init__(self) -> None:
-        """What is said of it stands in `words.toml`, unless it is said here."""
+        """Its texts are in `words.toml`, unless they are here."""
         _say(self, "change", self.name)
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has all that is sent; one for an older release may not."""
+        """Whether the client has all fields that are sent; one for an older release may not."""
         return all(is_known(section.model) for section in self.sections)
 
     @property
     def release(self) -> Version:
-        """The first release of the monitor that can do it."""
+        """The first release of the monitor that supports it."""
         return max(self.since, *(section.since for section in self.sections), ANY)
 
     def for_release(self, version: Version) -> Self:
-        """The change without the inputs that a monitor of that release would refuse."""
+        """The change without inputs that a monitor of that release would refuse."""
         return replace(self, sections=tuple(one.for_release(version) for one in self.sections))
 
     @property
@@ -103,18 +103,18 @@ class Change:
         return any("disks" in one.places for section in self.sections for one in section.fields)
 
     def item_of(self, form: Texts) -> str:
-        """The device that a form is about; empty when it is the machine."""
+        """The device that a form is about; empty for the machine."""
         fields = (section.item_field for section in self.sections)
         return next((form.get(name, "") for name in fields if name), "")
 
     def why_not(self, machine: Machine) -> str:
-        """Why this cannot be done to the machine as it is; empty when it can."""
+        """Why this cannot be done to the machine as it is; empty if it can."""
         if machine.version < self.release:
             return f"This needs a monitor of release {in_words(self.release)} or newer."
         return self.never(machine) or self.not_now(machine.state) or self.unless(machine)
 
     def not_now(self, state: str) -> str:
-        """Why this cannot be done in `state`; empty when it can."""
+        """Why this cannot be done in `state`; empty if it can."""
         if state in self.when:
             return ""
         if state in _WITHOUT_MONITOR:
@@ -137,7 +137,7 @@ _WITHOUT_MONITOR: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A device in a panel's list: its id, short words on it, and where it leads."""
+    """A device in a panel's list: its id, a short description, and its link."""
 
     id: str
     tags: Sequence[str] = ()
@@ -150,10 +150,10 @@ async def _no_facts(vm: AsyncVmmClient, machine: Machine) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """The changes of one subject, below what there is of it.
+    """The changes of one subject, below its devices and facts.
 
-    `items` are the devices there are, `none` is said without any. `facts` reads what else there
-    is to show, by label; it raises VmmError. Panels `aside` make the page's second column.
+    `items` are the devices, `none` is the text without any. `facts` reads other facts, by label; it
+    raises VmmError. Panels `aside` form the page's second column.
     """
 
     key: str
@@ -166,7 +166,7 @@ class Panel:
     facts: Callable[[AsyncVmmClient, Machine], Awaitable[Mapping[str, str]]] = _no_facts
 
     def __post_init__(self) -> None:
-        """What is said of it stands in `words.toml`."""
+        """Its texts are in `words.toml`."""
         _say(self, "panel", self.key)
 
     @property

@@ -1,4 +1,4 @@
-"""A second machine that goes on where this one is."""
+"""A second machine that continues from the state of this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which features of this host's processors the guest sees."""
+"""The features of the host's processors that the guest sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from generated_vmm.model import ApiModel
 
 
 class Template(ApiModel):
-    """A template of one's own as somebody types it."""
+    """A custom template, as text."""
 
     contents: Json[CpuConfig] = ModelField(
         description="A JSON object with kvm_capabilities, cpuid_modifiers and msr_modifiers; on "

@@ -1,4 +1,4 @@
-"""A new machine: its name, its size, what it boots and how it is connected; or a snapshot."""
+"""A new machine: name, size, boot source and network; or from a snapshot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generated_vmm.model import ApiModel
 
 
 class NewMachine(ApiModel):
-    """What a new machine is called, what it can do, and whether it runs at once."""
+    """The name of a new machine, its abilities, and whether it starts immediately."""
 
     name: MachineName = ModelField(description="Small letters, digits and hyphens, at most 32.")
     has_pci: bool = ModelField(
@@ -77,4 +77,4 @@ PRESETS: Final[Mapping[str, Texts]] = {
     "medium": {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"},
     "large": {"machine_config.vcpu_count": "4", "machine_config.mem_size_mib": "2048"},
 }
-"""Sizes to begin with, as texts of the form."""
+"""The default sizes, as texts of the form."""

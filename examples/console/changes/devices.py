@@ -1,4 +1,4 @@
-"""What drives, network interfaces and persistent memory share: they come, change and go by id."""
+"""The common changes of drives, network interfaces and persistent memory."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Devices: TypeAlias = Callable[[Machine], Sequence[ApiModel]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of device: its `section` sets one up, `limits` changes one that is there.
+    """One kind of device: its `section` sets one up, `limits` changes an existing one.
 
-    `ids` are those that are there, `removable` those that may go and be set up anew. What is said
-    of its changes is made of the kind's noun in `words.toml`.
+    `ids` are the existing ones, `removable` those that may be removed and set up again. The texts
+    of its changes are made with the kind's noun in `words.toml`.
     """
 
     name: str
@@ -60,12 +60,12 @@ def by_id(devices: Devices, id_name: str) -> Callable[[Machine, str], ApiModel |
 
 
 def tags_of(device: Drive | Pmem) -> list[str]:
-    """Short words on a device with a file."""
+    """A short description of a device with a file."""
     return [tag for tag, names in TAGS.items() if any(getattr(device, one, None) for one in names)]
 
 
 def without_pci(machine: Machine) -> str:
-    """Why nothing can be plugged; a machine whose monitor somebody else started is asked."""
+    """Why nothing can be plugged; empty if only the monitor, started elsewhere, knows it."""
     if not machine.is_started:
         return ""
     if machine.version < PLUGGING:
@@ -74,7 +74,7 @@ def without_pci(machine: Machine) -> str:
 
 
 def device_changes(kind: Kind) -> tuple[Change, ...]:
-    """Adding, setting up anew, limiting and removing."""
+    """Adding, setting up again, limiting and removing."""
     name = kind.name
     return (
         Change(name=name, when=ANY_TIME, unless=without_pci, sections=(kind.section,)),
@@ -94,7 +94,7 @@ def device_changes(kind: Kind) -> tuple[Change, ...]:
 
 
 def _dropping(kind: Kind) -> Change:
-    """Removing before the start, for which the monitor begins anew."""
+    """Removing before the start, which restarts the monitor."""
     section = replace(_removal(kind), key=f"{kind.name}_drop", send=None)
 
     async def drop(monitor: HostedMonitor, parsed: Parsed) -> None:
@@ -112,7 +112,7 @@ def _dropping(kind: Kind) -> Change:
 
 
 def _anew(kind: Kind) -> Section:
-    """The same section for a device that is there."""
+    """The same section for an existing device."""
     fields = as_item(kind.section.fields, kind.id_name)
     return replace(kind.section, key=f"{kind.section.key}_anew", fields=fields)
 

@@ -1,4 +1,4 @@
-"""Drives: files of the host, or what a vhost-user backend serves."""
+"""Drives: files of the host, or of a vhost-user backend."""
 
 from __future__ import annotations
 

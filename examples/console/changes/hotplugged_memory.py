@@ -1,4 +1,4 @@
-"""Memory that the guest gets on top while it runs."""
+"""Memory that is added to the guest while it runs."""
 
 from __future__ import annotations
 

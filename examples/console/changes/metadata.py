@@ -1,4 +1,4 @@
-"""The document that the guest can read, and through which interfaces."""
+"""The document that the guest can read, and the interfaces for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from generated_vmm.model import ApiModel
 
 
 class Document(ApiModel):
-    """The metadata as somebody types it."""
+    """The metadata, as text."""
 
     contents: Json[dict[str, JsonValue]] = ModelField(
         description="A JSON object. The guest reads it at 169.254.169.254."

@@ -1,4 +1,4 @@
-"""Start, pause, resume, the keys that ask the guest to shut down, and the monitor's process."""
+"""Start, pause, resume, the guest's shutdown, and the monitor's process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from examples.console.monitors import Monitor
 
 
 def hosted(act: Callable[[HostedMonitor, Parsed], Awaitable[object]]) -> Act:
-    """`act` for a machine of this console; ValueError for the monitor of somebody else."""
+    """`act` for a machine of this console; raises ValueError for other monitors."""
 
     async def act_if_hosted(monitor: Monitor, parsed: Parsed) -> None:
         if not isinstance(monitor, HostedMonitor):

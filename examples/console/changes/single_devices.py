@@ -1,4 +1,4 @@
-"""Devices of which a machine has one at most: vsock and the source of random numbers."""
+"""Devices of which a machine has at most one: vsock and the source of random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: a paused machine is written to files, a fresh monitor goes on from them."""
+"""Snapshots: a paused machine is written to files, from which a new monitor continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _set_up(machine: Machine) -> str:
 
 
 async def go_on(monitor: Monitor, parsed: Parsed) -> None:
-    """Restore a snapshot; a machine of this console gets disks of its own."""
+    """Restore a snapshot; a machine of this console gets copies of the disks."""
     fields = parsed[RESTORE.key]
     if isinstance(monitor, HostedMonitor):
         await restore(monitor, fields)
@@ -90,7 +90,7 @@ RESTORE = Section(
 
 
 class SnapshotName(ApiModel):
-    """What a snapshot is called."""
+    """The name of a snapshot."""
 
     name: str = ModelField(description="Nothing is overwritten: a name that is taken is refused.")
 

@@ -35,7 +35,7 @@ from generated_vmm.facade._async.sender import AsyncResource, AsyncSender
 
 
 class AsyncMonitorApi(AsyncResource):
-    """The resources of one microVM, each with the calls that the monitor has for it."""
+    """The resources of one microVM, each with its calls."""
 
     def __init__(self, sender: AsyncSender) -> None:
         super().__init__(sender)
@@ -55,15 +55,15 @@ class AsyncMonitorApi(AsyncResource):
         self.vsock = AsyncVsockResource(sender)
 
     def drive(self, drive_id: str) -> AsyncDriveResource:
-        """The drive with this id; ValueError for an id the monitor would refuse."""
+        """The drive with this id; raises ValueError for an invalid id."""
         return AsyncDriveResource(self._sender, drive_id)
 
     def network_interface(self, iface_id: str) -> AsyncNetworkInterfaceResource:
-        """The network interface with this id; ValueError for an id the monitor would refuse."""
+        """The network interface with this id; raises ValueError for an invalid id."""
         return AsyncNetworkInterfaceResource(self._sender, iface_id)
 
     def pmem(self, id: str) -> AsyncPmemResource:
-        """The pmem device with this id; ValueError for an id the monitor would refuse."""
+        """The pmem device with this id; raises ValueError for an invalid id."""
         return AsyncPmemResource(self._sender, id)
 
     async def get_instance_info(self) -> models.InstanceInfo:

@@ -1,4 +1,4 @@
-"""The client: its connection and limits, and what takes several operations."""
+"""The client: its connection and limits, and the members that need several operations."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ POLL_SECONDS = 0.01
 class AsyncVmmClient(AsyncMonitorApi):
     """Controls the microVM of the monitor that listens on a unix socket.
 
-    Nothing is connected until the first call; one connection is then kept. `timeout` is for a
-    whole call, in seconds, None for no limit. A body over `max_body_bytes` is refused before it is
-    sent, an answer over `max_answer_bytes` is not read on. `transport` replaces the way to the
-    monitor, for tests or a proxy: a transport of httpx's or httpx2's, or a channel. Calls raise
-    `VmmError`. Tasks of one event loop may share a client; their calls take turns. A forked child
-    that uses the client has a connection of its own.
+    The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
+    seconds, None for no limit. A body over `max_body_bytes` is refused before it is sent; reading
+    stops when a response exceeds `max_answer_bytes`. `transport` replaces the connection, for tests
+    or a proxy: a transport of httpx or httpx2, or a channel. Calls raise `VmmError`.
+    Tasks of one event loop may share a client; their calls take turns. A forked child that uses the
+    client opens a connection of its own.
     """
 
     def __init__(
@@ -64,26 +64,26 @@ class AsyncVmmClient(AsyncMonitorApi):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connection, also for clients made with `with_options`; no call works after."""
+        """Closes the connection, also for clients made with `with_options`; later calls fail."""
         await self._sender.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
-        """The same client with another timeout in seconds; both use the one connection."""
+        """The same client with another timeout in seconds; both share the connection."""
         client = copy.copy(self)
         settings = replace(self._sender.settings, timeout=timeout)
         AsyncMonitorApi.__init__(client, AsyncSender(settings, self._sender.channel))
         return client
 
     async def send(self, operation: Operation[Answer]) -> Answer:
-        """Sends an operation made elsewhere and returns the value of its answer."""
+        """Sends an operation, and returns the value in its response."""
         return await self._sender.send(operation)
 
     async def wait_until_ready(self, timeout: float = DEFAULT_TIMEOUT) -> models.InstanceInfo:
-        """Asks for the instance until the monitor answers, for at most `timeout` seconds.
+        """Requests the instance until the monitor responds, for at most `timeout` seconds.
 
         For a monitor that was just started: its socket may not exist yet, or exist before it
-        listens. Raises `VmmTimeoutError` when nobody answers in time, and at once a
-        `VmmConnectionError` that is `permanent`.
+        listens. Raises `VmmTimeoutError` if there is no response in time. A `VmmConnectionError`
+        that is `permanent` is raised immediately.
         """
         operation = operations.describe_instance()
         client = self.with_options(timeout=timeout)
@@ -109,20 +109,20 @@ class AsyncVmmClient(AsyncMonitorApi):
     ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
 
-        A text or path object is a host path: the kernel's, the root drive's. Without `root_drive`
-        the boot source needs an initrd; without `machine_config` the monitor's defaults hold. All
-        values are checked before anything is sent. Set other devices before, with their members.
+        A string or path object is the host path of the kernel or root drive. Without `root_drive`
+        the boot source needs an initrd; without `machine_config` the monitor's defaults apply. All
+        values are checked before anything is sent. Set up other devices first, with their members.
         """
         for step in boot_steps(boot_source, root_drive, machine_config):
             await self.send(step)
         return await self.send(operations.describe_instance())
 
     async def pause(self) -> None:
-        """Pauses the vCPUs of a started microVM; no change is no error (PATCH /vm)."""
+        """Pauses the vCPUs of a started microVM; no error if they are paused (PATCH /vm)."""
         await self.send(operations.patch_vm(models.Vm(state="Paused")))
 
     async def resume(self) -> None:
-        """Lets the vCPUs run again; no change is no error (PATCH /vm)."""
+        """Resumes the vCPUs; no error if they run (PATCH /vm)."""
         await self.send(operations.patch_vm(models.Vm(state="Resumed")))
 
     async def connect_vsock(
@@ -132,11 +132,12 @@ class AsyncVmmClient(AsyncMonitorApi):
         uds_path: str | os.PathLike[str] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AsyncVsockConnection:
-        """A connection to a port in the guest, tried again until something there listens.
+        """Connects to a port in the guest, and retries until a process there listens.
 
-        The path of the vsock device's unix socket is asked of the monitor; give `uds_path` when
-        this process sees the file under another path, as with a jailed monitor or a relative path.
-        `timeout` is in seconds. Raises `VmmTimeoutError`, `VmmConnectionError` without a device.
+        The monitor supplies the path of the vsock device's unix socket. Pass `uds_path` if this
+        process sees the socket at another path, for example with a jailed monitor or a relative
+        path. `timeout` is in seconds. Raises `VmmTimeoutError`, and `VmmConnectionError` without a
+        vsock device.
         """
         if uds_path is None:
             uds_path = await self._vsock_path()
@@ -156,10 +157,9 @@ def async_channel_to(
     max_answer_bytes: int,
     transport: AsyncHttpxTransport | AsyncChannel | None,
 ) -> AsyncChannel:
-    """The way that was given, as it is or through httpx's transport, else straight to the socket.
+    """The channel: the caller's, one through the caller's httpx transport, or one to the socket.
 
-    httpx takes longer to import than everything here, and only a program that gives one of its
-    transports needs it.
+    httpx takes longer to import than everything here, so it is imported only if needed.
     """
     if transport is None:
         return AsyncUnixChannel(socket_path, max_answer_bytes)

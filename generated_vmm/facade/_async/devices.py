@@ -1,6 +1,6 @@
-"""Devices that have an id, or one of a kind: drives, network interfaces, pmem, vsock, entropy.
+"""Devices: drives, network interfaces, pmem, vsock, entropy, serial console.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -28,7 +28,7 @@ class AsyncDriveResource(AsyncDeviceResource):
     @overload
     async def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
     async def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
-        """Sets the drive up, before the start (PUT /drives/{drive_id}).
+        """Sets up the drive, before the start (PUT /drives/{drive_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -45,7 +45,7 @@ class AsyncDriveResource(AsyncDeviceResource):
     async def update(
         self, body: models.PartialDrive | Fields | None = None, /, **fields: object
     ) -> None:
-        """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
+        """Changes the file or the rate limiter, after the start (PATCH /drives/{drive_id})."""
         await self._send(
             operations.patch_guest_drive_by_id(
                 self._id, as_model(models.PartialDrive, body, fields, self._id)
@@ -70,7 +70,7 @@ class AsyncNetworkInterfaceResource(AsyncDeviceResource):
     async def set(
         self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the interface up, before the start (PUT /network-interfaces/{iface_id}).
+        """Sets up the interface, before the start (PUT /network-interfaces/{iface_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -113,7 +113,7 @@ class AsyncPmemResource(AsyncDeviceResource):
     @overload
     async def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
     async def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up, before the start (PUT /pmem/{id}).
+        """Sets up the device, before the start (PUT /pmem/{id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -141,14 +141,14 @@ class AsyncPmemResource(AsyncDeviceResource):
 
 
 class AsyncVsockResource(AsyncResource):
-    """The socket device between host and guest."""
+    """The vsock device: sockets between host and guest."""
 
     @overload
     async def set(self, body: models.Vsock | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
     async def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up and binds its unix socket, before the start (PUT /vsock)."""
+        """Sets up the device and binds its unix socket, before the start (PUT /vsock)."""
         await self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
 
 
@@ -162,14 +162,14 @@ class AsyncEntropyResource(AsyncResource):
     async def set(
         self, body: models.EntropyDevice | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the device up, before the start (PUT /entropy); every field may be left out."""
+        """Sets up the device, before the start (PUT /entropy); every field is optional."""
         await self._send(
             operations.put_entropy_device(as_model(models.EntropyDevice, body, fields))
         )
 
 
 class AsyncSerialResource(AsyncResource):
-    """Where the guest's serial console goes."""
+    """The output of the guest's serial console."""
 
     @overload
     async def set(self, body: models.SerialDevice | Fields, /) -> None: ...
@@ -178,5 +178,5 @@ class AsyncSerialResource(AsyncResource):
     async def set(
         self, body: models.SerialDevice | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sends the console to a file of the host, before the start (PUT /serial)."""
+        """Writes the console to a file of the host, before the start (PUT /serial)."""
         await self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))

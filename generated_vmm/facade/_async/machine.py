@@ -1,6 +1,6 @@
-"""The machine itself: what it boots, how large it is, its state, its snapshots.
+"""The machine itself: boot source, size, state, snapshots.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -14,7 +14,7 @@ from generated_vmm.facade._async.sender import AsyncResource
 
 
 class AsyncBootSourceResource(AsyncResource):
-    """What the microVM boots: kernel, initrd, kernel command line."""
+    """The boot source: kernel, initrd, kernel command line."""
 
     @overload
     async def set(self, body: models.BootSource | Fields, /) -> None: ...
@@ -23,14 +23,14 @@ class AsyncBootSourceResource(AsyncResource):
     async def set(
         self, body: models.BootSource | Fields | None = None, /, **fields: object
     ) -> None:
-        """Says what to boot, before the start (PUT /boot-source)."""
+        """Sets the boot source, before the start (PUT /boot-source)."""
         await self._send(
             operations.put_guest_boot_source(as_model(models.BootSource, body, fields))
         )
 
 
 class AsyncMachineConfigResource(AsyncResource):
-    """The number of vCPUs, the memory size in MiB, and what goes with them."""
+    """The number of vCPUs, the memory size in MiB, and related options."""
 
     async def get(self) -> models.MachineConfiguration:
         """The configuration, at any time (GET /machine-config)."""
@@ -59,7 +59,7 @@ class AsyncMachineConfigResource(AsyncResource):
     async def update(
         self, body: models.PartialMachineConfiguration | Fields | None = None, /, **fields: object
     ) -> None:
-        """Changes the fields given, at least one, before the start (PATCH /machine-config)."""
+        """Changes the passed fields, at least one, before the start (PATCH /machine-config)."""
         await self._send(
             operations.patch_machine_configuration(
                 as_model(models.PartialMachineConfiguration, body, fields)
@@ -68,7 +68,7 @@ class AsyncMachineConfigResource(AsyncResource):
 
 
 class AsyncCpuConfigResource(AsyncResource):
-    """A custom CPU template; which fields it may have depends on the host's architecture."""
+    """A custom CPU template; its possible fields depend on the host's architecture."""
 
     @overload
     async def set(self, body: models.CpuConfig | Fields, /) -> None: ...
@@ -89,7 +89,7 @@ class AsyncSnapshotResource(AsyncResource):
     async def create(
         self, body: models.SnapshotCreateParams | Fields | None = None, /, **fields: object
     ) -> None:
-        """Writes memory and state to files of the host, while paused (PUT /snapshot/create)."""
+        """Writes memory and state to files of the host, when paused (PUT /snapshot/create)."""
         await self._send(
             operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields))
         )
@@ -103,8 +103,7 @@ class AsyncSnapshotResource(AsyncResource):
     ) -> None:
         """Restores a snapshot (PUT /snapshot/load).
 
-        Only before anything that matters to the boot is configured. The monitor ends itself when
-        loading fails.
+        Only before any part of the boot is configured. If loading fails, the monitor exits.
         """
         await self._send(
             operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields))
@@ -112,19 +111,19 @@ class AsyncSnapshotResource(AsyncResource):
 
 
 class AsyncVmResource(AsyncResource):
-    """Whether the vCPUs run."""
+    """The state of the vCPUs: running or paused."""
 
     @overload
     async def update(self, body: models.Vm | Fields, /) -> None: ...
     @overload
     async def update(self, /, **fields: Unpack[models.VmFields]) -> None: ...
     async def update(self, body: models.Vm | Fields | None = None, /, **fields: object) -> None:
-        """Pauses or resumes a started microVM (PATCH /vm); no change is no error."""
+        """Pauses or resumes a started microVM (PATCH /vm); the same state twice is no error."""
         await self._send(operations.patch_vm(as_model(models.Vm, body, fields)))
 
 
 class AsyncVmConfigResource(AsyncResource):
-    """Everything the monitor shows of the configuration."""
+    """The configuration, as far as the monitor shows it."""
 
     async def get(self) -> models.FullVmConfiguration:
         """The whole configuration, at any time (GET /vm/config)."""

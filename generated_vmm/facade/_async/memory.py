@@ -1,6 +1,6 @@
-"""Memory that comes and goes while the guest runs: the balloon and hotplugged memory.
+"""Memory that changes while the guest runs: the balloon and hotplugged memory.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -14,7 +14,7 @@ from generated_vmm.facade._async.sender import AsyncResource, AsyncSender
 
 
 class AsyncBalloonStatsResource(AsyncResource):
-    """Statistics that the guest reports."""
+    """Memory statistics that the guest reports."""
 
     async def get(self) -> models.BalloonStats:
         """The newest statistics, after the start (GET /balloon/statistics)."""
@@ -36,7 +36,7 @@ class AsyncBalloonStatsResource(AsyncResource):
 
 
 class AsyncBalloonHintingResource(AsyncResource):
-    """Hints of the guest about pages that are free."""
+    """The guest's hints about free pages."""
 
     async def start(
         self,
@@ -44,7 +44,7 @@ class AsyncBalloonHintingResource(AsyncResource):
         /,
         **fields: Unpack[models.BalloonStartCmdFields],
     ) -> None:
-        """Starts a run, after the start (PATCH /balloon/hinting/start)."""
+        """Starts a hinting run, after the start (PATCH /balloon/hinting/start)."""
         given = cmd is not None or fields
         await self._send(
             operations.start_balloon_hinting(
@@ -53,7 +53,7 @@ class AsyncBalloonHintingResource(AsyncResource):
         )
 
     async def status(self) -> models.BalloonHintingStatus:
-        """How far the run is, after the start (GET /balloon/hinting/status)."""
+        """The progress of the run, after the start (GET /balloon/hinting/status)."""
         return await self._send(operations.describe_balloon_hinting())
 
     async def stop(self) -> None:
@@ -78,7 +78,7 @@ class AsyncBalloonResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.BalloonFields]) -> None: ...
     async def set(self, body: models.Balloon | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up, before the start (PUT /balloon)."""
+        """Sets up the device, before the start (PUT /balloon)."""
         await self._send(operations.put_balloon(as_model(models.Balloon, body, fields)))
 
     @overload
@@ -93,7 +93,7 @@ class AsyncBalloonResource(AsyncResource):
 
 
 class AsyncHotplugMemoryResource(AsyncResource):
-    """Memory that can be plugged after the start."""
+    """Memory that can be hotplugged after the start."""
 
     async def get(self) -> models.MemoryHotplugStatus:
         """Sizes in MiB, after the start (GET /hotplug/memory)."""
@@ -106,7 +106,7 @@ class AsyncHotplugMemoryResource(AsyncResource):
     async def set(
         self, body: models.MemoryHotplugConfig | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the device up, before the start (PUT /hotplug/memory)."""
+        """Sets up the device, before the start (PUT /hotplug/memory)."""
         await self._send(
             operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields))
         )
@@ -118,7 +118,7 @@ class AsyncHotplugMemoryResource(AsyncResource):
     async def update(
         self, body: models.MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
     ) -> None:
-        """Asks for a size in MiB, after the start (PATCH /hotplug/memory)."""
+        """Requests a size in MiB, after the start (PATCH /hotplug/memory)."""
         await self._send(
             operations.patch_memory_hotplug(as_model(models.MemoryHotplugSizeUpdate, body, fields))
         )

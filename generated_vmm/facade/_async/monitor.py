@@ -1,6 +1,6 @@
-"""What the monitor does beside the machine: its log, its metrics, the metadata service.
+"""The monitor's log and metrics, and the metadata service.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -25,9 +25,9 @@ class AsyncLoggerResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
     async def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
-        """Sets the log up, before the start (PUT /logger).
+        """Sets up the log, before the start (PUT /logger).
 
-        Fields left out stay as they are, except `level`, which becomes Info.
+        Omitted fields stay as they are, except `level`, which becomes Info.
         """
         await self._send(operations.put_logger(as_model(models.Logger, body, fields)))
 
@@ -40,12 +40,12 @@ class AsyncMetricsResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
     async def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
-        """Says where metrics go, once, before the start (PUT /metrics)."""
+        """Sets the file for metrics, once, before the start (PUT /metrics)."""
         await self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
 
 
 class AsyncMmdsConfigResource(AsyncResource):
-    """How the guest reaches the metadata service."""
+    """The guest's access to the metadata service."""
 
     @overload
     async def set(self, body: models.MmdsConfig | Fields, /) -> None: ...
@@ -54,7 +54,7 @@ class AsyncMmdsConfigResource(AsyncResource):
     async def set(
         self, body: models.MmdsConfig | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the service up, before the start (PUT /mmds/config)."""
+        """Sets up the service, before the start (PUT /mmds/config)."""
         await self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
 
 
@@ -66,7 +66,7 @@ class AsyncMmdsResource(AsyncResource):
         self.config = AsyncMmdsConfigResource(sender)
 
     async def get(self) -> dict[str, JsonValue]:
-        """The metadata, at any time; empty when there is none (GET /mmds)."""
+        """The metadata, at any time; empty if there is none (GET /mmds)."""
         return (await self._send(operations.get_mmds())).root
 
     async def set(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:

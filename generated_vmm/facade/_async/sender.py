@@ -1,4 +1,4 @@
-"""Sending operations: what the client and each of its resources are made on."""
+"""Sending operations: the base of the client and of its resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AsyncSender:
         self.channel = channel
 
     async def send(self, operation: Operation[Answer]) -> Answer:
-        """The value of the answer; raises a `VmmError` for everything that can go wrong."""
+        """Sends the operation, and returns the value in the response; raises `VmmError`."""
         self.settings.require_small(operation)
         try:
             answer = await self.channel.exchange(operation, self.settings.timeout)
@@ -23,7 +23,7 @@ class AsyncSender:
         return self.settings.value_of(operation, answer)
 
     async def close(self) -> None:
-        """Ends the way to the monitor; raises a `VmmError` when a given transport fails in it."""
+        """Closes the connection; raises `VmmError` if the caller's transport fails to close."""
         try:
             await self.channel.close()
         except CallFailed as failed:
@@ -31,7 +31,7 @@ class AsyncSender:
 
 
 class AsyncResource:
-    """A part of the microVM as a client shows it."""
+    """A part of the microVM, as a member of a client."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -44,7 +44,7 @@ class AsyncResource:
 
 
 class AsyncDeviceResource(AsyncResource):
-    """One of the devices that the microVM has several of."""
+    """A device of which a microVM may have several."""
 
     def __init__(self, sender: AsyncSender, id: str) -> None:
         super().__init__(sender)

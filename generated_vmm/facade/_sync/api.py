@@ -29,7 +29,7 @@ from generated_vmm.facade._sync.sender import Resource, Sender
 
 
 class MonitorApi(Resource):
-    """The resources of one microVM, each with the calls that the monitor has for it."""
+    """The resources of one microVM, each with its calls."""
 
     def __init__(self, sender: Sender) -> None:
         super().__init__(sender)
@@ -49,15 +49,15 @@ class MonitorApi(Resource):
         self.vsock = VsockResource(sender)
 
     def drive(self, drive_id: str) -> DriveResource:
-        """The drive with this id; ValueError for an id the monitor would refuse."""
+        """The drive with this id; raises ValueError for an invalid id."""
         return DriveResource(self._sender, drive_id)
 
     def network_interface(self, iface_id: str) -> NetworkInterfaceResource:
-        """The network interface with this id; ValueError for an id the monitor would refuse."""
+        """The network interface with this id; raises ValueError for an invalid id."""
         return NetworkInterfaceResource(self._sender, iface_id)
 
     def pmem(self, id: str) -> PmemResource:
-        """The pmem device with this id; ValueError for an id the monitor would refuse."""
+        """The pmem device with this id; raises ValueError for an invalid id."""
         return PmemResource(self._sender, id)
 
     def get_instance_info(self) -> models.InstanceInfo:

@@ -1,7 +1,7 @@
 # Derived from `generated_vmm/facade/_async/devices.py` by `make codegen`. Do not edit.
-"""Devices that have an id, or one of a kind: drives, network interfaces, pmem, vsock, entropy.
+"""Devices: drives, network interfaces, pmem, vsock, entropy, serial console.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -25,7 +25,7 @@ class DriveResource(DeviceResource):
     @overload
     def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
     def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
-        """Sets the drive up, before the start (PUT /drives/{drive_id}).
+        """Sets up the drive, before the start (PUT /drives/{drive_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -40,7 +40,7 @@ class DriveResource(DeviceResource):
     @overload
     def update(self, /, **fields: Unpack[models.PartialDriveFields]) -> None: ...
     def update(self, body: models.PartialDrive | Fields | None = None, /, **fields: object) -> None:
-        """Changes file or rate limiter, after the start (PATCH /drives/{drive_id})."""
+        """Changes the file or the rate limiter, after the start (PATCH /drives/{drive_id})."""
         self._send(
             operations.patch_guest_drive_by_id(
                 self._id, as_model(models.PartialDrive, body, fields, self._id)
@@ -65,7 +65,7 @@ class NetworkInterfaceResource(DeviceResource):
     def set(
         self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the interface up, before the start (PUT /network-interfaces/{iface_id}).
+        """Sets up the interface, before the start (PUT /network-interfaces/{iface_id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -108,7 +108,7 @@ class PmemResource(DeviceResource):
     @overload
     def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
     def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up, before the start (PUT /pmem/{id}).
+        """Sets up the device, before the start (PUT /pmem/{id}).
 
         After the start it is hotplugged; needs a monitor started with --enable-pci.
         """
@@ -134,14 +134,14 @@ class PmemResource(DeviceResource):
 
 
 class VsockResource(Resource):
-    """The socket device between host and guest."""
+    """The vsock device: sockets between host and guest."""
 
     @overload
     def set(self, body: models.Vsock | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
     def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up and binds its unix socket, before the start (PUT /vsock)."""
+        """Sets up the device and binds its unix socket, before the start (PUT /vsock)."""
         self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
 
 
@@ -153,17 +153,17 @@ class EntropyResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.EntropyDeviceFields]) -> None: ...
     def set(self, body: models.EntropyDevice | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up, before the start (PUT /entropy); every field may be left out."""
+        """Sets up the device, before the start (PUT /entropy); every field is optional."""
         self._send(operations.put_entropy_device(as_model(models.EntropyDevice, body, fields)))
 
 
 class SerialResource(Resource):
-    """Where the guest's serial console goes."""
+    """The output of the guest's serial console."""
 
     @overload
     def set(self, body: models.SerialDevice | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.SerialDeviceFields]) -> None: ...
     def set(self, body: models.SerialDevice | Fields | None = None, /, **fields: object) -> None:
-        """Sends the console to a file of the host, before the start (PUT /serial)."""
+        """Writes the console to a file of the host, before the start (PUT /serial)."""
         self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))

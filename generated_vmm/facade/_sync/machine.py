@@ -1,7 +1,7 @@
 # Derived from `generated_vmm/facade/_async/machine.py` by `make codegen`. Do not edit.
-"""The machine itself: what it boots, how large it is, its state, its snapshots.
+"""The machine itself: boot source, size, state, snapshots.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -15,19 +15,19 @@ from generated_vmm.facade._sync.sender import Resource
 
 
 class BootSourceResource(Resource):
-    """What the microVM boots: kernel, initrd, kernel command line."""
+    """The boot source: kernel, initrd, kernel command line."""
 
     @overload
     def set(self, body: models.BootSource | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.BootSourceFields]) -> None: ...
     def set(self, body: models.BootSource | Fields | None = None, /, **fields: object) -> None:
-        """Says what to boot, before the start (PUT /boot-source)."""
+        """Sets the boot source, before the start (PUT /boot-source)."""
         self._send(operations.put_guest_boot_source(as_model(models.BootSource, body, fields)))
 
 
 class MachineConfigResource(Resource):
-    """The number of vCPUs, the memory size in MiB, and what goes with them."""
+    """The number of vCPUs, the memory size in MiB, and related options."""
 
     def get(self) -> models.MachineConfiguration:
         """The configuration, at any time (GET /machine-config)."""
@@ -54,7 +54,7 @@ class MachineConfigResource(Resource):
     def update(
         self, body: models.PartialMachineConfiguration | Fields | None = None, /, **fields: object
     ) -> None:
-        """Changes the fields given, at least one, before the start (PATCH /machine-config)."""
+        """Changes the passed fields, at least one, before the start (PATCH /machine-config)."""
         self._send(
             operations.patch_machine_configuration(
                 as_model(models.PartialMachineConfiguration, body, fields)
@@ -63,7 +63,7 @@ class MachineConfigResource(Resource):
 
 
 class CpuConfigResource(Resource):
-    """A custom CPU template; which fields it may have depends on the host's architecture."""
+    """A custom CPU template; its possible fields depend on the host's architecture."""
 
     @overload
     def set(self, body: models.CpuConfig | Fields, /) -> None: ...
@@ -84,7 +84,7 @@ class SnapshotResource(Resource):
     def create(
         self, body: models.SnapshotCreateParams | Fields | None = None, /, **fields: object
     ) -> None:
-        """Writes memory and state to files of the host, while paused (PUT /snapshot/create)."""
+        """Writes memory and state to files of the host, when paused (PUT /snapshot/create)."""
         self._send(operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields)))
 
     @overload
@@ -96,26 +96,25 @@ class SnapshotResource(Resource):
     ) -> None:
         """Restores a snapshot (PUT /snapshot/load).
 
-        Only before anything that matters to the boot is configured. The monitor ends itself when
-        loading fails.
+        Only before any part of the boot is configured. If loading fails, the monitor exits.
         """
         self._send(operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields)))
 
 
 class VmResource(Resource):
-    """Whether the vCPUs run."""
+    """The state of the vCPUs: running or paused."""
 
     @overload
     def update(self, body: models.Vm | Fields, /) -> None: ...
     @overload
     def update(self, /, **fields: Unpack[models.VmFields]) -> None: ...
     def update(self, body: models.Vm | Fields | None = None, /, **fields: object) -> None:
-        """Pauses or resumes a started microVM (PATCH /vm); no change is no error."""
+        """Pauses or resumes a started microVM (PATCH /vm); the same state twice is no error."""
         self._send(operations.patch_vm(as_model(models.Vm, body, fields)))
 
 
 class VmConfigResource(Resource):
-    """Everything the monitor shows of the configuration."""
+    """The configuration, as far as the monitor shows it."""
 
     def get(self) -> models.FullVmConfiguration:
         """The whole configuration, at any time (GET /vm/config)."""

@@ -1,7 +1,7 @@
 # Derived from `generated_vmm/facade/_async/memory.py` by `make codegen`. Do not edit.
-"""Memory that comes and goes while the guest runs: the balloon and hotplugged memory.
+"""Memory that changes while the guest runs: the balloon and hotplugged memory.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -15,7 +15,7 @@ from generated_vmm.facade._sync.sender import Resource, Sender
 
 
 class BalloonStatsResource(Resource):
-    """Statistics that the guest reports."""
+    """Memory statistics that the guest reports."""
 
     def get(self) -> models.BalloonStats:
         """The newest statistics, after the start (GET /balloon/statistics)."""
@@ -37,7 +37,7 @@ class BalloonStatsResource(Resource):
 
 
 class BalloonHintingResource(Resource):
-    """Hints of the guest about pages that are free."""
+    """The guest's hints about free pages."""
 
     def start(
         self,
@@ -45,7 +45,7 @@ class BalloonHintingResource(Resource):
         /,
         **fields: Unpack[models.BalloonStartCmdFields],
     ) -> None:
-        """Starts a run, after the start (PATCH /balloon/hinting/start)."""
+        """Starts a hinting run, after the start (PATCH /balloon/hinting/start)."""
         given = cmd is not None or fields
         self._send(
             operations.start_balloon_hinting(
@@ -54,7 +54,7 @@ class BalloonHintingResource(Resource):
         )
 
     def status(self) -> models.BalloonHintingStatus:
-        """How far the run is, after the start (GET /balloon/hinting/status)."""
+        """The progress of the run, after the start (GET /balloon/hinting/status)."""
         return self._send(operations.describe_balloon_hinting())
 
     def stop(self) -> None:
@@ -79,7 +79,7 @@ class BalloonResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.BalloonFields]) -> None: ...
     def set(self, body: models.Balloon | Fields | None = None, /, **fields: object) -> None:
-        """Sets the device up, before the start (PUT /balloon)."""
+        """Sets up the device, before the start (PUT /balloon)."""
         self._send(operations.put_balloon(as_model(models.Balloon, body, fields)))
 
     @overload
@@ -94,7 +94,7 @@ class BalloonResource(Resource):
 
 
 class HotplugMemoryResource(Resource):
-    """Memory that can be plugged after the start."""
+    """Memory that can be hotplugged after the start."""
 
     def get(self) -> models.MemoryHotplugStatus:
         """Sizes in MiB, after the start (GET /hotplug/memory)."""
@@ -107,7 +107,7 @@ class HotplugMemoryResource(Resource):
     def set(
         self, body: models.MemoryHotplugConfig | Fields | None = None, /, **fields: object
     ) -> None:
-        """Sets the device up, before the start (PUT /hotplug/memory)."""
+        """Sets up the device, before the start (PUT /hotplug/memory)."""
         self._send(
             operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields))
         )
@@ -119,7 +119,7 @@ class HotplugMemoryResource(Resource):
     def update(
         self, body: models.MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
     ) -> None:
-        """Asks for a size in MiB, after the start (PATCH /hotplug/memory)."""
+        """Requests a size in MiB, after the start (PATCH /hotplug/memory)."""
         self._send(
             operations.patch_memory_hotplug(as_model(models.MemoryHotplugSizeUpdate, body, fields))
         )

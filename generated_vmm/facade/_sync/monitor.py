@@ -1,7 +1,7 @@
 # Derived from `generated_vmm/facade/_async/monitor.py` by `make codegen`. Do not edit.
-"""What the monitor does beside the machine: its log, its metrics, the metadata service.
+"""The monitor's log and metrics, and the metadata service.
 
-Each body is a model, a mapping, or keyword arguments. Values that the model refuses raise
+Each body is a model, a mapping, or keyword arguments. Invalid values raise
 `pydantic.ValidationError` before anything is sent; calls raise `VmmError`.
 """
 
@@ -26,9 +26,9 @@ class LoggerResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
     def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
-        """Sets the log up, before the start (PUT /logger).
+        """Sets up the log, before the start (PUT /logger).
 
-        Fields left out stay as they are, except `level`, which becomes Info.
+        Omitted fields stay as they are, except `level`, which becomes Info.
         """
         self._send(operations.put_logger(as_model(models.Logger, body, fields)))
 
@@ -41,19 +41,19 @@ class MetricsResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
     def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
-        """Says where metrics go, once, before the start (PUT /metrics)."""
+        """Sets the file for metrics, once, before the start (PUT /metrics)."""
         self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
 
 
 class MmdsConfigResource(Resource):
-    """How the guest reaches the metadata service."""
+    """The guest's access to the metadata service."""
 
     @overload
     def set(self, body: models.MmdsConfig | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.MmdsConfigFields]) -> None: ...
     def set(self, body: models.MmdsConfig | Fields | None = None, /, **fields: object) -> None:
-        """Sets the service up, before the start (PUT /mmds/config)."""
+        """Sets up the service, before the start (PUT /mmds/config)."""
         self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
 
 
@@ -65,7 +65,7 @@ class MmdsResource(Resource):
         self.config = MmdsConfigResource(sender)
 
     def get(self) -> dict[str, JsonValue]:
-        """The metadata, at any time; empty when there is none (GET /mmds)."""
+        """The metadata, at any time; empty if there is none (GET /mmds)."""
         return (self._send(operations.get_mmds())).root
 
     def set(self, contents: models.MmdsContentsObject | Mapping[str, Json], /) -> None:

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/facade/_async/sender.py` by `make codegen`. Do not edit.
-"""Sending operations: what the client and each of its resources are made on."""
+"""Sending operations: the base of the client and of its resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Sender:
         self.channel = channel
 
     def send(self, operation: Operation[Answer]) -> Answer:
-        """The value of the answer; raises a `VmmError` for everything that can go wrong."""
+        """Sends the operation, and returns the value in the response; raises `VmmError`."""
         self.settings.require_small(operation)
         try:
             answer = self.channel.exchange(operation, self.settings.timeout)
@@ -24,7 +24,7 @@ class Sender:
         return self.settings.value_of(operation, answer)
 
     def close(self) -> None:
-        """Ends the way to the monitor; raises a `VmmError` when a given transport fails in it."""
+        """Closes the connection; raises `VmmError` if the caller's transport fails to close."""
         try:
             self.channel.close()
         except CallFailed as failed:
@@ -32,7 +32,7 @@ class Sender:
 
 
 class Resource:
-    """A part of the microVM as a client shows it."""
+    """A part of the microVM, as a member of a client."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -45,7 +45,7 @@ class Resource:
 
 
 class DeviceResource(Resource):
-    """One of the devices that the microVM has several of."""
+    """A device of which a microVM may have several."""
 
     def __init__(self, sender: Sender, id: str) -> None:
         super().__init__(sender)

@@ -1,1 +1,1 @@
-"""Monitors as processes, and what waits for them."""
+"""Monitors as processes, and the functions that wait for them."""

@@ -1,4 +1,4 @@
-"""The client of a monitor of this process: it tells the monitor's end from a lost connection."""
+"""The client of a monitor that this process owns: its errors say when the monitor has ended."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from generated_vmm.transport import DEFAULT_TIMEOUT, AsyncUnixChannel, CallFaile
 from generated_vmm.transport._async.vsock import AsyncVsockConnection
 
 SETS_VSOCK = {"/vsock", "/snapshot/load"}
-# A monitor closes its connections some time before it has ended: 35 ms for an empty 128 MiB guest.
+# A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 
 
 class AsyncMonitorChannel(AsyncUnixChannel):
-    """Raises `MonitorExited` for a call that failed because the monitor has ended."""
+    """Raises `MonitorExited` if a call failed because the monitor has ended."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.workspace.socket_path, connect=run.workspace.connect)
         self._run = run
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds."""
+        """The response to the operation within `timeout` seconds."""
         if operation.path in SETS_VSOCK:
             await wait_for(self._run, self._run.own_vsock(operation))
         try:
@@ -40,7 +40,7 @@ class AsyncMonitorChannel(AsyncUnixChannel):
 
 
 class AsyncMonitorClient(AsyncVmmClient):
-    """The client of a monitor that this process owns: it knows where its sockets are."""
+    """The client of a monitor that this process owns; it knows the paths of the sockets."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(
@@ -57,7 +57,7 @@ class AsyncMonitorClient(AsyncVmmClient):
         uds_path: str | os.PathLike[str] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AsyncVsockConnection:
-        """See `AsyncVmmClient.connect_vsock`; without `uds_path` a jail's socket is found too."""
+        """See `AsyncVmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return await super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
         with self._run.opened_vsock(self._run.vsock_path or await self._vsock_path()) as path:

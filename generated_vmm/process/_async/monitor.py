@@ -25,20 +25,20 @@ from generated_vmm.process.workspace import Workspace
 
 
 class AsyncMonitor(MonitorView[AsyncVmmClient]):
-    """Starts a monitor, gives a client for it, and ends it.
+    """Starts a monitor, has a client for it, and ends it.
 
         async with AsyncMonitor("firecracker", id="web") as monitor:
             await monitor.client.boot("/vm/vmlinux", "/vm/rootfs.ext4")
 
-    `binary` is the program's name or path, or a sequence with its first arguments. Nothing is
-    started before `start` or the block. At the end a guest that runs gets Ctrl+Alt+Del and `grace`
+    `binary` is the program's name or path, or a sequence with its first arguments. The monitor
+    starts with `start` or with the block. At the end, a running guest gets Ctrl+Alt+Del and `grace`
     seconds, then the process is signalled; the socket, the fifos and the sockets of vsock devices
     are removed. The process also ends when the caller dies, unless it is `detached`. The options
-    are those of `MonitorOptions`; ValueError for one that no monitor could be started with.
+    are those of `MonitorOptions`; an invalid option raises ValueError.
 
-    A `start` that is interrupted (its task is cancelled, a signal handler raises) leaves nothing;
-    a `stop` that is interrupted kills the monitor. `stop` and `kill` may be called at once by
-    several tasks or threads, and in signal handlers of the main thread.
+    An interrupted `start` (its task is cancelled, a signal handler raises) leaves nothing behind;
+    an interrupted `stop` kills the monitor. Several tasks or threads, and signal handlers of the
+    main thread, may call `stop` and `kill` at the same time.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:
-        """Takes up a detached monitor that still runs, from whatever process started it.
+        """Returns a handle for a detached monitor that still runs, whichever process started it.
 
-        Raises `MonitorExited` when it has ended, `MonitorError` when the folder is none of a
-        detached monitor, somebody else's, or when another handle owns the monitor.
+        Raises `MonitorExited` if it has ended, and `MonitorError` if the folder is not that of a
+        detached monitor, belongs to another user, or if another handle owns the monitor.
         """
         return cls._attached(*await finished(cls._finding(directory)))
 
     async def start(self) -> Self:
-        """Starts the monitor and waits until its socket answers.
+        """Starts the monitor and waits until its socket responds.
 
-        Raises `MonitorStartError` when it does not, with the last lines of the log; nothing is
-        left of it then. A monitor is started once.
+        If it does not, raises `MonitorStartError` with the last lines of the log and leaves nothing
+        behind. A monitor is started once.
         """
         self._run.require_fresh()
         try:
@@ -84,7 +84,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
     async def wait(self, timeout: float | None = None) -> int | None:
         """Waits until the monitor has ended, and returns its `returncode`.
 
-        Raises `VmmTimeoutError` when it has not within `timeout` seconds.
+        Raises `VmmTimeoutError` if it has not ended within `timeout` seconds.
         """
         _ = self.pid
         try:
@@ -96,9 +96,9 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
     async def stop(self, grace: float | None = None) -> int | None:
         """Ends the monitor, removes its files and returns its `returncode`.
 
-        A guest that runs gets Ctrl+Alt+Del and `grace` seconds (those of the options if None),
-        then come SIGTERM and SIGKILL. Does nothing more the second time. An interruption, as by a
-        second Ctrl+C, ends it at once.
+        A running guest gets Ctrl+Alt+Del and `grace` seconds (those of the options if None), then
+        SIGTERM and SIGKILL follow. A second call does nothing. An interruption, for example by a
+        second Ctrl+C, kills the monitor immediately.
         """
         try:
             await self._carry_out(Goal.STOP, self._grace(grace))
@@ -110,7 +110,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         return await self._closed()
 
     async def kill(self) -> int | None:
-        """Ends the monitor at once with SIGKILL, removes its files, returns its `returncode`."""
+        """Ends the monitor with SIGKILL, removes its files, and returns its `returncode`."""
         try:
             wish = self._run.want(Goal.KILL)
             await until(self._run, wish.is_done)
@@ -121,9 +121,9 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         return await self._closed()
 
     async def detach(self) -> None:
-        """Lets go of a detached monitor: it goes on, and `attach` takes it up again.
+        """Gives up ownership of a detached monitor, which continues; see `attach`.
 
-        `MonitorError` for one that is not detached, which ends with this process.
+        Raises `MonitorError` for a monitor that is not detached and ends with this process.
         """
         self._require_detached()
         await self._carry_out(Goal.LET_GO)
@@ -135,7 +135,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
         wish.require_success()
 
     async def _give_up(self) -> None:
-        """Kills, without a word about how that went: there is another error to be raised."""
+        """Kills the monitor and ignores errors: the caller raises another one."""
         await until(self._run, self._run.want(Goal.KILL).is_done)
 
     async def _closed(self) -> int | None:
@@ -175,8 +175,8 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
 
     Needs root. `jailer` and `binary` are names or paths of programs; the other options are those of
     `JailedOptions`. `config_file`, `metadata` and `seccomp_filter` are the host's files and are
-    copied in; `socket_path`, `log_path` and `metrics_path` are paths inside. At the end the jail
-    is removed with all that is in it, and its control groups.
+    copied in; `socket_path`, `log_path` and `metrics_path` are paths inside. At the end the jail,
+    all its files and its control groups are removed.
     """
 
     def __init__(
@@ -190,14 +190,14 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
     async def copy_in(
         self, source: HostPath, path: HostPath | None = None, *, progress: Progress | None = None
     ) -> str:
-        """Copies a file into the jail, before or after the start; the path for the monitor.
+        """Copies a file into the jail, before or after the start; returns its path for the monitor.
 
-        The copy is the jailed user's, and shares its blocks with the file where the file system
-        can; else a thread copies it, and nothing is left of a copy that is interrupted. `path` is
-        where, by default `/` and the file's own name; missing folders are made. `progress` is
-        called with the bytes that were copied and the bytes that there are: by the event loop, or
-        by that thread where there is none. Raises `FileExistsError` when there is something
-        already, `MonitorStartError` when the jail is another monitor's.
+        The copy belongs to the jailed user, and shares its blocks with the file if the file system
+        supports that. Otherwise a thread copies it; an interrupted copy is removed. `path` is the
+        target, by default `/` and the file's own name; missing folders are created. `progress` is
+        called with the number of copied bytes and of all bytes: by the event loop, or by that
+        thread if there is none. Raises `FileExistsError` if the target exists, and
+        `MonitorStartError` if the jail belongs to another monitor.
         """
         await self._carry_out(Goal.CLAIM)
         told = None if progress is None else from_thread(progress)
@@ -206,12 +206,12 @@ class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
     async def link_in(
         self, source: HostPath, path: HostPath | None = None, *, give: bool = False
     ) -> str:
-        """Makes a hard link to a file in the jail; the path for the monitor.
+        """Creates a hard link to a file in the jail; returns its path for the monitor.
 
-        It stays one file with one owner and mode: those it had, or with `give` the jailed user
-        becomes its owner, outside too. The user must be able to read it, and to write to it where
-        the guest may. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) and for a
-        file on another file system (EXDEV).
+        It remains one file with one owner and mode. With `give`, the jailed user becomes its owner,
+        outside of the jail too. The user must be able to read it, and to write to it if the guest
+        writes. Raises `FileExistsError`, and `OSError` for a symbolic link (ELOOP) or a file on
+        another file system (EXDEV).
         """
         await self._carry_out(Goal.CLAIM)
         return await finished(self._linking(source, path, give=give))

@@ -1,4 +1,4 @@
-"""Waiting for what another thread does."""
+"""Waiting for the work of another thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 async def wait_for(
     changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
 ) -> None:
-    """Waits until something is true. TimeoutError when it is not within the time."""
+    """Waits until a condition is true. Raises TimeoutError if it is not in time."""
     wakeup, deadline = Wakeup(), deadline_after(seconds)
     with changing.listening(wakeup):
         while not is_true():
@@ -26,7 +26,7 @@ async def wait_for(
 
 
 async def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
-    """Waits until something is true; an interruption that comes meanwhile is raised after it."""
+    """Waits until a condition is true; an interruption in the meantime is raised afterwards."""
     interruption = None
     while not is_true():
         try:
@@ -38,7 +38,7 @@ async def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
 
 
 async def finished(work: Work[Result]) -> Result:
-    """What work gives that a thread does; an interruption of the wait cancels it."""
+    """The result of a thread's work; an interruption of the wait cancels the work."""
     try:
         work.start()
         await wait_for(work, work.is_done)
@@ -50,15 +50,15 @@ async def finished(work: Work[Result]) -> Result:
 
 
 class AsyncBlock(ABC):
-    """Something that a thread makes at the start of a block and removes at its end."""
+    """A resource that a thread creates at the start of a block and removes at its end."""
 
     @abstractmethod
     def _making(self) -> Work[None]:
-        """Makes it, or leaves nothing."""
+        """Creates it, or leaves nothing behind."""
 
     @abstractmethod
     def _removing(self) -> Work[None]:
-        """Removes it if it is there. Safe to do twice at once."""
+        """Removes it if it exists. Two calls at the same time are safe."""
 
     async def __aenter__(self) -> Self:
         work = self._making()

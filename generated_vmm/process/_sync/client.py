@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/process/_async/client.py` by `make codegen`. Do not edit.
-"""The client of a monitor of this process: it tells the monitor's end from a lost connection."""
+"""The client of a monitor that this process owns: its errors say when the monitor has ended."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from generated_vmm.transport import DEFAULT_TIMEOUT, CallFailed, HttpAnswer, Uni
 from generated_vmm.transport._sync.vsock import VsockConnection
 
 SETS_VSOCK = {"/vsock", "/snapshot/load"}
-# A monitor closes its connections some time before it has ended: 35 ms for an empty 128 MiB guest.
+# A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 
 
 class MonitorChannel(UnixChannel):
-    """Raises `MonitorExited` for a call that failed because the monitor has ended."""
+    """Raises `MonitorExited` if a call failed because the monitor has ended."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.workspace.socket_path, connect=run.workspace.connect)
         self._run = run
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds."""
+        """The response to the operation within `timeout` seconds."""
         if operation.path in SETS_VSOCK:
             wait_for(self._run, self._run.own_vsock(operation))
         try:
@@ -41,7 +41,7 @@ class MonitorChannel(UnixChannel):
 
 
 class MonitorClient(VmmClient):
-    """The client of a monitor that this process owns: it knows where its sockets are."""
+    """The client of a monitor that this process owns; it knows the paths of the sockets."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class MonitorClient(VmmClient):
         uds_path: str | os.PathLike[str] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> VsockConnection:
-        """See `VmmClient.connect_vsock`; without `uds_path` a jail's socket is found too."""
+        """See `VmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
         with self._run.opened_vsock(self._run.vsock_path or self._vsock_path()) as path:

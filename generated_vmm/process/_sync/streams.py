@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/process/_async/streams.py` by `make codegen`. Do not edit.
-"""Following what comes out of a monitor: its guest's console, its log, its metrics."""
+"""Following a monitor's outputs: its guest's console, its log, its metrics."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Item = TypeVar("Item")
 
 
 class Followed(BroadcastLog):
-    """Something that comes bit by bit until the monitor ends, and can be waited for."""
+    """A stream that grows until the monitor ends, and that can be waited for."""
 
     def wait(self, position: int, seconds: float | None = None) -> bool:
-        """Waits for something from a position on; false at the end. TimeoutError."""
+        """Waits for data from a position on; false at the end. Raises TimeoutError."""
         wait_for(self, lambda: self.ended or self.has_more(position), seconds)
         return self.has_more(position)
 
 
 class RingBuffer(Followed, LastItems[Item]):
-    """The last items of a stream, oldest first: iterate over it, or `follow` those to come."""
+    """The last items of a stream, oldest first: iterate over them, or `follow` new ones."""
 
     def follow(self, since: int | None = None) -> Iterator[Item]:
-        """The items from a position on (None: those to come), until the stream ends.
+        """The items from a position on (None: only new ones), until the stream ends.
 
-        A follower that is slower than the stream misses the items that are no longer kept.
+        A follower that is slower than the stream misses the items that have been dropped.
         """
         return self._follow(self.position if since is None else since)
 
@@ -52,13 +52,13 @@ class RingBuffer(Followed, LastItems[Item]):
 
 
 class Serial(Followed, Console):
-    """The guest's serial console: the last bytes it wrote, and writing to it.
+    """The guest's serial console: its last bytes, and writing to it.
 
-    What the monitor prints before its log is set up comes here too. Several callers may share it.
+    The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
 
     def follow(self, since: int | None = None) -> Iterator[Piece]:
-        """What comes from a position on (None: from here on), until the monitor ends."""
+        """The bytes from a position on (None: only new ones), until the monitor ends."""
         return self._follow(self.position if since is None else since)
 
     def _follow(self, position: int) -> Iterator[Piece]:
@@ -68,10 +68,10 @@ class Serial(Followed, Console):
             yield piece
 
     def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
-        """What is kept from a position on, as soon as `expected` is in it.
+        """The stored bytes from a position on, as soon as they contain `expected`.
 
-        Raises `VmmTimeoutError` when it is not there within `timeout` seconds, `MonitorError`
-        when the monitor ends before.
+        Raises `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
+        monitor ends before.
         """
         seconds = Seconds(timeout)
         while expected not in (piece := self.read(since)).data:
@@ -80,10 +80,10 @@ class Serial(Followed, Console):
         return piece
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
-        """Writes to the guest's console; the monitor's fifo keeps 64 KiB for a slow guest.
+        """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
 
-        Raises `VmmTimeoutError` when it is not taken within `timeout` seconds, `MonitorError`
-        when there is no monitor to take it.
+        Raises `VmmTimeoutError` if the bytes are not read within `timeout` seconds, and
+        `MonitorError` if no monitor reads them.
         """
         seconds, what = Seconds(timeout), f"the guest did not take all of {len(data)} bytes"
         with self.opened_input() as descriptor, seconds.say(what):
@@ -92,18 +92,18 @@ class Serial(Followed, Console):
 
 
 def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
-    """The lines of a log: a file, or a fifo, which is emptied by reading it.
+    """The lines of a log: of a file, or of a fifo, which is emptied by reading it.
 
-    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
     for line in _lines(path, follow):
         yield parse_log_line(line)
 
 
 def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
-    """The metrics in a file, or a fifo, which is emptied by reading it.
+    """The metrics in a file, or in a fifo, which is emptied by reading it.
 
-    With `follow` it goes on to what is written later, to a fifo until its writers are gone.
+    With `follow` it waits for lines that are written later; a fifo ends with its last writer.
     """
     reader = MetricsReader()
     for line in _lines(path, follow):

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/process/_async/waiting.py` by `make codegen`. Do not edit.
-"""Waiting for what another thread does."""
+"""Waiting for the work of another thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def wait_for(
     changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
 ) -> None:
-    """Waits until something is true. TimeoutError when it is not within the time."""
+    """Waits until a condition is true. Raises TimeoutError if it is not in time."""
     wakeup, deadline = Wakeup(), deadline_after(seconds)
     with changing.listening(wakeup):
         while not is_true():
@@ -27,7 +27,7 @@ def wait_for(
 
 
 def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
-    """Waits until something is true; an interruption that comes meanwhile is raised after it."""
+    """Waits until a condition is true; an interruption in the meantime is raised afterwards."""
     interruption = None
     while not is_true():
         try:
@@ -39,7 +39,7 @@ def until(changing: Broadcast, is_true: Callable[[], bool]) -> None:
 
 
 def finished(work: Work[Result]) -> Result:
-    """What work gives that a thread does; an interruption of the wait cancels it."""
+    """The result of a thread's work; an interruption of the wait cancels the work."""
     try:
         work.start()
         wait_for(work, work.is_done)
@@ -51,15 +51,15 @@ def finished(work: Work[Result]) -> Result:
 
 
 class Block(ABC):
-    """Something that a thread makes at the start of a block and removes at its end."""
+    """A resource that a thread creates at the start of a block and removes at its end."""
 
     @abstractmethod
     def _making(self) -> Work[None]:
-        """Makes it, or leaves nothing."""
+        """Creates it, or leaves nothing behind."""
 
     @abstractmethod
     def _removing(self) -> Work[None]:
-        """Removes it if it is there. Safe to do twice at once."""
+        """Removes it if it exists. Two calls at the same time are safe."""
 
     def __enter__(self) -> Self:
         work = self._making()

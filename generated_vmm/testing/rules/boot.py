@@ -1,4 +1,4 @@
-"""What describes a microVM and starts it: boot source, machine configuration, actions, state."""
+"""Configuring and starting a microVM: boot source, machine configuration, actions, state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def get_version(machine: Machine) -> Json:
 
 @action("GET /vm/config")
 def get_full_config(machine: Machine) -> Json:
-    """Show everything that has been configured; what is not there is null."""
+    """Show the whole configuration; missing parts are null."""
     return machine.config()
 
 
@@ -66,7 +66,7 @@ def require_initrd(machine: Machine, initrd_path: str | None) -> None:
 
 @check("PUT /boot-source")
 def require_short_command_line(boot_args: str | None) -> None:
-    """Refuse a command line that is too long; the monitor also counts what it adds itself."""
+    """Refuse a command line that is too long, with the monitor's own additions."""
     if len((boot_args or "").encode()) >= MAX_COMMAND_LINE:
         reason = "Invalid cmdline capacity provided."
         raise Fault(f"{NO_SOURCE}The kernel command line is invalid: {reason}")
@@ -87,7 +87,7 @@ def refuse_empty(call: Call) -> None:
 
 @check("PATCH /machine-config")
 def complete(machine: Machine, call: Call) -> None:
-    """Take what the PATCH does not set from the current configuration."""
+    """Take fields that the PATCH does not set from the current configuration."""
     call.body = changed(machine, call, machine.resources.get(call.resource, {}))
 
 
@@ -100,7 +100,7 @@ def choose_template(machine: Machine, call: Call, cpu_template: str | None) -> N
 
 @check("PUT /machine-config", "PATCH /machine-config")
 def require_vcpus(vcpu_count: int, smt: bool = False) -> None:
-    """Refuse a number of vCPUs that the monitor cannot have."""
+    """Refuse a number of vCPUs that the monitor does not support."""
     if not 1 <= vcpu_count <= MAX_VCPUS or (smt and vcpu_count > 1 and vcpu_count % 2):
         raise Fault(
             "Machine config error: The number of vCPUs must be greater than 0, less than "
@@ -110,7 +110,7 @@ def require_vcpus(vcpu_count: int, smt: bool = False) -> None:
 
 @check("PUT /machine-config", "PATCH /machine-config")
 def require_memory(machine: Machine, mem_size_mib: int, huge_pages: str = "None") -> None:
-    """Refuse no memory, memory in part of a page, and less than the balloon has."""
+    """Refuse a memory size of 0, with part of a page, or below that of the balloon."""
     if not mem_size_mib or (huge_pages == "2M" and mem_size_mib % 2):
         raise Fault(
             "Machine config error: The memory size (MiB) is either 0, or not a multiple of "
@@ -155,14 +155,14 @@ def act(machine: Machine, action_type: str) -> None:
 
 
 def start(machine: Machine) -> None:
-    """Boot the guest. Raises `Fault` with an obstacle; the start may be tried again."""
+    """Boot the guest. Raises `Fault` if something prevents it; the start may be tried again."""
     for reason in _obstacles(machine):
         raise Fault(f"Start microvm error: {reason}")
     machine.start()
 
 
 def _obstacles(machine: Machine) -> Iterator[str]:
-    """Why the guest cannot start, in the order in which the monitor looks."""
+    """Why the guest cannot start, in the order in which the monitor checks."""
     if not machine.has_kernel:
         yield "Cannot start microvm without kernel configuration."
     if machine.value("/machine-config", "mem_size_mib", 0) > MAX_MEMORY_MIB:
@@ -196,7 +196,7 @@ def _obstacles_on_host(machine: Machine) -> Iterator[str]:
         for device in machine.devices("/pmem").values():
             require_pmem_file(device, "Start microvm error: Cannot create pmem device: {}")
     except Fault:
-        # By then the interfaces are at work, and their tap devices are not let go.
+        # By then the interfaces are active, and their tap devices remain in use.
         interfaces = machine.devices("/network-interfaces").values()
         machine.held_taps |= {str(one.get("host_dev_name")) for one in interfaces}
         raise
@@ -214,7 +214,7 @@ def _obstacles_of_initrd(path: str, machine: Machine) -> Iterator[str]:
 
 
 def require_pmem_file(device: Members, refusal: str) -> None:
-    """Refuse a pmem device whose file cannot be used; `{}` stands for the reason."""
+    """Refuse a pmem device whose file cannot be used; `{}` is replaced by the reason."""
     path = device.get("path_on_host")
     if path is None:
         return

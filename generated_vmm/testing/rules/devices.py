@@ -40,7 +40,7 @@ def require_one_root(machine: Machine, call: Call) -> None:
     """Refuse a second root device among drives and pmem, and any while the guest runs."""
     if not call.body.get(ROOTS[call.resource]):
         return
-    # What a running guest has booted from cannot be added any more, whether or not it is here.
+    # A running guest has booted: no root device can be added, even if there is none.
     root = _root(machine) or (("/drives", "") if machine.started else None)
     if root is not None and root != (call.resource, call.id):
         raise Fault(SECOND_ROOT[call.resource, root[0]])
@@ -107,7 +107,7 @@ def require_same_backend(
 
 
 def require_backing_file(machine: Machine, drive: Members, refusal: str) -> None:
-    """Refuse a drive whose file cannot be opened; `{}` stands for the reason."""
+    """Refuse a drive whose file cannot be opened; `{}` is replaced by the reason."""
     path, writable = drive.get("path_on_host"), not drive.get("is_read_only")
     require_file(machine, path, refusal, writable=writable)
 
@@ -128,7 +128,7 @@ def put_pmem(machine: Machine, call: Call) -> None:
 
 @action(f"PATCH {PMEM}")
 def patch_pmem(machine: Machine, call: Call, rate_limiter: Members | None) -> None:
-    """Accept limits, which show nowhere; a PATCH without limits is accepted for any id."""
+    """Accept limits, which are shown nowhere; a PATCH without limits is accepted for any id."""
     if rate_limiter is not None:
         refusal = "Pmem config error: Unable to patch the pmem device: "
         stored(machine, call, f"{refusal}{NOT_FOUND}{VERIFY}")
@@ -149,7 +149,7 @@ def forget_former(machine: Machine, call: Call) -> None:
 
 @check(f"PUT {INTERFACE}", f"DELETE {INTERFACE}")
 def leave_metadata_service(machine: Machine, call: Call) -> None:
-    """Take the interface out of the metadata service, which ends with its last interface."""
+    """Remove the interface from the metadata service, which ends with its last interface."""
     left = machine.value("/mmds/config", "network_interfaces", [])
     if call.id in left:
         left.remove(call.id)
@@ -168,7 +168,7 @@ def take_tap(machine: Machine, call: Call, host_dev_name: str) -> None:
 
 @check(f"PUT {INTERFACE}")
 def require_mtu(mtu: int | None) -> None:
-    """Refuse a low MTU in the words of the device, as the monitor does."""
+    """Refuse a low MTU with the device's text, as the monitor does."""
     if mtu is not None and mtu < LOWEST_MTU:
         raise Fault(f"{NO_INTERFACE}MTU {mtu} is out of range [{LOWEST_MTU}, 65535]")
 
@@ -180,7 +180,7 @@ def require_interface(machine: Machine, call: Call) -> None:
 
 
 def _others(machine: Machine, call: Call, name: str) -> list[Any]:
-    """What the other interfaces have of one field."""
+    """The values of one field of the other interfaces."""
     devices = machine.devices(call.resource).items()
     found = [device.get(name) for device_id, device in devices if device_id != call.id]
     return [value for value in found if value is not None]

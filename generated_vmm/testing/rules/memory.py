@@ -1,4 +1,4 @@
-"""Memory of a running guest: taken back by the balloon, plugged in in blocks."""
+"""Memory of a running guest: the balloon, and hotplugged blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from generated_vmm.testing.rule import Call, action, check
 
 PAGES_PER_MIB: Final = 256
 ADDRESSES: Final = 1 << 64
-"""The monitor counts bytes in 64 bits; what is beyond is cut off."""
+"""The monitor counts bytes in 64 bits; higher bits are cut off."""
 HINTING_STOPPED: Final = 0
 HINTING_DONE: Final = 1
 NO_BALLOON: Final = "Balloon update error: "
@@ -27,7 +27,7 @@ def require_amount(machine: Machine, amount_mib: int) -> None:
 
 @check("GET /balloon", "GET /balloon/statistics", "GET /hotplug/memory")
 def require_device_to_show(machine: Machine, call: Call) -> None:
-    """Refuse to show a device that is not there."""
+    """Refuse to show a device that does not exist."""
     refusal = f"Internal VMM error: {NOT_FOUND}"
     if not machine.started:
         refusal = "Balloon config error: No balloon device found."
@@ -42,7 +42,7 @@ def require_device_to_show(machine: Machine, call: Call) -> None:
     "PATCH /balloon/hinting/stop",
 )
 def require_balloon(machine: Machine, call: Call) -> None:
-    """Refuse to change a balloon that is not there."""
+    """Refuse to change a balloon that does not exist."""
     stored(machine, call, f"{NO_BALLOON}{NOT_FOUND}")
 
 
@@ -55,28 +55,28 @@ def require_hinting(machine: Machine) -> None:
 
 @check("PATCH /balloon", "PATCH /balloon/hinting/start", "PATCH /balloon/hinting/stop")
 def require_balloon_driver(machine: Machine) -> None:
-    """Refuse what needs the guest's driver before it is up."""
+    """Refuse calls that need the guest's driver before it is up."""
     if not machine.drivers_up:
         raise Fault(f"{NO_BALLOON}Balloon: Device not activated yet.")
 
 
 @check("PATCH /balloon")
 def require_less_than_memory(machine: Machine, amount_mib: int) -> None:
-    """Refuse a balloon larger than the memory with what can be plugged in."""
+    """Refuse a balloon larger than the memory with hotpluggable memory."""
     if amount_mib > (machine.memory_mib or amount_mib):
         raise Fault(f"{NO_BALLOON}Balloon: Requested memory should be less than {amount_mib}MiB")
 
 
 @check("GET /balloon/statistics")
 def require_statistics(machine: Machine) -> None:
-    """Refuse statistics that no interval has enabled."""
+    """Refuse statistics that are not enabled by an interval."""
     if not machine.value("/balloon", "stats_polling_interval_s", 0):
         raise Fault("Internal VMM error: Balloon: Received stats query when stats are disabled.")
 
 
 @action("GET /balloon/statistics")
 def get_statistics(machine: Machine) -> Json:
-    """Show sizes and what the guest's driver reports."""
+    """Show sizes and the statistics of the guest's driver."""
     target, actual = machine.value("/balloon", "amount_mib", 0), machine.balloon_actual_mib
     sizes: dict[str, Json] = {
         "target_pages": target * PAGES_PER_MIB,
@@ -89,7 +89,7 @@ def get_statistics(machine: Machine) -> Json:
 
 @check("PATCH /balloon/statistics")
 def leave_statistics_on_or_off(machine: Machine, stats_polling_interval_s: int) -> None:
-    """Allow another interval, but neither enabling nor disabling."""
+    """Allow another interval, but neither enable nor disable statistics."""
     known = machine.value("/balloon", "stats_polling_interval_s", 0)
     if bool(known) != bool(stats_polling_interval_s):
         raise Fault(f"{NO_BALLOON}Balloon: Statistics cannot be enabled/disabled after activation.")
@@ -97,9 +97,9 @@ def leave_statistics_on_or_off(machine: Machine, stats_polling_interval_s: int) 
 
 @action("PATCH /balloon/hinting/start")
 def start_hinting(machine: Machine, acknowledge_on_stop: bool = True) -> None:
-    """Begin a run with a number of its own, which the guest ends at once.
+    """Begin a run with a number of its own, which the guest ends immediately.
 
-    The monitor says that it has seen the end when it may (`acknowledge_on_stop`).
+    The monitor acknowledges the end if `acknowledge_on_stop` is true.
     """
     machine.hinting_runs += 1
     run = HINTING_DONE + machine.hinting_runs
@@ -108,7 +108,7 @@ def start_hinting(machine: Machine, acknowledge_on_stop: bool = True) -> None:
 
 @action("GET /balloon/hinting/status")
 def get_hinting(machine: Machine) -> Json:
-    """The guest has said nothing before the first run, and after one that it has stopped."""
+    """Show the last commands; the guest has none before the first run and after a stopped one."""
     said = HINTING_STOPPED if machine.hinting_runs else None
     return {"host_cmd": machine.hinting_command, "guest_cmd": said}
 
@@ -121,7 +121,7 @@ def stop_hinting(machine: Machine) -> None:
 
 @check("PUT /hotplug/memory")
 def require_sizes(total_size_mib: int, block_size_mib: int, slot_size_mib: int) -> None:
-    """Refuse sizes that are no multiples of each other."""
+    """Refuse sizes that do not fit each other."""
     total, block, slot = total_size_mib, block_size_mib, slot_size_mib
     rules = (
         (block < 2, "Block size must not be lower than 2 MiB"),
@@ -138,7 +138,7 @@ def require_sizes(total_size_mib: int, block_size_mib: int, slot_size_mib: int) 
 
 @action("GET /hotplug/memory")
 def get_memory_hotplug(machine: Machine, call: Call) -> Json:
-    """Show the device and what the guest has plugged."""
+    """Show the device and the memory that the guest has plugged."""
     sizes = dict.fromkeys(("plugged_size_mib", "requested_size_mib"), machine.plugged_mib)
     return stored(machine, call, NOT_FOUND) | sizes
 

@@ -1,4 +1,4 @@
-"""What a microVM has besides devices: log, metrics, vsock, the metadata service."""
+"""Services of a microVM: log, metrics, vsock, metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_BOUND: Final = "Error binding to the host-side Unix socket: {}"
 
 @action("PUT /logger")
 def put_logger(machine: Machine, call: Call) -> None:
-    """Set the log up, also again; an absent level is Info, other absent settings stay."""
+    """Set up the log, once or again; an absent level is Info, other absent settings stay."""
     outlets, body = machine.outlets, call.body
     outlets.level = (body.get("level") or "info").replace("warning", "warn")
     for attribute, name in (
@@ -39,14 +39,14 @@ def put_logger(machine: Machine, call: Call) -> None:
 
 @action("PUT /metrics")
 def put_metrics(machine: Machine, metrics_path: str) -> None:
-    """Set the metrics up, once in a process."""
+    """Set up the metrics, once in a process."""
     with refusing("Metrics error: Cannot initialize the metrics system due to bad user input: {}"):
         machine.outlets.open_metrics(metrics_path if machine.options.check_files else os.devnull)
 
 
 @check("PUT /vsock")
 def forget_former_vsock(machine: Machine, call: Call) -> None:
-    """Remove the former device with its socket's file, even if the new one is refused."""
+    """Remove the previous device with its socket's file, even if the new one is refused."""
     former, machine.vsock_backend = machine.vsock_backend, None
     machine.resources.pop(call.resource, None)
     if former is not None:
@@ -56,7 +56,7 @@ def forget_former_vsock(machine: Machine, call: Call) -> None:
 
 @check("PUT /vsock")
 def bind_new_vsock(machine: Machine, uds_path: str) -> None:
-    """Bind the path at once."""
+    """Bind the path immediately."""
     bind_vsock(machine, uds_path, NO_VSOCK)
 
 
@@ -100,7 +100,7 @@ def require_service(machine: Machine) -> None:
 
 @action("GET /mmds")
 def get_mmds(machine: Machine) -> Json:
-    """Show the data; `{}` when nothing has been stored."""
+    """Show the data; `{}` if nothing has been stored."""
     content: Json = machine.resources.get("/mmds", {})
     return content
 
@@ -113,14 +113,14 @@ def put_mmds(machine: Machine, call: Call) -> None:
 
 @action("PATCH /mmds")
 def patch_mmds(machine: Machine, call: Call) -> None:
-    """Merge into what was PUT before (JSON Merge Patch, RFC 7396)."""
+    """Merge into the stored data (JSON Merge Patch, RFC 7396)."""
     if "/mmds" not in machine.resources:
         raise Fault(NO_DATA)
     store_metadata(machine, merge_patch(machine.resources["/mmds"], call.content))
 
 
 def store_metadata(machine: Machine, content: Json) -> None:
-    """Store the data. Raises `Fault` when it is too large."""
+    """Store the data. Raises `Fault` if it is too large."""
     if len(json_bytes(content)) > machine.options.mmds_size_limit:
         raise Fault("MMDS limit exceeded error: The MMDS patch request doesn't fit.", status=413)
     machine.resources["/mmds"] = content

@@ -1,4 +1,4 @@
-"""Snapshots: two files that another simulated monitor can go on from."""
+"""Snapshots: two files from which another simulated monitor can continue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def require_paused(machine: Machine) -> None:
 
 @action("PUT /snapshot/create")
 def create_snapshot(machine: Machine, call: Call) -> None:
-    """Write the state, and a memory file as large as the memory with what can be plugged in."""
+    """Write the state, and a memory file as large as the memory with hotpluggable memory."""
     shown = {path for path, _ in machine.options.description.shown.values()}
     saved = {path: machine.resources[path] for path in shown & machine.resources.keys()}
     state = MAGIC + json_bytes({"drivers_up": machine.drivers_up, "resources": saved})
@@ -60,7 +60,7 @@ def _write(path: str | None, what: str, content: bytes, *, size: int | None = No
 
 @early_check("PUT /snapshot/load")
 def require_one_memory(mem_backend: Members | None, mem_file_path: str | None) -> None:
-    """Refuse a load with no memory to load, or with two."""
+    """Refuse a load with no memory file, or with two."""
     either = "either `mem_backend` or `mem_file_path`"
     if mem_backend is not None and mem_file_path is not None:
         raise Misread(f"too many fields: {either} exclusively is required")
@@ -147,7 +147,7 @@ def _read_state(path: str) -> dict[str, Any]:
         open_once(path)
     broken = f"{NO_STATE}Failed to load snapshot state from file: "
     with refusing(f"{broken}IO Error: {{}}"):
-        # A pipe or a device might never end.
+        # Reading a pipe or a device might never end.
         state = Path(path).read_bytes() if Path(path).is_file() or os.path.isdir(path) else b""
     if not state.startswith(MAGIC):
         raise Fault(f"{broken}Invalid magic value")

@@ -1,1 +1,1 @@
-"""The ways to a monitor."""
+"""Transports to a monitor."""

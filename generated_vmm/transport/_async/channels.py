@@ -1,4 +1,4 @@
-"""What a client needs of the way to its monitor."""
+"""The interfaces through which a client sends operations to its monitor."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from generated_vmm.transport.calls import HttpAnswer
 
 @runtime_checkable
 class AsyncChannel(Protocol):
-    """One way to one monitor."""
+    """A channel to one monitor."""
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds; raises `CallFailed`."""
+        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
 
     async def close(self) -> None:
-        """Ends the way; later calls are refused. Raises `CallFailed`."""
+        """Closes the channel; later calls fail. Raises `CallFailed`."""
 
 
 class AsyncHttpxTransport(Protocol):
-    """A transport of httpx's or httpx2's."""
+    """A transport of httpx or httpx2."""
 
     async def handle_async_request(self, request: Any, /) -> Any:
         """The response to a request of the same library."""
 
     async def aclose(self) -> None:
-        """Ends the transport."""
+        """Closes the transport."""

@@ -1,4 +1,4 @@
-"""httpx's transports: one that was given as the way to a monitor, and ours for others to wrap."""
+"""A channel over a caller's httpx transport, and our own transport for httpx clients."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from generated_vmm.transport.httpx_values import (
 
 
 class AsyncHttpxChannel:
-    """Sends operations through a transport that the caller gave.
+    """Sends operations through the caller's transport.
 
-    How long one step may take is the transport's to keep; between the parts of an answer the time
-    of the whole call is kept here. Whatever the transport raises becomes a `CallFailed`.
+    The transport limits the time of each step. This class limits the time of the whole call, which
+    it checks between the parts of a response. Errors of the transport become `CallFailed`.
     """
 
     def __init__(self, transport: AsyncHttpxTransport, max_answer_bytes: int) -> None:
@@ -37,10 +37,10 @@ class AsyncHttpxChannel:
         self._closed = False
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> ReadAnswer:
-        """The answer to the operation; see `AsyncUnixChannel.exchange`."""
+        """The response to the operation; see `AsyncUnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        require_path(operation.path)  # ValueError as for a socket of ours
+        require_path(operation.path)  # ValueError, as with our own sockets
         body = Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
             request = request_for(self._transport, operation, seconds)
@@ -54,7 +54,7 @@ class AsyncHttpxChannel:
                 return body.of(response)
 
     async def close(self) -> None:
-        """Closes the transport; later calls are refused."""
+        """Closes the transport; later calls fail."""
         self._closed = True
         with failures_of_a_transport():
             await self._transport.aclose()
@@ -63,8 +63,8 @@ class AsyncHttpxChannel:
 class AsyncUnixTransport(httpx.AsyncBaseTransport):
     """Sends requests to a unix socket as `AsyncVmmClient` does; raises httpx's transport errors.
 
-    The request's `read` timeout limits the whole call, in seconds, waiting for other calls
-    included. `max_answer_bytes` limits an answer with its headers.
+    The request's `read` timeout, in seconds, limits the whole call, waiting for other calls
+    included. `max_answer_bytes` limits a response with its headers.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class AsyncUnixTransport(httpx.AsyncBaseTransport):
         self._channel = AsyncUnixChannel(os.fspath(socket_path), max_answer_bytes)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer to the request, its body read."""
+        """The response to the request, with its body."""
         content = bytes_of(request, await request.aread())
         with failures_as_httpx_has_them():
             return response_from(await self._channel.converse(content, seconds_for(request)))
 
     async def aclose(self) -> None:
-        """Closes the connection; a call that uses it ends first, later calls are refused."""
+        """Closes the connection once the current call has ended; later calls fail."""
         await self._channel.close()

@@ -1,4 +1,4 @@
-"""Calls over one kept unix-socket connection, without httpx."""
+"""Calls over one persistent unix-socket connection, without httpx."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from generated_vmm.transport.http import (
 
 
 class AsyncUnixChannel:
-    """Sends operations to a unix socket, one at a time, over a connection that is kept open.
+    """Sends operations to a unix socket, one at a time, over a persistent connection.
 
-    An operation is sent at most once. `max_answer_bytes` limits an answer with its headers.
-    Tasks of one event loop may share a channel; a forked child makes a connection of its own. A
-    call that fails closes the connection, so that its answer never reaches another call. `connect`
-    replaces the way to connect a socket, which is to `socket_path`.
+    An operation is sent at most once. `max_answer_bytes` limits a response with its headers.
+    Tasks of one event loop may share a channel; a forked child opens a connection of its own. A
+    call that fails closes the connection, so that its response never reaches another call.
+    `connect` replaces the connecting of a socket to `socket_path`.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class AsyncUnixChannel:
         start_over_in_children(self)
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds, waiting for other calls included.
+        """The response to the operation within `timeout` seconds, waiting for other calls included.
 
-        Raises `CallFailed`, ValueError for an operation that cannot be asked for.
+        Raises `CallFailed`, and ValueError for an operation whose path cannot be requested.
         """
         return await self.converse(request_bytes(operation), seconds)
 
     async def converse(self, request: bytes, seconds: float | None) -> AnswerParser:
-        """`exchange` for a request as it goes over the wire."""
+        """`exchange` for a request in the bytes of HTTP."""
         deadline = deadline_after(seconds)
         held = await self._lock.acquire(deadline)
         if held is None:
@@ -77,7 +77,7 @@ class AsyncUnixChannel:
         self._slot.start_over()
 
     async def close(self) -> None:
-        """Closes the connection; a call that uses it ends first, later calls are refused.
+        """Closes the connection once the current call has ended; later calls fail.
 
         It does not wait for that call: a signal handler may close in the middle of it.
         """
@@ -99,7 +99,10 @@ async def open_until(deadline: float, connection: Connection, connect: Connect) 
 async def answered(
     connection: Connection, request: bytes, deadline: float, max_answer_bytes: int
 ) -> AnswerParser:
-    """The answer to a request of which the peer is sent what it takes. Raises `CallFailed`."""
+    """Sends the request, or as much as the peer reads, and returns the response.
+
+    Raises `CallFailed`.
+    """
     answer = AnswerParser(max_answer_bytes)
     what = "the monitor did not take the whole request"
     try:
@@ -115,7 +118,7 @@ async def answered(
 
 
 async def send(connection: Connection, content: bytes, deadline: float) -> None:
-    """Sends all of it, or what the peer takes: it may answer, hang up and not read on.
+    """Sends all bytes, or as many as the peer reads: it may respond and hang up early.
 
     Raises TimeoutError at the deadline, OSError.
     """
@@ -127,13 +130,13 @@ async def send(connection: Connection, content: bytes, deadline: float) -> None:
             if not await writable(connection.socket, deadline):
                 raise TimeoutError from None
         except ConnectionError:
-            return  # whether an answer was sent before tells what became of the request
+            return  # a response that was sent before says what became of the request
 
 
 async def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
-    """What came next; empty at the end of the stream. Raises TimeoutError, OSError.
+    """The next bytes; empty at the end of the stream. Raises TimeoutError, OSError.
 
-    It waits before it reads: an answer is never there at once.
+    It waits before it reads: a response is never there immediately.
     """
     try:
         while await readable(connection.socket, deadline):

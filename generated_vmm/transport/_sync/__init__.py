@@ -1,2 +1,2 @@
 # Derived from `generated_vmm/transport/_async/__init__.py` by `make codegen`. Do not edit.
-"""The ways to a monitor."""
+"""Transports to a monitor."""

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/transport/_async/channels.py` by `make codegen`. Do not edit.
-"""What a client needs of the way to its monitor."""
+"""The interfaces through which a client sends operations to its monitor."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from generated_vmm.transport.calls import HttpAnswer
 
 @runtime_checkable
 class Channel(Protocol):
-    """One way to one monitor."""
+    """A channel to one monitor."""
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds; raises `CallFailed`."""
+        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
 
     def close(self) -> None:
-        """Ends the way; later calls are refused. Raises `CallFailed`."""
+        """Closes the channel; later calls fail. Raises `CallFailed`."""
 
 
 class HttpxTransport(Protocol):
-    """A transport of httpx's or httpx2's."""
+    """A transport of httpx or httpx2."""
 
     def handle_request(self, request: Any, /) -> Any:
         """The response to a request of the same library."""
 
     def close(self) -> None:
-        """Ends the transport."""
+        """Closes the transport."""

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/transport/_async/httpx.py` by `make codegen`. Do not edit.
-"""httpx's transports: one that was given as the way to a monitor, and ours for others to wrap."""
+"""A channel over a caller's httpx transport, and our own transport for httpx clients."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from generated_vmm.transport.httpx_values import (
 
 
 class HttpxChannel:
-    """Sends operations through a transport that the caller gave.
+    """Sends operations through the caller's transport.
 
-    How long one step may take is the transport's to keep; between the parts of an answer the time
-    of the whole call is kept here. Whatever the transport raises becomes a `CallFailed`.
+    The transport limits the time of each step. This class limits the time of the whole call, which
+    it checks between the parts of a response. Errors of the transport become `CallFailed`.
     """
 
     def __init__(self, transport: HttpxTransport, max_answer_bytes: int) -> None:
@@ -38,10 +38,10 @@ class HttpxChannel:
         self._closed = False
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> ReadAnswer:
-        """The answer to the operation; see `UnixChannel.exchange`."""
+        """The response to the operation; see `UnixChannel.exchange`."""
         if self._closed:
             raise closed()
-        require_path(operation.path)  # ValueError as for a socket of ours
+        require_path(operation.path)  # ValueError, as with our own sockets
         body = Body(self._max_answer_bytes, deadline_after(seconds))
         with failures_of_a_transport():
             request = request_for(self._transport, operation, seconds)
@@ -55,7 +55,7 @@ class HttpxChannel:
                 return body.of(response)
 
     def close(self) -> None:
-        """Closes the transport; later calls are refused."""
+        """Closes the transport; later calls fail."""
         self._closed = True
         with failures_of_a_transport():
             self._transport.close()
@@ -64,8 +64,8 @@ class HttpxChannel:
 class UnixTransport(httpx.BaseTransport):
     """Sends requests to a unix socket as `VmmClient` does; raises httpx's transport errors.
 
-    The request's `read` timeout limits the whole call, in seconds, waiting for other calls
-    included. `max_answer_bytes` limits an answer with its headers.
+    The request's `read` timeout, in seconds, limits the whole call, waiting for other calls
+    included. `max_answer_bytes` limits a response with its headers.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class UnixTransport(httpx.BaseTransport):
         self._channel = UnixChannel(os.fspath(socket_path), max_answer_bytes)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer to the request, its body read."""
+        """The response to the request, with its body."""
         content = bytes_of(request, request.read())
         with failures_as_httpx_has_them():
             return response_from(self._channel.converse(content, seconds_for(request)))
 
     def close(self) -> None:
-        """Closes the connection; a call that uses it ends first, later calls are refused."""
+        """Closes the connection once the current call has ended; later calls fail."""
         self._channel.close()

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/transport/_async/unix.py` by `make codegen`. Do not edit.
-"""Calls over one kept unix-socket connection, without httpx."""
+"""Calls over one persistent unix-socket connection, without httpx."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from generated_vmm.transport.http import (
 
 
 class UnixChannel:
-    """Sends operations to a unix socket, one at a time, over a connection that is kept open.
+    """Sends operations to a unix socket, one at a time, over a persistent connection.
 
-    An operation is sent at most once. `max_answer_bytes` limits an answer with its headers.
-    Threads may share a channel; a forked child makes a connection of its own. A
-    call that fails closes the connection, so that its answer never reaches another call. `connect`
-    replaces the way to connect a socket, which is to `socket_path`.
+    An operation is sent at most once. `max_answer_bytes` limits a response with its headers.
+    Threads may share a channel; a forked child opens a connection of its own. A
+    call that fails closes the connection, so that its response never reaches another call.
+    `connect` replaces the connecting of a socket to `socket_path`.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class UnixChannel:
         start_over_in_children(self)
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The answer to the operation within so many seconds, waiting for other calls included.
+        """The response to the operation within `timeout` seconds, waiting for other calls included.
 
-        Raises `CallFailed`, ValueError for an operation that cannot be asked for.
+        Raises `CallFailed`, and ValueError for an operation whose path cannot be requested.
         """
         return self.converse(request_bytes(operation), seconds)
 
     def converse(self, request: bytes, seconds: float | None) -> AnswerParser:
-        """`exchange` for a request as it goes over the wire."""
+        """`exchange` for a request in the bytes of HTTP."""
         deadline = deadline_after(seconds)
         held = self._lock.acquire(deadline)
         if held is None:
@@ -78,7 +78,7 @@ class UnixChannel:
         self._slot.start_over()
 
     def close(self) -> None:
-        """Closes the connection; a call that uses it ends first, later calls are refused.
+        """Closes the connection once the current call has ended; later calls fail.
 
         It does not wait for that call: a signal handler may close in the middle of it.
         """
@@ -100,7 +100,10 @@ def open_until(deadline: float, connection: Connection, connect: Connect) -> Non
 def answered(
     connection: Connection, request: bytes, deadline: float, max_answer_bytes: int
 ) -> AnswerParser:
-    """The answer to a request of which the peer is sent what it takes. Raises `CallFailed`."""
+    """Sends the request, or as much as the peer reads, and returns the response.
+
+    Raises `CallFailed`.
+    """
     answer = AnswerParser(max_answer_bytes)
     what = "the monitor did not take the whole request"
     try:
@@ -116,7 +119,7 @@ def answered(
 
 
 def send(connection: Connection, content: bytes, deadline: float) -> None:
-    """Sends all of it, or what the peer takes: it may answer, hang up and not read on.
+    """Sends all bytes, or as many as the peer reads: it may respond and hang up early.
 
     Raises TimeoutError at the deadline, OSError.
     """
@@ -128,13 +131,13 @@ def send(connection: Connection, content: bytes, deadline: float) -> None:
             if not writable(connection.socket, deadline):
                 raise TimeoutError from None
         except ConnectionError:
-            return  # whether an answer was sent before tells what became of the request
+            return  # a response that was sent before says what became of the request
 
 
 def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
-    """What came next; empty at the end of the stream. Raises TimeoutError, OSError.
+    """The next bytes; empty at the end of the stream. Raises TimeoutError, OSError.
 
-    It waits before it reads: an answer is never there at once.
+    It waits before it reads: a response is never there immediately.
     """
     try:
         while readable(connection.socket, deadline):

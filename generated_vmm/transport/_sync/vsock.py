@@ -2,7 +2,7 @@
 """The host's side of a vsock connection: the CONNECT / OK handshake on the device's unix socket.
 
 Source: docs/vsock.md of the monitor. The monitor closes the connection when no process in the
-guest listens on the port, so a refused handshake is tried again until the time is up.
+guest listens on the port, so a refused handshake is retried until the time limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, fau
 
 VsockConnection: TypeAlias = Stream
 
-LONGEST_ATTEMPT = 1.0  # seconds: a guest that is still booting may never answer one attempt
+LONGEST_ATTEMPT = 1.0  # seconds: a booting guest may never respond to an attempt
 PAUSE = 0.05  # seconds between attempts
 LONGEST_LINE = 32
 HIGHEST_PORT = 2**32 - 1
@@ -27,11 +27,11 @@ ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
 
 
 def connect_vsock(uds_path: str, port: int, seconds: float) -> VsockConnection:
-    """A connection to the port in the guest; `VmmTimeoutError` when there is none in time.
+    """A connection to the port in the guest; raises `VmmTimeoutError` if there is none in time.
 
-    `VmmProtocolError` for another answer than that of a vsock device, a permanent
-    `VmmConnectionError` for a path that no socket can have, ValueError for a port or a time that
-    is none.
+    Raises `VmmProtocolError` if the response is not that of a vsock device, a permanent
+    `VmmConnectionError` for a path that no socket can have, and ValueError for an invalid port or
+    timeout.
     """
     if not 0 <= port <= HIGHEST_PORT:
         raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
@@ -59,7 +59,7 @@ def _require_path(uds_path: str, what: str) -> None:
 
 
 def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnection:
-    """One attempt. Raises OSError where another one may do better."""
+    """One attempt. Raises OSError if another attempt may succeed."""
     connection = Connection()
     try:
         while not connection.open(lambda made: made.connect(uds_path)):
@@ -79,7 +79,7 @@ def _connected(uds_path: str, port: int, what: str, until: float) -> VsockConnec
 
 
 def _line(connection: Connection, until: float) -> bytes:
-    """One line, and no byte behind it: those are the guest's first bytes for the caller."""
+    """One line, and no byte after it: those are the guest's first bytes for the caller."""
     line = b""
     while len(line) < LONGEST_LINE and not line.endswith(b"\n"):
         if not (received := receive(connection, until, 1)):

@@ -87,7 +87,7 @@ ALL_OF = "#/components/schemas/Odd/allOf"
 REFUSED = {
     "a text among objects": (
         {"allOf": [{"$ref": "#/components/schemas/Base"}, {"type": "string"}]},
-        f"{ALL_OF}/1: of several schemas only objects",
+        f"{ALL_OF}/1: only objects with described members",
     ),
     "a field described in two ways": (
         {

@@ -99,8 +99,8 @@ def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "the file holds no object"),
-        (b"[1]", "the file holds no object"),
+        (b"", "the file contains no object"),
+        (b"[1]", "the file contains no object"),
         (b"a: [", "not YAML"),
         (b"a: 1\na: 2", "not YAML"),
         (b"\xff\xfe\x00", "not YAML"),
@@ -109,7 +109,7 @@ def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
             b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions: &a {b: *a}",
             r"\*a contains",
         ),
-        (b"swagger: '2.0'\n200: 1\n'200': 2", "a key is there twice"),
+        (b"swagger: '2.0'\n200: 1\n'200': 2", "a key occurs twice"),
         (
             b"swagger: '2.0'\ninfo: {version: 1.0.0}\npaths: {}\ndefinitions:\n"
             b"  A: &a {type: array, items: *a}",
@@ -119,9 +119,9 @@ def test_a_published_file_is_of_the_version_in_its_name(path: Path) -> None:
         (b"a: " + b"[" * 100_000, "nested deeper than 50 levels"),
         (b"a: [" + b"1," * 50_000 + b"]", "more than 50000 values"),
         (b"a: " + b"x" * 2**20, "larger than 1048576 bytes"),
-        (b"a: &a 1\nb: &a [2]", "the anchor &a is there twice"),
-        (b"a: &a [1]\nb: &a 2", "the anchor &a is there twice"),
-        (b"a: &a [&a 1]", "the anchor &a is there twice"),
+        (b"a: &a 1\nb: &a [2]", "the anchor &a occurs twice"),
+        (b"a: &a [1]\nb: &a 2", "the anchor &a occurs twice"),
+        (b"a: &a [&a 1]", "the anchor &a occurs twice"),
         (ALIAS_BOMB, "more than 50000 values, those of aliases included"),
         (MERGE_BOMB, "more than 50000 values, those of aliases included"),
         (b"a: 9" + b"9" * 5000, "not YAML"),

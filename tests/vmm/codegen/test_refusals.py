@@ -24,7 +24,7 @@ ACTIONS = "#/paths/~1actions/put"
 
 UNKNOWN = [
     ("#", {"webhooks": {}}, "#/webhooks", "is not a construct this importer knows"),
-    ("#", {"basePath": "/v 1"}, "#/basePath", "'/v 1' is no base path that is known"),
+    ("#", {"basePath": "/v 1"}, "#/basePath", "'/v 1' is an unsupported base path"),
     ("#", {"servers": []}, "#/servers", "is not a construct this importer knows"),
     ("#", {"consumes": ["application/xml"]}, "#/consumes", "only application/json is known"),
     ("#/info", {"version": "latest"}, "#/info", "version 'latest' is not of the form"),
@@ -58,20 +58,20 @@ UNKNOWN = [
     (UDS, {"type": "file"}, f"{UDS}/type", "type 'file' cannot be generated"),
     (UDS, {"type": "array"}, UDS, "an array without 'items'"),
     (UDS, {"type": ["string", "integer"]}, f"{UDS}/type", "cannot be generated"),
-    (UDS, {"pattern": "a\nb"}, f"{UDS}/pattern", "characters that cannot be printed"),
-    (UDS, {"format": "a\x7f"}, f"{UDS}/format", "characters that cannot be printed"),
+    (UDS, {"pattern": "a\nb"}, f"{UDS}/pattern", "unprintable characters"),
+    (UDS, {"format": "a\x7f"}, f"{UDS}/format", "unprintable characters"),
     (UDS, {"minLength": "1"}, f"{UDS}/minLength", "expected a finite number"),
     (UDS, {"minLength": -1}, f"{UDS}/minLength", "expected a length, found -1"),
     (UDS, {"maxLength": 1.5}, f"{UDS}/maxLength", "expected a length, found 1.5"),
-    (UDS, {"minLength": 2, "maxLength": 1}, UDS, "nothing lies between 'minLength' and"),
+    (UDS, {"minLength": 2, "maxLength": 1}, UDS, "no value lies between 'minLength' and"),
     (CID, {"maximum": float("inf")}, f"{CID}/maximum", "expected a finite number, found inf"),
     (CID, {"maximum": True}, f"{CID}/maximum", "expected a finite number, found True"),
-    (CID, {"minimum": 4.1, "maximum": 4.9}, CID, "nothing lies between 'minimum' and 'maximum'"),
+    (CID, {"minimum": 4.1, "maximum": 4.9}, CID, "no value lies between 'minimum' and 'maximum'"),
     (CID, {"default": date(2026, 1, 1)}, f"{CID}/default", "is no value of JSON"),
     (CID, {"default": [b"x"]}, f"{CID}/default/0", "is no value of JSON"),
     (CID, {"default": float("nan")}, f"{CID}/default", "nan is no value of JSON"),
-    (UDS, {"enum": ["a\tb"]}, f"{UDS}/enum/0", "characters that cannot be printed"),
-    (UDS, {"enum": ["a\ud800"]}, f"{UDS}/enum/0", "characters that cannot be printed"),
+    (UDS, {"enum": ["a\tb"]}, f"{UDS}/enum/0", "unprintable characters"),
+    (UDS, {"enum": ["a\ud800"]}, f"{UDS}/enum/0", "unprintable characters"),
     (UDS, {"readOnly": "yes"}, f"{UDS}/readOnly", "expected true or false"),
     (UDS, {"enum": []}, f"{UDS}/enum", "an enum needs values"),
     (UDS, {"enum": ["a", False]}, f"{UDS}/enum/1", "expected text, found False"),
@@ -198,7 +198,7 @@ def test_an_operation_that_would_hide_generated_code_is_refused(name: str) -> No
 def test_a_description_of_something_else_is_refused() -> None:
     pets = {"get": {"operationId": "listPets", "responses": {"200": {"description": "x"}}}}
     document = {"swagger": "2.0", "info": {"version": "1.0.0"}, "paths": {"/pets": pets}}
-    refused(document, r"describes no Firecracker monitor: it lacks GET / \(describeInstance\), PUT")
+    refused(document, r"describe a Firecracker monitor: it lacks GET / \(describeInstance\), PUT")
 
 
 BODY = f"{ACTIONS}/parameters/0"

@@ -27,7 +27,7 @@ def test_the_difference_to_the_description_so_far_is_told() -> None:
     version = BEFORE["info"]["version"]
     assert list(report(BEFORE, changed(), set())) == [
         f"{version} -> 9.0.0: + field Drive.copy: type string, required no",
-        "name: Drive.copy is Drive.copy_ in Python, as every model has something of that name",
+        "name: Drive.copy is Drive.copy_ in Python, because every model has a member of that name",
     ]
 
 

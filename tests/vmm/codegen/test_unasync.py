@@ -42,7 +42,7 @@ def test_a_line_becomes_sync(line: str, made: str) -> None:
 def test_a_line_that_no_rule_makes_sync_stops_it_with_the_place_and_what_to_do(line: str) -> None:
     with pytest.raises(Unusable, match=re.escape(f"{PLACE}:2: no rule")) as caught:
         sync_of(f"\n{line}", PLACE, set())
-    assert "write the line otherwise, or add a rule" in str(caught.value)
+    assert "rewrite the line, or add a rule" in str(caught.value)
 
 
 def test_a_rule_that_nothing_needs_stops_it(

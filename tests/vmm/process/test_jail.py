@@ -91,8 +91,8 @@ def test_an_option_becomes_its_argument(options: dict[str, Any], words: list[str
     ("options", "says"),
     [
         ({"cgroup_version": 3}, "must be 1 or 2"),
-        ({"cgroups": {"../escape": "1"}}, "must be a file as"),
-        ({"cgroups": {"shares": "1"}}, "must be a file as"),
+        ({"cgroups": {"../escape": "1"}}, "must be a file such as"),
+        ({"cgroups": {"shares": "1"}}, "must be a file such as"),
         ({"resource_limits": {"cpu": 1}}, "fsize and no-file"),
     ],
 )

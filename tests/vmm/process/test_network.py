@@ -495,7 +495,7 @@ def test_a_name_that_no_interface_can_have_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"address": "172.16.0.1"}, "no place for a guest"),
+        ({"address": "172.16.0.1"}, "no free address for a guest"),
         ({"address": "nonsense/24"}, "nonsense"),
         ({"address": NETWORK, "bridge": "br0"}, "exclude each other"),
         ({"nat": True}, "nat needs an address"),
