@@ -1,6 +1,8 @@
 """Sign people in to FastAPI apps with any OpenID Provider, and keep the session."""
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import (
@@ -18,14 +20,11 @@ from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
 from fastapi_oidc.oidc import OIDC
-from fastapi_oidc.oidc_providers import OIDCProviders
-from fastapi_oidc.oidc_tenants import OIDCTenants
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
-from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.codec import SessionCodec
 from fastapi_oidc.session.cookie_backend import CookieTooLarge
 from fastapi_oidc.session.identity import StandardIdentity
@@ -35,7 +34,6 @@ from fastapi_oidc.session.records import MemoryRefreshLock, RefreshRecords
 from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.api import API
 from fastapi_oidc.web.challenge import AccessTokenError
 from fastapi_oidc.web.dependencies import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.locals import OIDCLocals
@@ -43,6 +41,28 @@ from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.public_session import SessionManagementConfig
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestDataContext
+
+if _TYPE_CHECKING:
+    from fastapi_oidc.oidc_providers import OIDCProviders
+    from fastapi_oidc.oidc_tenants import OIDCTenants
+    from fastapi_oidc.resource_server import AccessToken, Caller
+    from fastapi_oidc.web.api import API
+
+# Most applications use none of these, and they take a twentieth of the time of this import.
+_LATER = {
+    "API": "web.api",
+    "AccessToken": "resource_server",
+    "Caller": "resource_server",
+    "OIDCProviders": "oidc_providers",
+    "OIDCTenants": "oidc_tenants",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
+
 
 __version__ = _version("fastapi-oidc-vmm")
 

@@ -9,11 +9,11 @@ from fastapi_oidc.doctor.command import main as doctor
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the command of that name; 2 when there is none."""
+    """Run the command of that name; the exit status is 2 for an unknown command."""
     if arguments[:1] == ["doctor"]:
         return doctor(arguments[1:])
     print(
-        "usage: python -m fastapi_oidc doctor [option=value ...] (--help says more)",
+        "usage: python -m fastapi_oidc doctor [option=value ...] (see --help)",
         file=sys.stderr,
     )
     return 2

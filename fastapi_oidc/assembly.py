@@ -1,4 +1,4 @@
-"""Puts the layers of one OIDC instance together."""
+"""Creates the parts of one OIDC instance and connects them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, Reque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Generic[Identity]):
-    """What an application gave to its OIDC object."""
+    """The arguments of an `OIDC` object."""
 
     settings: OIDCSettings
     resolve_identity: ResolveIdentity[Identity] | None
@@ -68,7 +68,7 @@ class Parts(Generic[Identity]):
 
 
 class Options(TypedDict, Generic[Identity, RequestData], total=False):
-    """The keywords of `OIDC` that have no async form of their own, for type checkers."""
+    """The keyword arguments of `OIDC` that are the same in all its overloads."""
 
     identity_type: type[Identity] | None
     before_session_persist: BeforeSessionPersist[Identity] | None
@@ -117,7 +117,7 @@ def assembled(
 
 
 def _require_transport(transport: object) -> None:
-    """Refuse one of another library, such as httpx2, whose errors are not those of httpx."""
+    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
     if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
         kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
         raise ConfigurationError(
@@ -127,7 +127,7 @@ def _require_transport(transport: object) -> None:
 
 
 def _party(parts: Parts[Identity], keys: KeyRing) -> RelyingParty[Identity]:
-    """What the flows rely on."""
+    """The relying party that the flows use."""
     settings, names = parts.settings, parts.settings.cookie_names()
     codec, store = SessionCodec(_identity_type(parts)), _session_store(parts)
     backend = _backend(parts, store, codec, keys, names)
@@ -163,7 +163,7 @@ def _apis(parts: Parts[Identity]) -> tuple[DownstreamAPI, ...]:
 
 
 def _transactions(settings: OIDCSettings, keys: KeyRing, names: CookieNames) -> TransactionCookies:
-    # Browsers refuse SameSite=None without Secure; over http only a same-site provider can post.
+    # Browsers refuse SameSite=None without Secure. So over http only a same-site provider can post.
     is_posted = settings.response_mode == "form_post" and names.secure
     same_site: SameSite = "none" if is_posted else "lax"
     return TransactionCookies(keys.sealer("login"), names, same_site=same_site)
@@ -185,7 +185,7 @@ def provider_of(
     http: HTTPOptions | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Provider:
-    """The provider that the settings name; raises ConfigurationError."""
+    """The client for the provider in the settings; raises ConfigurationError."""
     options = http or settings.http_options()
     if "tls_client_auth" in (settings.client_auth_method or "") and not options.shows_certificate:
         raise ConfigurationError(
@@ -235,7 +235,7 @@ def _backend(
 
 
 def _records(parts: Parts[Identity], store: SessionStore[Identity] | None) -> RefreshRecords | None:
-    """The refresh records that other processes may share: given ones, or those of the store."""
+    """The refresh records that processes may share: the `refresh_lock`, or those of the store."""
     if isinstance(parts.refresh_lock, RefreshRecords):
         return parts.refresh_lock
     return None if store is None else store.records
@@ -261,13 +261,13 @@ def _application(parts: Parts[Identity]) -> Application[Identity]:
 
 
 def standard_identity(context: IdentityContext) -> StandardIdentity:
-    """The profile claims of the ID token, and of UserInfo where it has them."""
+    """The profile claims of the ID token; claims of UserInfo take precedence."""
     claims = context.id_token_claims
     return StandardIdentity.from_claims(str(claims["sub"]), claims, context.user_info or {})
 
 
 def _identity_type(parts: Parts[Identity]) -> type[Identity]:
-    """How a stored identity is read back."""
+    """The type as which stored identities are read."""
     if parts.identity_type is not None:
         return parts.identity_type
     resolve = parts.resolve_identity or standard_identity

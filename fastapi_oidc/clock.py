@@ -1,4 +1,4 @@
-"""The only place that reads the time, and the only one that knows about clock drift."""
+"""Reads the time and applies the tolerated clock drift, for all of the library."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ DEFAULT_DRIFT = 30
 class Instant:
     """One moment in seconds since the epoch, with the drift tolerated between two clocks.
 
-    Every time rule of every message uses these two questions, so that no check adds a leeway of
-    its own (OpenID Connect Core 2, "a few minutes" at the most).
+    All checks of times in messages use these two methods, so no check adds its own leeway (OpenID
+    Connect Core 2: "a few minutes" at most).
     """
 
     now: int
     drift: int = DEFAULT_DRIFT
 
     def is_past(self, moment: float) -> bool:
-        """Whether `moment` is over, also when this clock is `drift` seconds fast."""
+        """Whether `moment` has passed, even if this clock is `drift` seconds fast."""
         return moment <= self.now - self.drift
 
     def is_ahead(self, moment: float) -> bool:
-        """Whether `moment` is to come, also when this clock is `drift` seconds slow."""
+        """Whether `moment` is in the future, even if this clock is `drift` seconds slow."""
         return moment > self.now + self.drift
 
     def distance(self, moment: float) -> str:
-        """How far `moment` is from this clock, for the log."""
+        """The difference between `moment` and this clock, for the log."""
         seconds = moment - self.now
         where = f"{seconds} s ahead of" if seconds > 0 else f"{-seconds} s ago by"
         return f"{where} this clock; clock_drift is {self.drift}"
@@ -37,7 +37,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Reads the time in seconds since the epoch; tests give it another `read`."""
+    """Reads the time in seconds since the epoch. Tests can replace `read`."""
 
     drift: int = DEFAULT_DRIFT
     read: Callable[[], float] = time.time

@@ -1,4 +1,4 @@
-"""Every error's code, and all that a browser learns of it."""
+"""The codes of all errors, with the HTTP status and the text that a browser receives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Code(StrEnum):
-    """What went wrong; part of the public API, never renamed."""
+    """The stable code of an error. Codes are part of the public API and never renamed."""
 
     CONFIGURATION_INVALID = "configuration.invalid"
     CONFIGURATION_INSECURE_URL = "configuration.insecure_url"
@@ -142,7 +142,7 @@ class Code(StrEnum):
 
 
 class PublicAnswer(NamedTuple):
-    """All that a browser learns of an error besides its code."""
+    """The HTTP status and the text of an error; a browser receives these and the code alone."""
 
     status: HTTPStatus
     text: str
@@ -150,14 +150,14 @@ class PublicAnswer(NamedTuple):
 
 _MISCONFIGURED = PublicAnswer(
     HTTPStatus.INTERNAL_SERVER_ERROR,
-    "Sign-in is not set up correctly on this site. Tell whoever runs it.",
+    "Sign-in is not set up correctly on this site. Tell the site's operator.",
 )
 _PROVIDER_BROKEN = PublicAnswer(
-    HTTPStatus.BAD_GATEWAY, "The sign-in service gave a response that cannot be used."
+    HTTPStatus.BAD_GATEWAY, "The sign-in service sent a response that this site cannot use."
 )
 _REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "This sign-in could not be completed.")
 _NOT_STEPPED_UP = PublicAnswer(
-    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site needs it."
+    HTTPStatus.FORBIDDEN, "The sign-in service did not confirm your sign-in as this site requires."
 )
 _LOGOUT_REFUSED = PublicAnswer(HTTPStatus.BAD_REQUEST, "The logout request was refused.")
 _NOT_SIGNED_IN = PublicAnswer(HTTPStatus.UNAUTHORIZED, "Sign in to continue.")
@@ -168,7 +168,7 @@ _STORE_DOWN = PublicAnswer(
 
 
 def _by_area() -> dict[Code, PublicAnswer]:
-    """What most codes of an area say; `ANSWERS` names the exceptions."""
+    """The status and text of each code's area; `ANSWERS` replaces those of some codes."""
     areas = {
         "configuration": _MISCONFIGURED,
         "provider": _PROVIDER_BROKEN,
@@ -197,7 +197,7 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.GATEWAY_TIMEOUT, "The sign-in service took too long. Try again shortly."
     ),
     Code.AUTHORIZATION_TRANSACTION_MISSING: PublicAnswer(
-        HTTPStatus.BAD_REQUEST, "This sign-in is too old or was begun in another browser."
+        HTTPStatus.BAD_REQUEST, "This sign-in is too old or was started in another browser."
     ),
     Code.AUTHORIZATION_REFUSED: PublicAnswer(
         HTTPStatus.BAD_REQUEST, "The sign-in service did not sign you in."
@@ -212,7 +212,7 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.UNAUTHORIZED, "Confirm that it is you. Sign in again to do this."
     ),
     Code.ACCESS_TOKEN_REQUIRED: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "This needs an access token."
+        HTTPStatus.UNAUTHORIZED, "This request needs an access token."
     ),
     Code.ACCESS_TOKEN_REQUEST: PublicAnswer(
         HTTPStatus.BAD_REQUEST, "The Authorization header cannot be read."
@@ -227,10 +227,10 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
         HTTPStatus.UNAUTHORIZED, "The access token has expired or was revoked."
     ),
     Code.ACCESS_TOKEN_BINDING: PublicAnswer(
-        HTTPStatus.UNAUTHORIZED, "The access token needs a proof of possession, or has none."
+        HTTPStatus.UNAUTHORIZED, "The access token needs a matching proof of possession."
     ),
     Code.ACCESS_TOKEN_SCOPE: PublicAnswer(
-        HTTPStatus.FORBIDDEN, "The access token lacks a scope that this needs."
+        HTTPStatus.FORBIDDEN, "The access token lacks a required scope."
     ),
     Code.ACCESS_TOKEN_ROLE: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
     Code.SESSION_FORBIDDEN: PublicAnswer(HTTPStatus.FORBIDDEN, "You may not do this."),
@@ -243,7 +243,7 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
     ),
     Code.SESSION_COOKIE_TOO_LARGE: PublicAnswer(
         HTTPStatus.INTERNAL_SERVER_ERROR,
-        "Your session is too large for this site to keep. Tell whoever runs it.",
+        "Your session is too large for this site to store. Tell the site's operator.",
     ),
     Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
     Code.SESSION_REVOCATION_UNAVAILABLE: _STORE_DOWN,
@@ -254,4 +254,4 @@ ANSWERS: Mapping[Code, PublicAnswer] = _by_area() | {
     ),
     Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
 }
-"""For every code the HTTP status and the sentence that a browser may see."""
+"""For every code, the HTTP status and the sentence that a browser may see."""

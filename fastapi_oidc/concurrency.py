@@ -1,4 +1,4 @@
-"""Run work once for many callers, a few at a time, and not after a shutdown has begun."""
+"""Run an operation once for many callers, limit concurrency, and stop work at shutdown."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Result = TypeVar("Result")
 
 
 class SingleFlight(Generic[Key, Result]):
-    """Runs at most one operation per key at a time; callers that ask meanwhile share its result.
+    """Runs at most one operation per key at a time; concurrent callers share its result.
 
-    An operation belongs to no caller. A caller that is cancelled, the first one included, stops
-    waiting; the operation goes on.
+    An operation does not belong to a caller: if a caller is cancelled, even the first one, the
+    operation continues.
     """
 
     def __init__(self) -> None:
@@ -26,19 +26,19 @@ class SingleFlight(Generic[Key, Result]):
         return len(self._tasks)
 
     def is_running(self, key: Key) -> bool:
-        """Whether an operation of this key runs in the current event loop; `run` would join it."""
+        """Whether an operation of `key` is running in this event loop, so `run` would join it."""
         return self._running(key) is not None
 
     async def run(
         self, key: Key, operation: Callable[[], Coroutine[object, object, Result]]
     ) -> Result:
-        """The result of the operation that runs under `key`, or of `operation`, started now."""
+        """The result of the operation that is running for `key`, or else of `operation`."""
         return await asyncio.shield(self.start(key, operation))
 
     def start(
         self, key: Key, operation: Callable[[], Coroutine[object, object, Result]]
     ) -> asyncio.Task[Result]:
-        """The task that runs under `key`, or a new one for `operation`; callers never cancel it."""
+        """The task that is running for `key`, or else a new one. Callers must not cancel it."""
         task = self._running(key)
         if task is None:
             task = self._tasks[key] = asyncio.create_task(operation())
@@ -46,27 +46,27 @@ class SingleFlight(Generic[Key, Result]):
         return task
 
     async def wait(self, seconds: float) -> None:
-        """Wait up to `seconds` for the operations that run in this event loop."""
+        """Wait up to `seconds` for the operations that are running in this event loop."""
         tasks = [task for key in self._tasks if (task := self._running(key)) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
 
     def _running(self, key: Key) -> asyncio.Task[Result] | None:
         task = self._tasks.get(key)
-        # A task of another event loop (an earlier test, the parent of a fork) never ends here.
+        # A task of another event loop (an earlier test, the parent of a fork) never finishes here.
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return None
         return task
 
     def _forget(self, key: Key, done: asyncio.Task[Result]) -> None:
         if not done.cancelled():
-            done.exception()  # asyncio warns about an exception that nobody retrieved
+            done.exception()  # asyncio warns about exceptions that are never retrieved
         if self._tasks.get(key) is done:
             del self._tasks[key]
 
 
 class ConcurrencyLimit:
-    """Lets `limit` blocks run at a time in each event loop, in the order in which they asked."""
+    """Lets `limit` blocks run at a time in each event loop, in first-come order."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -74,8 +74,8 @@ class ConcurrencyLimit:
         self._semaphore = asyncio.Semaphore(limit)
 
     def slot(self) -> asyncio.Semaphore:
-        """`async with limit.slot():` runs its block when one of the slots is free."""
-        # A semaphore belongs to the event loop in which it was first waited for.
+        """`async with limit.slot():` runs the block when a slot is free."""
+        # A semaphore is bound to the event loop in which it is first awaited.
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._semaphore = loop, asyncio.Semaphore(self.limit)
@@ -87,7 +87,7 @@ class ShuttingDown(Exception):
 
 
 class ShutdownGate:
-    """Refuses what was asked for before a shutdown and has not started when it begins.
+    """Refuses operations that were requested before a shutdown and have not started yet.
 
     An application may shut down and start again any number of times.
     """
@@ -96,7 +96,7 @@ class ShutdownGate:
         self._open = [True]
 
     def ticket(self) -> Callable[[], None]:
-        """A check for one operation: calling it raises ShuttingDown once a shutdown has begun."""
+        """A check for one operation: it raises ShuttingDown once a shutdown has begun."""
         gate = self._open
 
         def check() -> None:
@@ -107,7 +107,7 @@ class ShutdownGate:
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """The gate is closed within the block; what is asked for afterwards passes again."""
+        """Close the gate within the block. Operations that are requested later may run."""
         self._open[0] = False
         try:
             yield
@@ -116,7 +116,7 @@ class ShutdownGate:
 
 
 async def settled(value: Result | Awaitable[Result]) -> Result:
-    """The result of a callback that may or may not be async."""
+    """The result of a callback that may be sync or async."""
     if inspect.isawaitable(value):
         result: Result = await value
         return result

@@ -1,4 +1,4 @@
-"""Every error of this library: its class says who must act, its stable code what happened.
+"""The errors of this library. The class says who must act; the stable code says what happened.
 
 OIDCError
  +-- ConfigurationError    the developer or operator of this application
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class OIDCError(Exception):
-    """Base of every error raised here.
+    """Base class of every error of this library.
 
-    `code` is stable. `explanation` and `details` are for the log: they never hold a token, secret,
-    cookie or authorization code, and they never reach a browser. `instance` is the name of the OIDC
-    instance whose guard or route raised it; None for what happens outside of a request.
+    `code` is stable. `explanation` and `details` are for the log: they never contain a token,
+    secret, cookie or authorization code, and they are never sent to a browser. `instance` is the
+    name of the OIDC instance whose guard or route raised the error, None outside of a request.
     """
 
     def __init__(self, code: Code, explanation: str = "", **details: object) -> None:
@@ -38,7 +38,7 @@ class OIDCError(Exception):
         self.explanation = explanation
         self.details = details
         self.is_announced = False
-        """Whether an event tells of it: one refusal is one line in the log."""
+        """Whether an event has reported this error: one refusal is one line in the log."""
         self.instance: str | None = None
 
     @property
@@ -49,7 +49,7 @@ class OIDCError(Exception):
 
     @property
     def status(self) -> HTTPStatus:
-        """The HTTP status that answers a request which failed with this error."""
+        """The HTTP status of the response to a request that failed with this error."""
         return ANSWERS[self.code].status
 
     @property
@@ -61,19 +61,19 @@ class OIDCError(Exception):
 class ConfigurationError(OIDCError):
     """The application is set up wrongly; its developer or operator must act.
 
-    `faults` has a line for each thing that is wrong.
+    `faults` has one line for each fault.
     """
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """One line for each fault, each of which names what to change."""
+        """One line for each fault; it names the setting or argument to change."""
         return cast("tuple[str, ...]", self.details.get("faults", (self.explanation,)))
 
 
 class ProviderError(OIDCError):
-    """The OpenID Provider, or the network to it, failed; trying again later may help.
+    """The OpenID Provider, or the network to it, failed. A later attempt may succeed.
 
-    `is_unsent`: there was no connection, so that the provider has not seen the request.
+    `is_unsent`: no connection was made, so the provider has not received the request.
     """
 
     is_unsent = False
@@ -82,7 +82,7 @@ class ProviderError(OIDCError):
 class ProtocolViolation(OIDCError):
     """A message broke a rule of the protocol and was refused.
 
-    `is_early`: it is dated after this clock's time, and may be right when that has come.
+    `is_early`: the message's time is ahead of this clock. The message may be valid later.
     """
 
     is_early = False
@@ -93,5 +93,5 @@ class SessionError(OIDCError):
 
     @property
     def is_outage(self) -> bool:
-        """Whether nothing was decided of the session: something is down or busy, try again."""
+        """Whether the session's state is unknown because a service is down or busy: try again."""
         return self.status is HTTPStatus.SERVICE_UNAVAILABLE

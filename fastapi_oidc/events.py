@@ -1,4 +1,4 @@
-"""What happened, for the log and for the application's `on_event`; never with a token or cookie."""
+"""Events for the log and the application's `on_event`; they never contain a token or cookie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi_oidc.errors import Code, OIDCError
 
 
 class EventName(StrEnum):
-    """Every kind of event; stable."""
+    """The kinds of events; their names are stable."""
 
     LOGIN_STARTED = "login.started"
     LOGIN_SUCCEEDED = "login.succeeded"
@@ -38,10 +38,10 @@ class EventName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened at `at` (seconds since the epoch).
+    """An event that happened at `at` (seconds since the epoch).
 
-    `session_id` names a session without giving access to it. `code` says why something was refused
-    or ended; `explanation` adds what a log reader needs.
+    `session_id` names a session and gives no access to it. `code` says why a request was refused or
+    a session ended; `explanation` has more details for the log.
     """
 
     name: EventName
@@ -73,20 +73,20 @@ _WARNINGS = frozenset(
 
 
 def refusal(name: EventName, error: OIDCError, at: int) -> Event:
-    """The event for a refusal that `error` describes; it needs no other."""
+    """The event for the refusal that `error` describes. `error` is marked as announced."""
     error.is_announced = True
     return Event(name, at, code=error.code, explanation=error.message)
 
 
 class Announcer:
-    """Tells the log (`fastapi_oidc.<area>`, one line an event) and the application's listener."""
+    """Sends events to the log (`fastapi_oidc.<area>`, one line each) and to the listener."""
 
     def __init__(self, listener: EventListener | None = None) -> None:
         self._listener = listener
         self._advised: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        """Announce `event`; a listener that raises is logged and changes nothing."""
+        """Announce `event`. An exception of the listener is logged and has no other effect."""
         logger = logging.getLogger(f"fastapi_oidc.{event.name.partition('.')[0]}")
         level = logging.WARNING if event.name in _WARNINGS else logging.INFO
         logger.log(level, "%s", _line(event), extra={"oidc_event": event})
@@ -98,14 +98,14 @@ class Announcer:
             logger.exception("on_event raised for %s", event.name)
 
     def advise(self, setting: str, text: str) -> None:
-        """Log, once in this process, that `setting` looks wrong; `text` has nothing secret."""
+        """Log once per process that `setting` looks wrong. `text` contains no secret."""
         if setting not in self._advised:
             self._advised.add(setting)
             logging.getLogger("fastapi_oidc.configuration").warning("%s: %s", setting, text)
 
 
 def _line(event: Event) -> str:
-    """One log line; values are quoted so that a provider's text cannot forge another line."""
+    """The event as one log line. Values are quoted, so a provider's text cannot forge a line."""
     members = [
         ("sub", event.sub),
         ("session", event.session_id),

@@ -1,10 +1,10 @@
-"""The object a user makes: it puts the layers together and speaks FastAPI."""
+"""`OIDC`, the object that an application creates."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 import httpx
 from starlette.requests import HTTPConnection, Request
@@ -32,8 +32,6 @@ from fastapi_oidc.session.revocations import RevocationStore
 from fastapi_oidc.session.stores import RefreshLock, SessionStore
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.actions import Actions
-from fastapi_oidc.web.api import API, RequireUser
-from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.dependencies import (
     Guard,
@@ -54,6 +52,10 @@ from fastapi_oidc.web.runtime import CreatePublicSession, LoadRequestData, Reque
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import RequireStepUp
 
+if TYPE_CHECKING:
+    from fastapi_oidc.web.api import API, RequireUser
+    from fastapi_oidc.web.api_options import APIOptions
+
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
 
@@ -68,19 +70,21 @@ class OIDC(
         app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.include_router(oidc.router, prefix="/auth")
 
-    Making one does no I/O: the provider is asked when it is first needed. `resolve_identity` makes
-    the application's identity out of validated provider data; its return annotation (or
-    `identity_type`) says how a stored identity is read back. Without it the identity is a
-    `StandardIdentity`. Callbacks may be sync or async, but for `on_event`, which is sync.
+    `OIDC()` makes no requests: the provider is contacted when it is first needed.
+    `resolve_identity` returns the application's identity for validated provider data. Its return
+    annotation (or `identity_type`) is the type as which stored identities are read. Without
+    `resolve_identity` the identity is a `StandardIdentity`. Callbacks may be sync or async; only
+    `on_event` must be sync.
 
-    `downstream_apis` are other APIs that sessions get tokens for.
+    `downstream_apis` are other APIs for which sessions get access tokens.
 
-    Without `session_store` the sealed session lives in its cookie. `"memory"` stores are for one
-    process. `http` says how the provider is reached, in place of the settings' files. `transport`
-    and `clock` are for tests. Raises ConfigurationError.
+    Without `session_store` the sealed session is in its cookie. `"memory"` stores work for a single
+    process. `http` has options for the connections to the provider and replaces the certificate
+    files of the settings. `transport` and `clock` are for tests. Raises ConfigurationError.
     """
 
-    # A callback that may be sync or async has two readings; each overload leaves one.
+    # A type checker cannot infer the result of a callback that may be sync or async: one overload
+    # for each.
     @overload
     def __init__(
         self,
@@ -172,7 +176,7 @@ class OIDC(
 
     @cached_property
     def require_csrf(self) -> RequireCSRF[Identity]:
-        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        """Like `require_auth`; the request must also have the session's CSRF token."""
         return RequireCSRF(self.require_auth)
 
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
@@ -180,6 +184,8 @@ class OIDC(
 
         Raises ConfigurationError.
         """
+        from fastapi_oidc.web.api import API
+
         guards, algorithms = (self.require_auth, self.require_csrf), self.settings.algorithms()
         return API(self.runtime, *guards, algorithms, audience, **options)
 
@@ -187,26 +193,26 @@ class OIDC(
     def require_user(self) -> RequireUser[Identity]:
         """The `require_user` of the only API.
 
-        Raises ConfigurationError when there is none yet, or several.
+        Raises ConfigurationError when no API or several APIs exist.
         """
         apis: list[API[Identity]] = self.runtime.apis
         if len(apis) != 1:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
-                f"oidc.require_user is that of one API, and there are {len(apis)}: "
+                f"oidc.require_user needs exactly one API, and this instance has {len(apis)}: "
                 "api = oidc.api(audience=...), and then api.require_user",
             )
         return apis[0].require_user
 
     @cached_property
     def locals(self) -> Locals[Identity, RequestData]:
-        """`Depends(oidc.locals)`: the `OIDCLocals` of the request, signed in or not."""
+        """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return Locals(self.settings.name)
 
     def require(self, predicate: Predicate[Identity]) -> Require[Identity]:
-        """A dependency: the session, if its identity satisfies `predicate`; else 403.
+        """A dependency that returns the session if `predicate(identity)` is true; 403 otherwise.
 
-        It is built on `require_auth`. Raises ConfigurationError when `predicate` cannot be called.
+        It depends on `require_auth`. Raises ConfigurationError when `predicate` is not callable.
         """
         if not callable(predicate):
             raise ConfigurationError(
@@ -217,48 +223,48 @@ class OIDC(
         return Require(predicate, self.require_auth)
 
     def require_recent(self, seconds: int) -> Guard[Identity]:
-        """A dependency: the session, if its user authenticated in the last `seconds`.
+        """A dependency that returns the session if its user authenticated in the last `seconds`.
 
-        Otherwise a page leads to the provider and comes back. Raises ConfigurationError for
-        anything but a whole number of seconds.
+        Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
+        Raises ConfigurationError unless `seconds` is a whole number, 0 or more.
         """
         return RequireStepUp(recent(seconds), self.require_auth)
 
     def require_acr(self, *values: str) -> Guard[Identity]:
-        """A dependency: the session, if the `acr` of its ID token is one of `values`.
+        """A dependency that returns the session if the `acr` of its ID token is one of `values`.
 
-        Otherwise a page leads to the provider and comes back. Raises ConfigurationError without
-        values, or for one with a space or a quote.
+        Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
+        Raises ConfigurationError without values, or for a value with a space or a quote.
         """
         return RequireStepUp(of_class(values), self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
-        """The path of `oidc-context.js` with its version, which browsers keep for a year."""
+        """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
         paths = context_of(connection, self.settings.name).paths
         return f"{paths.required(Role.SCRIPT)}?v={SCRIPT.version}"
 
     async def login(self, request: Request, options: LoginOptions | None = None) -> Response:
-        """The redirect to the provider, wherever an application wants to begin a login."""
+        """Begin a login: the response redirects the browser to the provider."""
         return await self._actions.begin_login(request, options or LoginOptions())
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
-        """Complete the login; raises OIDCError when the provider's response is refused."""
+        """Complete the login. Raises OIDCError when the provider's response is refused."""
         outcome = await self._actions.complete_login(request)
         if isinstance(outcome, LoginRefused):
             raise outcome.error
         return outcome
 
     async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
-        """The session is over; the redirect to the provider or to a local page."""
+        """End the session: the response redirects the browser to the provider or a local page."""
         return await self._actions.begin_logout(request, options or LogoutOptions())
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
-        """200 when the sessions that the logout token names are revoked, else 400."""
+        """Revoke the sessions that the logout token names: status 200, or 400 if it is refused."""
         return await self._actions.accept_back_channel_logout(request)
 
     async def aclose(self) -> None:
-        """Wait for what was sent, and close the connections to provider and stores.
+        """Wait for requests under way, and close the connections to the provider and the stores.
 
-        The middleware does it when the application ends.
+        The middleware calls this at the application's shutdown.
         """
         await self.runtime.aclose()

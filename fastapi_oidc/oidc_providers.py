@@ -1,4 +1,4 @@
-"""Several providers behind one login page: whoever signs in at one of them may pass."""
+"""Several providers behind one login page. A session at any of them satisfies the guards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
 
 _SHARED: Final = (Role.LOGOUT, Role.SESSION, Role.SESSION_MANAGEMENT, Role.SCRIPT)
-"""Routes that all instances have at one path, and the instance with the session serves."""
+"""Routes that all instances share; the instance that has the session serves the request."""
 
 
 class OIDCProviders(Generic[Identity, RequestData]):
@@ -39,9 +39,10 @@ class OIDCProviders(Generic[Identity, RequestData]):
             app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.include_router(providers.router, prefix="/auth")
 
-    The keys are what the login page calls them, in its order. Each instance has a name of its own,
-    below which it has its callback: `/auth/google/callback`. A login at one of them ends the
-    session at any other. Raises ConfigurationError without instances, or when two have one name.
+    The keys are the labels on the login page, in this order. Each instance needs its own name,
+    which is part of its callback path: `/auth/google/callback`. A login at one instance ends the
+    session at every other. Raises ConfigurationError without instances, or when two have the same
+    name.
     """
 
     def __init__(self, instances: Mapping[str, OIDC[Identity, RequestData]]) -> None:
@@ -51,30 +52,30 @@ class OIDCProviders(Generic[Identity, RequestData]):
             explanation = "OIDCProviders takes instances, each with a `name` of its own"
             raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
         self.router = self._router()
-        """The login page, every route of the instances, and one route to sign out of any."""
+        """The login page, the routes of each instance, and the routes that all instances share."""
 
     def __iter__(self) -> Iterator[OIDC[Identity, RequestData]]:
         return iter(self._by_name.values())
 
     @cached_property
     def require_auth(self) -> RequireAny[Identity]:
-        """`Depends(providers.require_auth)`: the session, wherever its user signed in."""
+        """`Depends(providers.require_auth)`: the session, at whichever provider it began."""
         return RequireAny({name: oidc.require_auth for name, oidc in self._by_name.items()})
 
     @cached_property
     def require_csrf(self) -> Guard[Identity]:
-        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        """Like `require_auth`; the request must also have the session's CSRF token."""
         return self.guard(lambda oidc: oidc.require_csrf)
 
     @cached_property
     def locals(self) -> LocalsOfAny[Identity, RequestData]:
-        """`Depends(providers.locals)`: the `OIDCLocals` of the request, signed in or not."""
+        """`Depends(providers.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return LocalsOfAny(self._by_name)
 
     def guard(
         self, guard_of: Callable[[OIDC[Identity, RequestData]], Guard[Identity]]
     ) -> Guard[Identity]:
-        """A guard of the instance whose session the request has.
+        """The guard of the instance that has the request's session.
 
         `providers.guard(lambda oidc: oidc.require_recent(300))`
         """
@@ -82,9 +83,9 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return GuardOfAny(guards, self.require_auth)
 
     async def current(self, connection: HTTPConnection) -> OIDC[Identity, RequestData] | None:
-        """The instance whose session the request has, None without a session.
+        """The instance that has the request's session, None without a session.
 
-        Raises SessionError when a store cannot be asked.
+        Raises SessionError when a store is unavailable.
         """
         context = await context_with_session(connection, self._by_name)
         return None if context is None else self._by_name[context.runtime.name]
@@ -112,7 +113,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return {row.role: row for row in rows}
 
     def _ending_others(self, chosen: OIDC[Identity, RequestData]) -> OnSuccess[Identity]:
-        """A browser has one session: a login ends what it had at another instance."""
+        """A browser has one session: a login ends its sessions at the other instances."""
 
         def signed_in(request: Request, _: SignedIn[Identity]) -> None:
             for oidc in self:
@@ -122,7 +123,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return signed_in
 
     def _shared(self, rows: Mapping[str, Row]) -> Row:
-        """The route of whichever instance has the session."""
+        """The shared route: the instance that has the session serves the request."""
         any_row = next(iter(rows.values()))
 
         async def serve(request: Request) -> Response:
@@ -132,7 +133,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
         return any_row._replace(endpoint=serve)
 
     async def _serving(self, request: Request, role: Role) -> str:
-        """The instance that serves a shared route; a sign-out needs no store that responds."""
+        """The name of the instance that serves a shared route; a sign-out needs no store."""
         if role is Role.SESSION:
             active = parsed_query(request, SessionQuery).active
             context = await context_with_session(request, self._by_name, active=active)
@@ -147,7 +148,7 @@ class OIDCProviders(Generic[Identity, RequestData]):
                 yield name
 
     async def _choose(self, request: Request) -> Response:
-        """The page that asks where to sign in; a silent login belongs to the session there is."""
+        """The page with the choice of providers. A silent login uses the session's provider."""
         if parsed_query(request, LoginQuery).silent:
             name = await self._serving(request, Role.LOGIN)
             return await self._by_name[name].login_handler()(request)

@@ -1,4 +1,4 @@
-"""Tenants: one instance for each of them, found by the request and made when it is needed."""
+"""Tenants: one OIDC instance for each, chosen by the request and created when first needed."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ Resolve: TypeAlias = Callable[
 
 
 class OIDCTenants(Generic[Identity, RequestData]):
-    """An instance for each tenant, whose settings are found when a request comes.
+    """An OIDC instance for each tenant. The settings are looked up for each request.
 
         tenants = OIDCTenants(resolve)
         app.add_middleware(tenants.middleware)
         app.include_router(tenants.router, prefix="/auth")
 
-    `resolve` gives the settings of the request's tenant, or None. Their `name` is the tenant's: it
-    names its cookies, so that a session of one tenant is none of another. `create` makes instances
-    of settings; `maximum` of them stay open while no request uses them, beyond that the one that
-    was used least recently is closed. Those that `resolve` gives ready are its own to close.
+    `resolve` returns the settings of the request's tenant, or None. Their `name` is the tenant's
+    name. It is part of the cookie names, so a session is valid for one tenant only. `create` makes
+    an instance from settings. At most `maximum` unused instances stay open; beyond that, the least
+    recently used one is closed. `resolve` may also return an instance, which the application closes
+    itself.
     """
 
     def __init__(
@@ -71,25 +72,25 @@ class OIDCTenants(Generic[Identity, RequestData]):
             create or _creating(), lambda oidc: oidc.aclose(), maximum=maximum
         )
         self.router = self._router()
-        """Every route, for all tenants. A prefix may have the path parameter `tenant`."""
+        """All routes, for all tenants. The prefix may contain the path parameter `tenant`."""
 
     def middleware(self, app: ASGIApp) -> TenantsMiddleware:
-        """`app.add_middleware(tenants.middleware)`: in place of OIDCMiddleware."""
+        """Use `app.add_middleware(tenants.middleware)` in place of OIDCMiddleware."""
         return TenantsMiddleware(app, self)
 
     @cached_property
     def require_auth(self) -> RequireTenant[Identity]:
-        """`Depends(tenants.require_auth)`: the session of the request at its tenant."""
+        """`Depends(tenants.require_auth)`: the session at the request's tenant."""
         return RequireTenant()
 
     @cached_property
     def require_csrf(self) -> Guard[Identity]:
-        """Built on `require_auth`: the request also brings the session's CSRF token."""
+        """Like `require_auth`; the request must also have the session's CSRF token."""
         return self.guard(lambda oidc: oidc.require_csrf)
 
     @cached_property
     def locals(self) -> LocalsOfTenant[Identity, RequestData]:
-        """`Depends(tenants.locals)`: the `OIDCLocals` of the request, signed in or not."""
+        """`Depends(tenants.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return LocalsOfTenant()
 
     def guard(
@@ -102,7 +103,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
         return GuardOfTenant(guard_of, self.require_auth)
 
     def current(self, connection: HTTPConnection) -> OIDC[Identity, RequestData] | None:
-        """The instance of the request's tenant, None for a request of no tenant."""
+        """The instance of the request's tenant, None for a request without a tenant."""
         found: OIDC[Identity, RequestData] | None = connection.scope.get(TENANTS)
         return found
 
@@ -110,7 +111,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
     async def serving(
         self, connection: HTTPConnection
     ) -> AsyncIterator[OIDC[Identity, RequestData] | None]:
-        """The instance of the request's tenant, which stays open within the block."""
+        """The instance of the request's tenant. It stays open within the block."""
         found = await settled(self._resolve(connection))
         if isinstance(found, OIDCSettings):
             async with self._pool.lent(found.name, found) as oidc:
@@ -119,7 +120,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
             yield found
 
     async def aclose(self) -> None:
-        """Close every instance that was made of settings. The middleware does it at the end."""
+        """Close the instances made from settings. The middleware calls this at shutdown."""
         await self._pool.aclose()
 
     def _router(self) -> APIRouter:
@@ -132,7 +133,7 @@ class OIDCTenants(Generic[Identity, RequestData]):
 
 
 def _creating() -> Callable[[OIDCSettings], OIDC[Any, Any]]:
-    """Makes instances that share the authorities: to load them takes longer than all the rest."""
+    """Makes instances that share one SSL context: loading the authorities is the slowest step."""
     authorities = cache(httpx.create_ssl_context)
 
     def create(settings: OIDCSettings) -> OIDC[Any, Any]:
@@ -144,7 +145,7 @@ def _creating() -> Callable[[OIDCSettings], OIDC[Any, Any]]:
 
 
 def _serving(role: Role) -> Callable[[Request], Awaitable[Response]]:
-    """The route of the request's tenant, which may lack it."""
+    """The endpoint of the tenant's route; 404 if the tenant does not have this route."""
 
     async def serve(request: Request) -> Response:
         oidc: OIDC[Any, Any] = tenant_of(request)

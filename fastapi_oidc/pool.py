@@ -1,4 +1,4 @@
-"""Things that are made when they are first needed and closed when others are needed more."""
+"""A pool of named items: created when first needed, closed when least recently used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("fastapi_oidc.configuration")
 
 @dataclass(eq=False, slots=True)
 class _Lent(Generic[Plan, Item]):
-    """One item and how many blocks use it now."""
+    """One item and the number of blocks that use it."""
 
     name: str
     plan: Plan
@@ -31,11 +31,11 @@ class _Lent(Generic[Plan, Item]):
 
 
 class Pool(Generic[Plan, Item]):
-    """Lends one item for each name, made by `create` of its plan.
+    """Lends one item for each name; `create` makes it from its plan.
 
-    `maximum` items stay open while nobody uses them; beyond that the one that was used least
-    recently is closed. So is one whose plan has changed, when nobody uses it any more. An item is
-    not made again while the one before it is being closed.
+    At most `maximum` unused items stay open; beyond that, the least recently used one is closed. An
+    item whose plan has changed is closed as soon as it is unused. A new item of the same name is
+    created only after the old one is closed.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Pool(Generic[Plan, Item]):
 
     @asynccontextmanager
     async def lent(self, name: str, plan: Plan) -> AsyncIterator[Item]:
-        """The item of `name`, which is not closed within the block; raises what `create` raises."""
+        """The item of `name`; it stays open within the block. Raises what `create` raises."""
         lent = self._current(name, plan)
         while lent is None:
             await self._ended(name)
-            # Whoever waited for the same may have made it meanwhile.
+            # Another task that waited for this name may have created the item meanwhile.
             lent = self._current(name, plan) or self._made(name, plan)
         lent.users += 1
         self._shrink()
@@ -90,7 +90,7 @@ class Pool(Generic[Plan, Item]):
         return lent
 
     def _made(self, name: str, plan: Plan) -> _Lent[Plan, Item] | None:
-        """A new item, unless another one of this name has begun to close."""
+        """A new item; None while an old one of this name is being closed."""
         if any(each.name == name for each in self._ending):
             return None
         lent = self._open[name] = _Lent(name, plan, self._create(plan))
@@ -102,7 +102,7 @@ class Pool(Generic[Plan, Item]):
             self._retire(lent)
 
     def _retire(self, lent: _Lent[Plan, Item]) -> None:
-        """Lend `lent` to nobody any more."""
+        """Stop lending this item."""
         del self._open[lent.name]
         lent.is_retired = True
         if not lent.users:
@@ -115,12 +115,12 @@ class Pool(Generic[Plan, Item]):
             self._closings.start(lent, partial(self._closed, lent))
 
     async def _ended(self, name: str) -> None:
-        """Wait until nothing of this name is being closed."""
+        """Wait until no item of this name is being closed."""
         while lent := next((each for each in self._ending if each.name == name), None):
             await self._until_closed(lent)
 
     async def _until_closed(self, lent: _Lent[Plan, Item]) -> None:
-        """Join its closing, or close it where the event loop that did so is gone."""
+        """Wait until the item is closed, or close it here if the closing event loop is gone."""
         await self._closings.run(lent, partial(self._closed, lent))
 
     async def _closed(self, lent: _Lent[Plan, Item]) -> None:

@@ -14,29 +14,28 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 _REMOVALS_PER_WRITE: Final = 4
-"""Expired entries that a write removes: more than one, so that writes never fall behind."""
+"""Maximum number of expired entries that a write removes; more than one, so none pile up."""
 
 _SPARE_HEAP_ENTRIES: Final = 100
 
 
 class TTLCache(Generic[Key, Value]):
-    """Returns each value until the second it was set for, by `clock`.
+    """A dictionary whose entries expire at a given second of `clock`.
 
-    With `max_entries`, a new entry evicts the entry that would expire first. Reading costs as much
-    as a dictionary, writing as much as a heap. Threads may share a cache: an endpoint that is not
-    a coroutine runs in a thread of its own.
+    With `max_entries`, a new entry evicts the entry that expires first. Reading takes constant
+    time, writing logarithmic time. Threads may share a cache: sync endpoints run in threads.
     """
 
     def __init__(self, clock: Clock, *, max_entries: int | None = None) -> None:
         self._clock, self._max_entries = clock, max_entries
         self._entries: dict[Key, tuple[int, Value]] = {}
-        # A key that was set again stands in the heap twice; only its present expiry counts.
+        # A key that was set again is in the heap twice; only its current expiry counts.
         self._heap: list[tuple[int, int, Key]] = []
         self._serial = count()
         self._writing = RLock()
 
     def __len__(self) -> int:
-        """How many entries there are, including expired entries that were not removed yet."""
+        """The number of entries, including expired entries that are not removed yet."""
         return len(self._entries)
 
     def __contains__(self, key: Key) -> bool:
@@ -44,17 +43,17 @@ class TTLCache(Generic[Key, Value]):
         return entry is not None and self._clock.read() < entry[0]
 
     def get(self, key: Key) -> Value | None:
-        """The value; None when it is missing or has expired."""
+        """The value; None when the entry is missing or has expired."""
         entry = self._entries.get(key)
         return None if entry is None or self._clock.read() >= entry[0] else entry[1]
 
     def expires_at(self, key: Key) -> int:
-        """The second in which the entry expires; 0 when there is none."""
+        """The second at which the entry expires; 0 without an entry."""
         entry = self._entries.get(key)
         return 0 if entry is None else entry[0]
 
     def set(self, key: Key, value: Value, *, expires_at: int) -> None:
-        """Store `value` until the second `expires_at`, in place of an earlier value."""
+        """Store `value` until the second `expires_at`; it replaces an earlier value."""
         with self._writing:
             before = self._entries.get(key)
             self._entries[key] = (expires_at, value)
@@ -70,7 +69,7 @@ class TTLCache(Generic[Key, Value]):
                 heapify(self._heap)
 
     def pop(self, key: Key) -> Value | None:
-        """Remove the entry; its value, unless it has expired."""
+        """Remove the entry and return its value; None when it has expired."""
         with self._writing:
             value = self.get(key)
             self._entries.pop(key, None)
@@ -90,7 +89,7 @@ class TTLCache(Generic[Key, Value]):
             pass
 
     def _pop_heap(self) -> bool:
-        """Whether the first place in the heap was that of an entry, which is removed."""
+        """Pop the first item of the heap and remove its entry; False if the item was outdated."""
         expires_at, _, key = heappop(self._heap)
         if self.expires_at(key) != expires_at:
             return False

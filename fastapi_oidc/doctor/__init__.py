@@ -1,4 +1,4 @@
-"""Asks a provider what a login will need, and says what is wrong, line by line."""
+"""The doctor: checks a provider and the settings for everything that a login needs."""
 
 from fastapi_oidc.doctor.examination import examine
 from fastapi_oidc.doctor.finding import Finding, Verdict

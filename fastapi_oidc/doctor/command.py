@@ -1,4 +1,4 @@
-"""`python -m fastapi_oidc doctor`: the examination as lines or as JSON."""
+"""`python -m fastapi_oidc doctor`: prints the findings as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEALTHY, FAULTY, MISCONFIGURED = 0, 1, 2
 def main(
     arguments: Sequence[str] | None = None, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> int:
-    """Prints what was found: 0 without a fault, 1 with one, 2 for settings that cannot be used."""
+    """Print the findings. Returns 0 without a fault, 1 with one, 2 for unusable settings."""
     options = _parser().parse_args(arguments)
     try:
         settings = OIDCSettings(**dict(options.settings))
@@ -32,7 +32,7 @@ def main(
         print(error.explanation, file=sys.stderr)
         return MISCONFIGURED
     except BrokenPipeError:
-        # Whoever read has seen enough; Python would complain once more when it ends.
+        # The reader closed the pipe. Without this, Python would report the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAULTY
 
@@ -55,7 +55,7 @@ async def _printed(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fastapi_oidc doctor",
-        description="Asks the provider what a login needs. Settings come from OIDC_* variables.",
+        description="Checks what a login needs. Settings come from OIDC_* variables.",
         epilog="Exit status: 0 without a fault, 1 with one, 2 for settings that cannot be used.",
     )
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What the discovery document says, held against the settings; no I/O."""
+"""Compares the discovery document with the settings; no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi_oidc.settings import OIDCSettings
 
 
 def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[Finding]:
-    """What the provider supports of what the settings ask for; an absent list says nothing."""
+    """Whether the provider supports what the settings need; an absent list is not a fault."""
     methods = _names(document, "code_challenge_methods_supported")
     if methods is None:
         yield warning("PKCE", "not mentioned; a code challenge is sent all the same")
@@ -41,7 +41,7 @@ def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[
 def algorithms(
     document: Mapping[str, JSON], keys: JsonWebKeySet, settings: OIDCSettings
 ) -> Iterator[Finding]:
-    """Whether the pinned algorithms are the provider's, and have keys."""
+    """Whether the provider signs with the pinned algorithms and has keys for them."""
     pinned = settings.algorithms()
     offered = _names(document, "id_token_signing_alg_values_supported") or sorted(pinned)
     if not pinned.intersection(offered):
@@ -57,7 +57,7 @@ def algorithms(
 
 
 def clocks(date: str, clock: Clock) -> Finding:
-    """How far the provider's clock is from this one, by the Date header (RFC 9110 6.6.1)."""
+    """The provider's clock compared with this one, by the Date header (RFC 9110 6.6.1)."""
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
@@ -87,7 +87,7 @@ def _back_channel_logout(document: Mapping[str, JSON], settings: OIDCSettings) -
     if document.get("backchannel_logout_supported") is not True:
         text = "not supported: sessions end here with their refresh"
         return warning("back-channel logout", text)
-    # No metadata tell whether logout tokens have an `exp`.
+    # The metadata does not say whether logout tokens have an `exp`.
     accepted = "are accepted" if settings.logout_token_without_exp else "are refused"
     text = f"supported; tokens without exp {accepted} (logout_token_without_exp)"
     return ok("back-channel logout", text)

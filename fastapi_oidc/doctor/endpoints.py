@@ -1,4 +1,4 @@
-"""Endpoints asked by requests that change nothing, without the cookies of any browser."""
+"""Checks endpoints with requests that change nothing and have no cookies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastapi_oidc.provider.response import OPResponse
 from fastapi_oidc.settings import OIDCSettings
 
 _OPTIONAL: Final = {
-    "userinfo_endpoint": ("GET", "no UserInfo: only the ID token says who somebody is"),
+    "userinfo_endpoint": ("GET", "no UserInfo: only the ID token describes the user"),
     "end_session_endpoint": ("GET", "a sign-out ends the session here and not at the provider"),
     "revocation_endpoint": ("POST", "refresh tokens are not revoked at a sign-out"),
     "check_session_iframe": (
@@ -33,7 +33,7 @@ _OPTIONAL: Final = {
         "the browser component cannot watch the provider's session",
     ),
 }
-"""The method with which each is asked, and what is missed without it."""
+"""The method of each endpoint's request, and the consequence without the endpoint."""
 
 _NOBODY_SIGNED_IN: Final = frozenset(
     {
@@ -41,21 +41,21 @@ _NOBODY_SIGNED_IN: Final = frozenset(
         "account_selection_required",
     }
 )  # fmt: skip
-"""Answers to `prompt=none` that find no fault with the request (Core 3.1.2.6)."""
+"""Errors for `prompt=none` that mean that the request is valid (Core 3.1.2.6)."""
 _NOTHING_THERE: Final = (404, 410)
 
 
 async def optional_endpoints(
     metadata: ProviderMetadata, http: HTTPClient, settings: OIDCSettings
 ) -> AsyncIterator[Finding]:
-    """Whether each endpoint is served, and what is missed without it."""
+    """Whether each endpoint responds, and the consequence if it does not."""
     for name, (method, without) in _OPTIONAL.items():
         url = getattr(metadata, name)
         if url is None:
             found = ok if name == "check_session_iframe" else warning
             yield found("endpoint", f"no {name}: {without}")
             continue
-        # Only a login that asks UserInfo fails without an endpoint that is announced.
+        # Only logins with UserInfo fail if an announced endpoint does not respond.
         is_needed = name == "userinfo_endpoint" and settings.fetch_userinfo
         missing = fault if is_needed else warning
         try:
@@ -71,7 +71,7 @@ async def optional_endpoints(
 
 
 async def client(settings: OIDCSettings, provider: Provider, redirect_uri: str) -> Finding:
-    """Whether the client is accepted: an invented code is refused for itself (RFC 6749 5.2)."""
+    """Whether the client is accepted: then only the invented code is refused (RFC 6749 5.2)."""
     code = AuthorizationCode(secrets.token_urlsafe(24))
     try:
         key = DPoPKey.new() if settings.dpop else None
@@ -93,7 +93,7 @@ async def redirect_uri(
     http: HTTPClient,
     uri: str,
 ) -> Finding:
-    """Whether an authorization request is accepted, by one that shows no page (`prompt=none`)."""
+    """Whether an authorization request is accepted, by a request with `prompt=none`."""
     request = AuthorizationRequest(
         client_id=settings.client_id,
         redirect_uri=uri,

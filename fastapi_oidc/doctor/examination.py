@@ -1,4 +1,4 @@
-"""Asks the provider, in the order in which a login would."""
+"""Checks the provider, in the order of a login."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def examine(
     clock: Clock | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[Finding]:
-    """Each finding as soon as it is known; nothing is changed at the provider.
+    """Yield each finding as soon as it is known. Nothing is changed at the provider.
 
-    `prefix` is that of the library's routes. Raises ConfigurationError for settings that no
-    provider could serve; whatever is wrong with the provider is a finding.
+    `prefix` is the prefix of the library's routes. Raises ConfigurationError for unusable settings;
+    faults of the provider are findings.
     """
     clock = clock or Clock(drift=settings.clock_drift)
     provider = provider_of(settings, clock, transport=transport)

@@ -1,4 +1,4 @@
-"""One line of what the doctor found."""
+"""The findings of the doctor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`topic` is one or two words; `text` never holds a secret."""
+    """One finding. `topic` is one or two words; `text` never contains a secret."""
 
     verdict: Verdict
     topic: str
@@ -25,20 +25,20 @@ class Finding:
 
 
 def ok(topic: str, text: str) -> Finding:
-    """It was checked, and all is well."""
+    """A check that succeeded."""
     return Finding(Verdict.OK, topic, text)
 
 
 def note(topic: str, text: str) -> Finding:
-    """What only the operator can compare; it was not checked."""
+    """A value that only the operator can compare; it was not checked."""
     return Finding(Verdict.NOTE, topic, text)
 
 
 def warning(topic: str, text: str) -> Finding:
-    """Logins work; something else may not."""
+    """Logins work, but something else may not."""
     return Finding(Verdict.WARNING, topic, text)
 
 
 def fault(topic: str, text: str) -> Finding:
-    """Something stops the first login."""
+    """Logins do not work."""
     return Finding(Verdict.FAULT, topic, text)

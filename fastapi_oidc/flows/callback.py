@@ -40,17 +40,17 @@ from fastapi_oidc.session.reference import SessionReference
 from fastapi_oidc.ttl_cache import TTLCache
 
 LOGIN_SECONDS: Final = 60
-"""Seconds for which the same callback gets the same result."""
+"""Seconds for which a repeated callback gets the same result."""
 
 REMEMBERED_LOGINS: Final = 10_000
-"""Results of callbacks remembered at most."""
+"""Maximum number of stored results of callbacks."""
 
 LOGIN_POLL_SECONDS: Final = 0.2
-"""Seconds between two looks at a login that another process completes."""
+"""Seconds between two reads of the record of a login that another process completes."""
 
 _OFFLINE: Final = (
-    "the provider gave no refresh token, and offers offline_access, which is not asked for. "
-    "Sessions go on, and their access tokens end after some minutes. To call APIs as the user, add "
+    "the provider issued no refresh token. It offers offline_access, which scope does not have. "
+    "Sessions continue, but their access tokens soon expire. To call APIs as the user, add "
     "offline_access"
 )
 
@@ -59,9 +59,9 @@ _OFFLINE: Final = (
 class SignedIn(Generic[Identity]):
     """The browser is signed in; `return_to` is a path of this application.
 
-    `replayed`: by an earlier login, whose callback came again (a reload, the back button).
-    `silent`: by a check in a hidden iframe, which renewed the session it had. `stored` is where the
-    session is, None when it was there before.
+    `replayed`: the callback of an earlier login was repeated (a reload, the back button). `silent`:
+    a check in a hidden iframe renewed the existing session. `stored` is the stored session, None if
+    the request already had it.
     """
 
     session: OIDCSession[Identity]
@@ -74,9 +74,9 @@ class SignedIn(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class LoginRefused:
-    """A login came back and was refused.
+    """A login's callback was refused.
 
-    `may_be_retried`: the provider has not seen the code, and the same callback can come again.
+    `may_be_retried`: the provider has not received the code, so the callback can be repeated.
     """
 
     error: OIDCError
@@ -87,7 +87,7 @@ class LoginRefused:
 
 @dataclass(frozen=True, slots=True)
 class LoginFailed:
-    """The application raised `error` while the login was completed; the code is used up."""
+    """The application raised `error` in the callback; the code is used up."""
 
     error: Exception
     changes: Changes = field(default=(), repr=False)
@@ -98,7 +98,7 @@ LoginOutcome: TypeAlias = SignedIn[Identity] | LoginRefused | LoginFailed
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """What a browser brought back from the provider."""
+    """The provider's response in the browser's request."""
 
     parameters: Mapping[str, Sequence[str]] = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
@@ -106,7 +106,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class _Login:
-    """One response of the provider to one login of this browser."""
+    """A callback with its pending login."""
 
     code: AuthorizationCode = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
@@ -114,7 +114,7 @@ class _Login:
 
 
 class _CodeNotSent(Exception):
-    """There was no connection to the provider, which has not seen the code."""
+    """No connection was made, so the provider has not received the code."""
 
     def __init__(self, error: ProviderError) -> None:
         super().__init__()
@@ -122,12 +122,12 @@ class _CodeNotSent(Exception):
 
 
 class CodeExchanges(Generic[Identity]):
-    """Exchanges each code once, however often the browser brings it.
+    """Exchanges each code once, even if the browser repeats the callback.
 
-    RFC 6749 4.1.2: a code must not be used more than once, and a provider that sees it again may
-    revoke what it issued. A reload of a slow callback brings it again. An exchange belongs to no
-    request and is never cancelled. An error is remembered without its traceback, whose frames hold
-    the code and all cookies. `seconds` is how long a callback waits as a whole.
+    A code must not be used more than once, and a provider that receives it again may revoke the
+    tokens (RFC 6749 4.1.2). A reload of a slow callback sends it again. So an exchange does not
+    belong to a request and is never cancelled. Errors are stored without their traceback, whose
+    frames contain the code and all cookies. A callback waits at most `seconds`.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -140,9 +140,10 @@ class CodeExchanges(Generic[Identity]):
     async def once(
         self, name: str, exchange: Callable[[], Coroutine[object, object, LoginOutcome[Identity]]]
     ) -> LoginOutcome[Identity]:
-        """The outcome of `exchange`, which ran for this callback or for the same one before.
+        """The outcome of `exchange` for this callback or an earlier identical one.
 
-        Raises ProviderError (provider.timeout) when it takes too long; a reload gets it then.
+        Raises ProviderError (provider.timeout) when it takes too long; a reload then gets the
+        outcome.
         """
         outcome = self._outcomes.get(name)
         if outcome is not None:
@@ -163,7 +164,7 @@ class CodeExchanges(Generic[Identity]):
         return self._told(name, task.result())
 
     def _told(self, name: str, outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
-        """`outcome`, which the application is told as new once, with the first response."""
+        """`outcome`, marked as new for the first response and as replayed for later ones."""
         known = self._outcomes.get(name)
         if not isinstance(outcome, SignedIn) or not isinstance(known, SignedIn) or known.replayed:
             return known if isinstance(known, SignedIn) else outcome
@@ -182,9 +183,9 @@ async def complete_login(
     exchanges: CodeExchanges[Identity],
     callback: Callback,
 ) -> LoginOutcome[Identity]:
-    """A session for a good response, a refusal for any other; each uses the transaction up.
+    """A session for a valid response, a refusal for any other. Both use up the transaction.
 
-    While the provider cannot be asked, nothing is used up: a reload tries again.
+    While the provider is unavailable nothing is used up, so a reload tries again.
     """
     used_up: Changes = ()
     silent = False
@@ -211,7 +212,7 @@ async def complete_login(
 
 
 async def _require_active(party: RelyingParty[Identity], outcome: SignedIn[Identity]) -> None:
-    """A callback that comes again after its session ended does not bring the session back."""
+    """Refuse a repeated callback whose session has ended."""
     if not outcome.replayed or outcome.stored is None:
         return
     lookup = await party.backend.reread(outcome.stored)
@@ -262,19 +263,19 @@ async def _redeemed(
 async def _without_transaction(
     party: RelyingParty[Identity], callback: Callback, changes: Changes
 ) -> SignedIn[Identity]:
-    """A reload of an old callback: harmless when signed in already, else a way back to login."""
+    """A callback without its transaction: harmless with a session, refused without one."""
     stored = await current(party, callback.cookies)
     if stored is None:
         raise ProtocolViolation(
             Code.AUTHORIZATION_TRANSACTION_MISSING,
-            "no cookie of this browser belongs to the state: expired, used, or begun elsewhere",
+            "this browser has no login for the state: expired, used, or begun elsewhere",
         )
     path = party.policy.default_return_path
     return SignedIn(stored.session, path, replayed=True, changes=changes)
 
 
 async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Identity]:
-    """The session of this login, made once for all processes."""
+    """The session of this login, made only once across all processes."""
     default = party.policy.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     if not party.has_shared_records:
@@ -301,10 +302,10 @@ async def _sign_in(party: RelyingParty[Identity], login: _Login) -> SignedIn[Ide
 async def _of_another_process(
     party: RelyingParty[Identity], hold: RecordHold
 ) -> StoredSession[Identity] | None:
-    """The session that another process made of the same callback; None to make it here.
+    """The session that another process made from the same callback; None to make it here.
 
-    Records that cannot be reached keep nobody from signing in. Raises ProtocolViolation when the
-    other process has used the code up and signed nobody in (RFC 6749 4.1.2: only once).
+    Unavailable records do not prevent a login. Raises ProtocolViolation when the other process has
+    used up the code without a session (RFC 6749 4.1.2: only once).
     """
     try:
         while True:
@@ -323,7 +324,7 @@ async def _of_another_process(
 
 
 def _written(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bytes:
-    """The reference's secret, where there is one, and the session as JSON without line breaks."""
+    """The reference's secret, if there is one, and the session as JSON without line breaks."""
     encoded = party.codec.encode(stored.session)
     secret = stored.reference.secret if stored.reference else None
     return (secret or b"").hex().encode() + b"\n" + encoded
@@ -336,9 +337,9 @@ def _read(party: RelyingParty[Identity], record: RefreshRecord) -> StoredSession
 
 
 async def _csrf_id(party: RelyingParty[Identity], login: _Login, id_token: IdToken) -> str | None:
-    """What the CSRF tokens of the pages that are open now were made of, if their user steps up.
+    """The id from which the CSRF tokens of open pages were made, if the same user steps up.
 
-    Their forms can still be sent. A store that cannot be asked keeps nobody from signing in.
+    So the open pages can still send their forms. An unavailable store does not prevent a login.
     """
     if not login.transaction.steps_up:
         return None
@@ -351,25 +352,25 @@ async def _csrf_id(party: RelyingParty[Identity], login: _Login, id_token: IdTok
 
 
 def _is_of_same_user(session: OIDCSession[Identity], id_token: IdToken) -> bool:
-    """`sub` is unique within its issuer alone (Core 5.7), which a tenant has of its own."""
+    """Whether issuer, tenant and `sub` are the same: `sub` alone is not unique (Core 5.7)."""
     before = session.issuer, tenant_of(session.claims), session.sub
     return before == (id_token.iss, tenant_of(id_token.claims), id_token.sub)
 
 
 async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSession[Identity]:
-    """A new session in a new place; the one that this browser had is over."""
+    """A new session in a new place; the browser's former session ends."""
     bundle, id_token = await _exchange_code(party, login)
     resolving = party.application.identity_of(
         id_token.claims, bundle.user_info, bundle.response.access_token
     )
     session = new_session(party, bundle, id_token, await party.within_time_limit(resolving))
-    # Read before the session is stored: a revocation that comes between the two ends it.
+    # Read before the session is stored, so that a revocation in between ends the session.
     stamps = await party.backend.stamps(session)
     csrf_id = await _csrf_id(party, login, id_token)
     session = session.model_copy(update={"prior_revocations": stamps, "csrf_id": csrf_id})
     session = await party.within_time_limit(party.application.approved(session, "login"))
     stored = party.backend.place(session)
-    party.backend.cookies(stored, party.clock.now())  # refuses what no cookie can hold
+    party.backend.cookies(stored, party.clock.now())  # raises CookieTooLarge
     await _advise_on_tokens(party, bundle.response)
     await party.backend.save(stored)
     await _end_previous(party, login)
@@ -380,7 +381,7 @@ async def _new_session(party: RelyingParty[Identity], login: _Login) -> StoredSe
 
 
 async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse) -> None:
-    """A login got these tokens (Core 11: offline_access asks for a refresh token)."""
+    """Advise the scope offline_access if a login got no refresh token (Core 11)."""
     if tokens.refresh_token is not None or "offline_access" in party.policy.scope:
         return
     with suppress(OIDCError):
@@ -389,9 +390,9 @@ async def _advise_on_tokens(party: RelyingParty[Identity], tokens: TokenResponse
 
 
 async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:
-    """End the sessions that this browser has now and had when it began the login.
+    """End the browser's current session, and the session that it had when the login began.
 
-    They differ when a cross-site form post brought the response, without the session cookie.
+    They differ if the callback was a cross-site form post, which has no session cookie.
     """
     ended = await end_current(party, login.cookies)
     previous = login.transaction.previous
@@ -403,9 +404,10 @@ async def _end_previous(party: RelyingParty[Identity], login: _Login) -> None:
 async def _confirm(
     party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity], login: _Login
 ) -> SignedIn[Identity]:
-    """The session with new tokens, when the same end user answered (Session Management 3.1).
+    """The session with new tokens, if the end user is the same (Session Management 3.1).
 
-    Raises SessionError when it ended meanwhile, ProtocolViolation (authorization.other_user).
+    Raises SessionError when the session has ended in the meantime, ProtocolViolation
+    (authorization.other_user) for another user.
     """
     bundle, id_token = await _exchange_code(party, login)
     stored = await current(party, login.cookies)
@@ -416,7 +418,7 @@ async def _confirm(
 
     async def confirmed(now: StoredSession[Identity]) -> StoredSession[Identity]:
         session = with_new_tokens(party, now.session, bundle)
-        # The refresh token decides with which ID token later ones are compared.
+        # Later ID tokens are compared with the ID token that came with the refresh token.
         if bundle.response.refresh_token is not None:
             session = with_new_login(session, id_token)
         return await fitted(party, now, session, bundle)
@@ -433,9 +435,9 @@ async def _confirm(
 async def _exchange_code(
     party: RelyingParty[Identity], login: _Login
 ) -> tuple[TokenBundle, IdToken]:
-    """What the code stands for, rules applied; it is used up, unless _CodeNotSent is raised.
+    """Exchange the code and validate the result. The code is used up unless _CodeNotSent is raised.
 
-    The provider's keys are fetched afterwards: its response may name a key that is new.
+    The provider's keys are fetched afterwards: its response may name a new key.
     """
     transaction, key = login.transaction, await _proof_key(party, login)
     try:
@@ -446,7 +448,7 @@ async def _exchange_code(
         if error.is_unsent:
             raise _CodeNotSent(error) from error
         raise
-    if tokens.scope is None:  # the scope that was asked for (RFC 6749 5.1)
+    if tokens.scope is None:  # the requested scope (RFC 6749 5.1)
         tokens = replace(tokens, scope=_scope(party, transaction))
     received_at = party.clock.now()
     id_token = await _accepted(party, tokens, transaction)
@@ -458,9 +460,9 @@ async def _exchange_code(
 
 
 async def _proof_key(party: RelyingParty[Identity], login: _Login) -> DPoPKey | None:
-    """The key for the new tokens; the session's own when a silent login renews it.
+    """The key for the new tokens; a silent login uses the session's key.
 
-    Its refresh token may stay, and is bound to the key (RFC 9449 5).
+    The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
     """
     if not party.policy.dpop:
         return None
@@ -487,14 +489,14 @@ async def _accepted(
 
 
 def _record_name(transaction: LoginTransaction) -> str:
-    """The name of one login's record, which gives nothing away."""
+    """The name of one login's record, which reveals nothing about the login."""
     return f"login.{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
 
 
 def _without_frames(outcome: LoginOutcome[Identity]) -> LoginOutcome[Identity]:
-    """`outcome` with an error that nobody has raised, or will.
+    """`outcome` with a copy of its error that has no traceback.
 
-    An exception of the application that cannot be copied is returned as it is.
+    An exception of the application that cannot be copied is returned unchanged.
     """
     if isinstance(outcome, SignedIn):
         return outcome

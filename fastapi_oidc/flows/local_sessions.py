@@ -1,4 +1,4 @@
-"""What this process knows of sessions beyond what a request came with: one table, by session id."""
+"""The local sessions: this process's own table of session states, by session id."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from fastapi_oidc.session.revocations import CLOCK_MARGIN
 from fastapi_oidc.ttl_cache import TTLCache
 
 LOCAL_SESSIONS: Final = 20_000
-"""Sessions remembered at most; beyond it those that are needed least long are forgotten."""
+"""Maximum number of sessions in the table; beyond it, those that expire first are dropped."""
 
 NEWEST_SECONDS: Final = 600
-"""Seconds for which this process remembers the newest state of a session that it changed. After
-that, the session store or the refresh record knows it."""
+"""Seconds for which the table has the newest state of a session that this process changed;
+afterwards the session store or the refresh record has it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAnswer:
-    """What the token endpoint returned to the refresh of `generation`, at `received_at` (seconds
-    since the epoch); `verified` is its ID token once the signature was found good. With `api` it is
-    a token for another API, and only its refresh token is the session's."""
+    """The token endpoint's response to the refresh of `generation`.
+
+    `received_at` is in seconds since the epoch. `verified` is the ID token with a verified
+    signature. With `api` the response has a token for another API, and only its refresh token
+    belongs to the session.
+    """
 
     generation: int
     response: TokenResponse
@@ -53,7 +57,7 @@ class TokenAnswer:
 
     @classmethod
     def decode(cls, generation: int, encoded: bytes) -> Self:
-        """What `encode` wrote; raises SessionError (session.lock_unavailable) for anything else."""
+        """Read the result of `encode`; raises SessionError (session.lock_unavailable)."""
         document = parse_json(encoded)
         received_at = document.get("received_at") if isinstance(document, dict) else None
         if not isinstance(document, dict) or not isinstance(received_at, int):
@@ -65,11 +69,11 @@ class TokenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The refresh of `generation` decided nothing; the next attempt is due at `retry_at`.
+    """The refresh of `generation` had no result; the next attempt is due at `retry_at`.
 
-    `pause` is how many seconds lay before it, `refusals` how often in a row the provider refused
-    this refresh token without saying that it is over. `is_announced`: an event was sent for the
-    attempt that this request waited for.
+    `pause` is the number of seconds before that attempt. `refusals` is how often in a row the
+    provider refused this refresh token without saying that it is invalid. `is_announced`: an event
+    was sent for the attempt that this request waited for.
     """
 
     generation: int
@@ -82,7 +86,7 @@ class Postponed:
 
 @dataclass(slots=True)
 class LocalSession(Generic[Identity]):
-    """What is known of one session."""
+    """The entry of one session."""
 
     newest: StoredSession[Identity] | None = None
     ended: EndReason | None = None
@@ -92,7 +96,7 @@ class LocalSession(Generic[Identity]):
 
 
 class LocalSessions(Generic[Identity]):
-    """The table; what it forgets, the session store or the refresh record still knows."""
+    """The table. Lost entries are not lost data: it is in the session store or refresh record."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -101,21 +105,21 @@ class LocalSessions(Generic[Identity]):
         )
 
     def get(self, session_id: str) -> LocalSession[Identity] | None:
-        """What is known of the session; None for nothing, the usual case."""
+        """The session's entry; None without one, which is the usual case."""
         return self._table.get(session_id)
 
     def ended(self, session: OIDCSession[Identity]) -> EndReason | None:
-        """Why the session ended in this process, if it did."""
+        """Why the session has ended, if it ended in this process."""
         local = self._table.get(session.id)
         return None if local is None else local.ended
 
     def newest(self, stored: StoredSession[Identity]) -> StoredSession[Identity]:
-        """The newest state of the session known here; `stored` itself when that is it."""
+        """The newest state of the session in this process; `stored` itself if it is the newest."""
         local = self._table.get(stored.session.id)
         return stored if local is None or local.newest is None else newer_of(stored, local.newest)
 
     def keep(self, stored: StoredSession[Identity]) -> None:
-        """The session goes on as `stored`, unless something newer is known or it has ended."""
+        """Store the state `stored`, unless a newer one is known or the session has ended."""
         session = stored.session
         local = self._entry(session.id, min(self._clock.now() + NEWEST_SECONDS, session.expires_at))
         if local.ended is not None:
@@ -125,24 +129,27 @@ class LocalSessions(Generic[Identity]):
             local.answer = None
 
     def end(self, session_id: str, reason: EndReason, *, expires_at: int) -> None:
-        """The session is over: nothing that is under way brings it back before `expires_at`, its
-        own end, nor does a late response take the place of what comes after it."""
+        """Note the end of the session until `expires_at`, its absolute end.
+
+        So operations under way cannot restore the session, and late responses cannot overwrite a
+        newer cookie.
+        """
         until = max(expires_at, self._clock.now() + CLOCK_MARGIN)
         local = self._entry(session_id, until)
         local.ended, local.newest, local.answer = reason, None, None
 
     def announce_end(self, session_id: str) -> bool:
-        """Whether nobody has announced the end of the session before."""
+        """Whether the end of the session must be announced: True once, then False."""
         local = self._entry(session_id, self._clock.now() + CLOCK_MARGIN)
         is_first, local.end_is_announced = not local.end_is_announced, True
         return is_first
 
     def postpone(self, session: OIDCSession[Identity], postponed: Postponed, until: int) -> None:
-        """No attempt to refresh the session before `postponed.retry_at`; remembered `until`."""
+        """Store `postponed` until the second `until`: no refresh before `postponed.retry_at`."""
         self._entry(session.id, until).postponed = postponed
 
     def keep_answer(self, session: OIDCSession[Identity], answer: TokenAnswer) -> None:
-        """What the provider returned, until a successor is made of it."""
+        """Store the provider's response until the next session is saved."""
         self._entry(session.id, session.expires_at).answer = answer
 
     def _entry(self, session_id: str, until: int) -> LocalSession[Identity]:
@@ -155,9 +162,9 @@ class LocalSessions(Generic[Identity]):
 def newer_of(
     stored: StoredSession[Identity], other: StoredSession[Identity]
 ) -> StoredSession[Identity]:
-    """The later state of one session, last seen at the later moment; `stored` where they agree.
+    """The newer state of one session, with the later `last_seen_at`; `stored` if they are equal.
 
-    The reference stays that of `stored`: only the cookie of a request has its secret.
+    The reference is that of `stored`: only the cookie of a request has its secret.
     """
     newer = stored
     if other.session.generation > stored.session.generation:
@@ -166,7 +173,7 @@ def newer_of(
 
 
 def seen_at(stored: StoredSession[Identity], at: int) -> StoredSession[Identity]:
-    """`stored`, last seen `at` (seconds since the epoch) unless it was seen later."""
+    """`stored` with `last_seen_at=at` (seconds since the epoch), unless it is later already."""
     if at <= (stored.session.last_seen_at or 0):
         return stored
     return StoredSession(stored.session.model_copy(update={"last_seen_at": at}), stored.reference)

@@ -1,4 +1,4 @@
-"""Begin a login: from options to the authorization endpoint (OpenID Connect Core 3.1.2)."""
+"""Begin a login: the redirect to the authorization endpoint (OpenID Connect Core 3.1.2)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Prompt = Literal["none", "login", "consent", "select_account"]
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """What one login asks for beyond the settings.
+    """The options of one login.
 
-    `return_to` is a path of this application; anything else becomes the default path. `silent` asks
-    the provider whether the same end user is still signed in there (`prompt=none`, for the hidden
-    iframe of Session Management 1.0 3.1). `scope` takes the place of the settings' one; it and
-    `acr_values` are lists or texts with spaces.
+    `return_to` is a path of this application; any other value becomes the default path. `silent`
+    checks whether the same end user is still signed in at the provider (`prompt=none`, in the
+    hidden iframe of Session Management 1.0 3.1). `scope` replaces the scope in the settings.
+    `scope` and `acr_values` are lists or texts with spaces.
 
-    `max_age`, in seconds, and `acr_values`, of which the ID token must have one, are verified when
-    the login comes back. If the same user returns, forms of pages that are open can still be sent.
+    The callback verifies `max_age` (seconds) and `acr_values`, of which the ID token must have one.
+    If the same user returns, open pages can still send their forms.
     """
 
     return_to: str | None = None
@@ -53,7 +53,7 @@ class LoginOptions:
 
     @property
     def steps_up(self) -> bool:
-        """Whether more is asked for than at any other login (RFC 9470)."""
+        """Whether this login requires a step-up: `max_age` or `acr_values` (RFC 9470)."""
         return not self.silent and (self.max_age is not None or bool(self.acr_values))
 
 
@@ -64,7 +64,7 @@ async def begin_login(
     redirect_uri: str,
     cookies: Mapping[str, str],
 ) -> Redirection:
-    """The redirect to the provider, with the cookie that remembers this login alone."""
+    """The redirect to the provider, with the transaction cookie of this login."""
     require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
     metadata = await party.provider.metadata()
@@ -79,7 +79,7 @@ async def begin_login(
 async def _session_to_confirm(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity]:
-    """The session whose end user the provider is asked to confirm."""
+    """The session whose end user the provider is to confirm."""
     stored = await current(party, cookies)
     if stored is None:
         raise SessionError(Code.SESSION_REQUIRED, "a silent login confirms an existing session")
@@ -89,7 +89,7 @@ async def _session_to_confirm(
 async def _previous(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> PreviousSession | None:
-    """The session that the login replaces: a form post comes back without the cookie."""
+    """The session that the login replaces; a form post callback has no session cookie."""
     try:
         lookup = await party.backend.lookup(cookies)
     except SessionError:
@@ -133,7 +133,7 @@ def _words(values: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _max_age(party: RelyingParty[Identity], options: LoginOptions) -> int | None:
-    """A silent check asks who is signed in, not how long ago."""
+    """The `max_age` of the login; None for a silent login, which only confirms the user."""
     if options.silent:
         return None
     return party.policy.max_age if options.max_age is None else options.max_age
@@ -166,7 +166,7 @@ def _request(
 async def _location(
     party: RelyingParty[Identity], metadata: ProviderMetadata, request: AuthorizationRequest
 ) -> str:
-    """The authorization URL; the request is pushed first where that is asked for (RFC 9126)."""
+    """The authorization URL; the request is pushed first if necessary (RFC 9126)."""
     endpoint = metadata.authorization_endpoint
     if not (party.policy.use_par or metadata.requires_pushed_authorization_requests):
         return request.url(endpoint)

@@ -1,4 +1,4 @@
-"""Sign out here and at the provider (RP-Initiated Logout 1.0, Back-Channel Logout 1.0)."""
+"""Sign out here and at the provider (RP-Initiated, Back-Channel, Front-Channel Logout 1.0)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = logging.getLogger("fastapi_oidc.logout")
 
 @dataclass(frozen=True, slots=True)
 class LogoutOptions:
-    """`local` leaves the provider's session alone; `return_to` is a path of this application."""
+    """`local` does not end the provider's session; `return_to` is a path of this application."""
 
     local: bool = False
     return_to: str | None = None
@@ -50,11 +50,11 @@ async def begin_logout(
     post_logout_redirect_uri: str | None,
     cookies: Mapping[str, str],
 ) -> Redirection:
-    """No session here any more; the browser goes on to the provider or to a local page.
+    """End the session, and redirect the browser to the provider or to a local page.
 
-    Whatever fails at the provider or the session store, the person is signed out here. Without a
-    session the browser stays here, unless `logout_without_session` is set. The provider sends the
-    browser back only to a `post_logout_redirect_uri`.
+    The user is signed out here even if the provider or the session store fails. Without a session
+    the browser is not sent to the provider, unless `logout_without_session` is set. The provider
+    redirects back only to a `post_logout_redirect_uri`.
     """
     session = await _ended(party, cookies)
     return_to = same_origin_path(options.return_to, default=party.policy.default_return_path)
@@ -71,7 +71,7 @@ async def begin_logout(
     except (OIDCError, TimeoutError) as error:
         announce_failure(party, session, error)
     except Exception:
-        _log.exception("sign-out goes on without the provider")
+        _log.exception("sign-out continues without the provider")
     return replace(here, provider_unreachable=not options.local)
 
 
@@ -80,10 +80,9 @@ def complete_logout(
     parameters: Mapping[str, Sequence[str]],
     cookies: Mapping[str, str],
 ) -> Redirection:
-    """Where the browser goes on after the provider sent it back (RP-Initiated Logout 1.0 3).
+    """The redirect after the return from the provider (RP-Initiated Logout 1.0 3).
 
-    Another `state` than the one sent is announced and leads to the default path; there is no
-    session left to protect.
+    A wrong `state` is announced and leads to the default path; the session has ended already.
     """
     now = party.clock.now()
     pending = party.logouts.find(cookies, now=now)
@@ -100,13 +99,13 @@ def complete_logout(
 async def _ended(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> OIDCSession[Identity] | None:
-    """The session of the browser, which is over; a store that is down keeps nobody signed in."""
+    """End the browser's session and return it. The sign-out succeeds even if the store is down."""
     stored = await end_current(party, cookies)
     if stored is None:
         return None
     session = stored.session
     party.announce(EventName.LOGOUT_STARTED, sub=session.sub, session_id=session.id)
-    # Another provider's tokens, from before the settings changed, are none of this one's business.
+    # Tokens of another provider, from before the settings changed, must not be sent to this one.
     return session if party.is_ours(session) else None
 
 
@@ -123,7 +122,7 @@ async def _at_provider(
     return_to: str,
     post_logout_redirect_uri: str | None,
 ) -> Redirection | None:
-    """On to the provider, when it has a page to sign out; raises when it does not respond."""
+    """The redirect to the provider, None without a logout endpoint; raises if it is unreachable."""
     metadata = await party.provider.metadata()
     revoked = session is not None and await revoke_tokens(party, session)
     if metadata.end_session_endpoint is None:
@@ -144,7 +143,7 @@ async def _at_provider(
 
 
 async def _require_reachable(party: RelyingParty[Identity]) -> None:
-    """A browser that is sent to a provider that is down ends on an error page of its own."""
+    """Raise ProviderError if the provider is down: the browser would only show an error."""
     if not await party.provider.is_reachable():
         raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
 
@@ -156,9 +155,9 @@ def _equal(one: str, other: str) -> bool:
 async def accept_back_channel_logout(
     party: RelyingParty[Identity], form: Mapping[str, Sequence[str]]
 ) -> None:
-    """From now on every session that the logout token names is revoked; repeating it is harmless.
+    """Revoke every session that the logout token names. The request may be repeated.
 
-    Raises OIDCError, which becomes a 400 response, for any other token, and while the store fails.
+    Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
     require_revocations(party)
     token = await _accepted_token(party, form)
@@ -169,10 +168,10 @@ async def accept_back_channel_logout(
 async def accept_front_channel_logout(
     party: RelyingParty[Identity], parameters: Mapping[str, Sequence[str]]
 ) -> None:
-    """From now on the sessions with the `sid` that a page of the provider names are revoked.
+    """Revoke the sessions with the `sid` in a front-channel logout request.
 
-    Nothing proves who asks (Front-Channel Logout 1.0 5). Raises OIDCError for a request without
-    `iss` and `sid`, for another issuer's, and while the store fails.
+    The sender of the request is not authenticated (Front-Channel Logout 1.0 5). Raises OIDCError
+    for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
     policy = party.policy
     sid = front_channel_sid(parameters, policy.issuer, tenants=policy.tenants)
@@ -181,12 +180,12 @@ async def accept_front_channel_logout(
 
 
 def require_revocations(party: RelyingParty[Identity]) -> None:
-    """Raises ConfigurationError (configuration.store_missing) when no store keeps revocations."""
+    """Raises ConfigurationError (configuration.store_missing) without revocation records."""
     if not party.backend.records_revocations:
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
             'a logout from the provider needs back_channel_logout_store="memory", or a '
-            "session_store that keeps revocations",
+            "session_store with revocation records",
         )
 
 
@@ -208,7 +207,7 @@ async def _accepted_token(
 
 
 def _record(party: RelyingParty[Identity], token: LogoutToken) -> RevocationRecord:
-    """The record outlives every session that it can end."""
+    """The record of a logout token; it outlives every session that it can end."""
     now = party.clock.now()
     return RevocationRecord(
         issuer=token.iss,

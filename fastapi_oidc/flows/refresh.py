@@ -1,8 +1,8 @@
-"""One refresh for each session and generation, over all requests and processes that ask for it.
+"""One refresh for each session and generation, shared by all requests and processes.
 
-A provider may accept a refresh token once. So the refresh belongs to no request and is never
-cancelled; the session's record says who presents the token and keeps the response until a session
-is made of it (`docs/decisions/017-one-record-for-each-session.md`).
+A provider may accept a refresh token only once. So a refresh does not belong to a request and is
+never cancelled. The session's refresh record says which process sends the token, and stores the
+response until the next session is saved (`docs/decisions/017-one-record-for-each-session.md`).
 """
 
 from __future__ import annotations
@@ -32,39 +32,41 @@ from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import Phase, RefreshRecord, end_reason_in
 
 CONCURRENT_REFRESHES: Final = 32
-"""Refreshes that one process has under way at most; the others wait, unsent."""
+"""Maximum number of refreshes under way in one process; the others wait and are not sent."""
 
 START_SECONDS: Final = 30.0
-"""Seconds that a request waits for its refresh to start; the refresh itself goes on."""
+"""Seconds that a request waits for its refresh to start. The refresh itself continues."""
 
 VALID_TOKEN_PATIENCE: Final = 5.0
-"""Seconds that a refresh waits for the same refresh in another process while the access token is
-valid; `provider_timeout` otherwise. The process may have died."""
+"""Seconds that a refresh waits for the same refresh in another process, which may have died, while
+the access token is valid. Otherwise it waits `provider_timeout`.
+"""
 
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
-"""Seconds between two looks at a record that another process owns."""
+"""Seconds between two reads of a record that another process owns."""
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
-"""Seconds between two attempts while the provider cannot be asked; doubled each time."""
+"""Seconds between two attempts while the provider is unavailable; doubled each time."""
 
 REFUSALS_BEFORE_END: Final = 4
-"""Refusals of one refresh token in a row, for no reason that RFC 6749 5.2 names, after which a
-session without a valid access token is over; 35 seconds lie between the first and the last."""
+"""Consecutive refusals of a refresh token, for a reason that RFC 6749 5.2 does not name, after
+which a session without a valid access token ends; the first and last are 35 seconds apart.
+"""
 
 UNVERIFIED_SECONDS: Final = 3600
-"""Seconds for which a response is kept whose ID token no key of the provider verifies."""
+"""Seconds for which a response is stored whose ID token no key of the provider verifies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed(Generic[Identity]):
-    """The session goes on as `stored`."""
+    """The session continues as `stored`."""
 
     stored: StoredSession[Identity]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The provider, a rule of the protocol, the application or the user ended the session."""
+    """The session was ended by the provider, a protocol rule, the application or the user."""
 
     code: Code
     because: str = ""
@@ -75,7 +77,7 @@ RefreshOutcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
 
 
 class _NotMade(Exception):
-    """What was to replace a session failed; nothing was decided of the session."""
+    """The replacement of a session failed; the session itself is unchanged."""
 
 
 Make: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]]
@@ -83,7 +85,7 @@ Make: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Id
 
 @dataclass(slots=True)
 class _Run(Generic[Identity]):
-    """One refresh of `stored`; with `make`, the session that `make` returns takes its place."""
+    """One refresh of `stored`; with `make`, the session that `make` returns replaces it instead."""
 
     stored: StoredSession[Identity]
     make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None
@@ -104,35 +106,35 @@ class RefreshCoordinator(Generic[Identity]):
         self._gate = ShutdownGate()
 
     async def refresh(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity]:
-        """What becomes of `stored`; the provider is asked once, however many callers wait.
+        """The outcome of refreshing `stored`: one request to the provider for all waiting callers.
 
-        Raises SessionError when the session's store cannot be asked or cannot take the result.
+        Raises SessionError when the session store cannot be read or written.
         """
         while True:
             known = self._known(stored)
             if known is not None:
                 return known
-            with suppress(_NotMade):  # of a run under way in which nothing was refreshed
+            with suppress(_NotMade):  # from a run under way that refreshed nothing
                 return await self._outcome(stored, None)
 
     async def replace(
         self, stored: StoredSession[Identity], make: Make[Identity]
     ) -> RefreshOutcome[Identity]:
-        """What becomes of `stored` when `make` makes the next session, in place of a refresh.
+        """The outcome of replacing `stored` with the session from `make`, in place of a refresh.
 
-        A refresh under way, or one whose response waits, comes first; `make` is given the newest
-        state. What `make` raises is raised here, and the session goes on as it was.
+        A refresh under way, or one with a stored response, is completed first; `make` gets the
+        newest state. An exception of `make` is raised here and leaves the session unchanged.
         """
         return await self._instead(stored, lambda run: make(run.stored))
 
     async def refresh_for(
         self, stored: StoredSession[Identity], api: DownstreamAPI
     ) -> tuple[RefreshOutcome[Identity], TokenAnswer | None]:
-        """What becomes of `stored` when its refresh token gets a token for `api`, and the response
-        with that token (RFC 8707 2.2).
+        """Get a token for `api` with the refresh token of `stored` (RFC 8707 2.2).
 
-        The session keeps its access token and has the new refresh token. What the provider refuses
-        is raised here, and decides nothing of the session: the next refresh does.
+        The result is the outcome for the session and the response with the token. The session keeps
+        its access token and gets the new refresh token. A refusal of the provider is raised here
+        and does not end the session: the next refresh decides that.
         """
         answers: list[TokenAnswer] = []
 
@@ -173,16 +175,16 @@ class RefreshCoordinator(Generic[Identity]):
             stored = outcome.stored
 
     async def aclose(self) -> None:
-        """Wait for the responses to token requests that were sent; nothing else is sent any more.
+        """Wait for the responses to token requests that were sent, and send no further requests.
 
-        Their refresh tokens are used up, and what the provider returns would be lost.
+        Their refresh tokens are used up, so the responses must not be lost.
         """
         policy = self._party.policy
         with self._gate.closed():
             await self._tasks.wait(policy.provider_timeout + policy.callback_timeout)
 
     def _known(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
-        """What was decided of `stored` before; None when it is to be refreshed."""
+        """The known outcome for `stored`; None if it must be refreshed."""
         local = self._party.sessions.get(stored.session.id)
         if local is None:
             return None
@@ -194,7 +196,7 @@ class RefreshCoordinator(Generic[Identity]):
         postponed = local.postponed
         if postponed is None or postponed.generation != generation:
             return None
-        # A pause that is farther off than it is long is from before a clock was set back.
+        # A retry time that is farther away than the pause is from before the clock was set back.
         is_due = not 0 < postponed.retry_at - self._clock.now() <= postponed.pause
         return None if is_due else postponed
 
@@ -203,7 +205,7 @@ class RefreshCoordinator(Generic[Identity]):
         stored: StoredSession[Identity],
         make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
     ) -> RefreshOutcome[Identity]:
-        """The outcome of the run under way, or of one started here; waited for within bounds."""
+        """The outcome of the run under way, or of a new one, with a limited wait."""
         session, party = stored.session, self._party
 
         def start() -> Coroutine[object, object, RefreshOutcome[Identity]]:
@@ -212,7 +214,7 @@ class RefreshCoordinator(Generic[Identity]):
             return self._outcome_of(run)
 
         task = self._tasks.start(session.id, start)
-        if not task.done():  # an eager task may have ended where it was started
+        if not task.done():  # an eager task may be done immediately
             with suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS):
                     await self._runs[session.id].started.wait()
@@ -225,11 +227,11 @@ class RefreshCoordinator(Generic[Identity]):
     async def _outcome_of(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
         session = run.stored.session
         try:
-            # A refresh token is presented only when what is needed afterwards is at hand.
+            # Get the metadata and keys first: the refresh token may be sent only once.
             await self._party.provider.prepare_refresh()
             return await self._excluding_others(run)
         except ShuttingDown:
-            return Postponed(session.generation, 1, self._clock.now() + 1, "this process ends")
+            return Postponed(session.generation, 1, self._clock.now() + 1, "a shutdown has begun")
         except OIDCError as error:
             if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
                 raise
@@ -243,7 +245,7 @@ class RefreshCoordinator(Generic[Identity]):
                 del self._runs[session.id]
 
     async def _excluding_others(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
-        """As `_taken`, within the application's own lock where there is one."""
+        """Like `_taken`, within the application's own lock if there is one."""
         lock = self._party.refresh_lock
         if lock is None:
             return await self._taken(run)
@@ -269,7 +271,7 @@ class RefreshCoordinator(Generic[Identity]):
         return results[0]
 
     async def _taken(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
-        """Own the record and make the next session, or wait for what another process makes."""
+        """Own the record and make the next session, or wait for the other process that makes it."""
         began, pause = monotonic(), FIRST_POLL_SECONDS
         patience = self._party.policy.provider_timeout
         if not _has_expired(run.stored.session, self._clock):
@@ -295,7 +297,7 @@ class RefreshCoordinator(Generic[Identity]):
     async def _of_others(
         self, stored: StoredSession[Identity], record: RefreshRecord
     ) -> RefreshOutcome[Identity] | None:
-        """What another process made of the session; None while it is still at it."""
+        """The outcome of another process's refresh; None while it is under way."""
         if (reason := end_reason_in(record)) is not None:
             expires_at = stored.session.expires_at
             self._party.sessions.end(stored.session.id, reason, expires_at=expires_at)
@@ -308,9 +310,10 @@ class RefreshCoordinator(Generic[Identity]):
         return await self._newer_row(stored)
 
     def _is_lost(self, stored: StoredSession[Identity], record: RefreshRecord) -> bool:
-        """Whether the store has lost the row that a refresh wrote, as after a failover.
+        """Whether the store has lost the row that a refresh wrote, for example in a failover.
 
-        A row is written before its record becomes idle, and its refresh token is used up.
+        A row is written before its record becomes idle, and the older row's refresh token is used
+        up.
         """
         is_later = record.generation > stored.session.generation
         return is_later and record.phase is Phase.IDLE and _has_expired(stored.session, self._clock)
@@ -321,7 +324,7 @@ class RefreshCoordinator(Generic[Identity]):
         return Ended(Code.SESSION_EXPIRED, explanation, "expired")
 
     async def _newer_row(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity] | None:
-        """What the store has in place of `stored`; None when that is no later generation."""
+        """The newer generation of `stored` in the store; None if there is none."""
         lookup = await self._party.backend.reread(stored)
         if lookup is None or lookup.ended is not None:
             return Ended(Code.SESSION_SIGNED_OUT, reason=None if lookup is None else lookup.ended)
@@ -330,7 +333,7 @@ class RefreshCoordinator(Generic[Identity]):
         return self._refreshed(lookup.stored)
 
     async def _held(self, run: _Run[Identity], record: RefreshRecord) -> RefreshOutcome[Identity]:
-        """The next session, made by this process."""
+        """Make the next session in this process, as the owner of the record."""
         try:
             known = self._known(run.stored)
             if not isinstance(known, Ended) and not self._party.has_shared_records:
@@ -349,11 +352,11 @@ class RefreshCoordinator(Generic[Identity]):
             raise
 
     async def _released(self, run: _Run[Identity], record: RefreshRecord) -> None:
-        """A response is never dropped, also one that this process cannot read."""
+        """Release the record with its response, even one that this process cannot read."""
         await run.hold.release(record.data if run.answer is None else run.answer.encode())
 
     async def _made(self, run: _Run[Identity], record: RefreshRecord) -> StoredSession[Identity]:
-        """The next session, of a token response or by `run.make`; not stored yet."""
+        """The next session, from a token response or `run.make`. It is not stored yet."""
         session = run.stored.session
         local = self._party.sessions.get(session.id)
         if local is not None and local.answer and local.answer.generation == session.generation:
@@ -371,14 +374,14 @@ class RefreshCoordinator(Generic[Identity]):
     async def _presented(
         self, run: _Run[Identity], api: DownstreamAPI | None = None
     ) -> TokenAnswer:
-        """Present the refresh token, and keep what the token endpoint returns."""
+        """Send the refresh token and store the token endpoint's response."""
         party, session = self._party, run.stored.session
         try:
             response = await self._response(run, api)
         except NonceRequired:
             if session.tokens.dpop_key is None:
                 raise
-            # The provider has looked at the proof alone, and this process may end by now.
+            # The provider has only checked the proof, and this process may be shutting down by now.
             run.require_running()
             response = await self._response(run, api)
         name = "" if api is None else api.key(api.grant)
@@ -393,7 +396,7 @@ class RefreshCoordinator(Generic[Identity]):
 
         def require_own_record() -> None:
             if run.hold.age > party.policy.provider_timeout:
-                # This process was paused: by now another one may own the record.
+                # This process was paused, so another one may own the record by now.
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, "this process was paused")
 
         return await party.provider.refresh(
@@ -404,7 +407,7 @@ class RefreshCoordinator(Generic[Identity]):
         )
 
     async def _verified(self, run: _Run[Identity], answer: TokenAnswer) -> TokenAnswer:
-        """The answer with its ID token verified, once: the provider may withdraw the key."""
+        """The token answer with its ID token verified, once: the provider may withdraw the key."""
         if answer.response.id_token is None or answer.verified is not None:
             return answer
         try:
@@ -412,7 +415,7 @@ class RefreshCoordinator(Generic[Identity]):
         except Undecided as error:
             age = self._clock.now() - answer.received_at
             if error.is_by_new_keys and age >= UNVERIFIED_SECONDS:
-                explanation = "no key that the provider published since verifies the ID token"
+                explanation = "none of the provider's keys verifies the ID token"
                 raise ProtocolViolation(Code.JWS_SIGNATURE, explanation) from error
             raise
         answer = replace(answer, verified=verified)
@@ -422,9 +425,9 @@ class RefreshCoordinator(Generic[Identity]):
     async def _stored(
         self, run: _Run[Identity], made: StoredSession[Identity]
     ) -> RefreshOutcome[Identity]:
-        """Store the next session; a session that ended meanwhile stays ended."""
+        """Store the next session. A session that ended in the meantime stays ended."""
         party, session = self._party, made.session
-        made = party.sessions.newest(made)  # last seen while it was made
+        made = party.sessions.newest(made)  # it may have been used while it was made
         if party.sessions.ended(session) or not await party.backend.replace(made):
             newer = await self._newer_row(run.stored) if made.reference is not None else None
             return newer if isinstance(newer, Refreshed) else await self._too_late(made)
@@ -434,7 +437,7 @@ class RefreshCoordinator(Generic[Identity]):
         ):
             reason = end_reason_in(await party.records.look(session.id))
         if (reason := reason or party.sessions.ended(session)) is not None:
-            await end(party, made, reason)  # it ended while it was stored
+            await end(party, made, reason)  # it ended while it was being stored
             return await self._too_late(made)
         party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
         return self._refreshed(made)
@@ -442,24 +445,24 @@ class RefreshCoordinator(Generic[Identity]):
     async def _ended_by_former_sid(
         self, stored: StoredSession[Identity], made: StoredSession[Identity]
     ) -> EndReason | None:
-        """Why `stored` is over by a revocation of its `sid`, which `made` no longer has."""
+        """Why a revocation of the former `sid` of `stored`, which `made` no longer has, ends it."""
         if made.session.sid == stored.session.sid:
             return None
         return await self._party.backend.ended_by(stored.session)
 
     async def _too_late(self, made: StoredSession[Identity]) -> Ended:
-        """Best effort: revoke the tokens of a session that nobody is going to use."""
+        """Best effort: revoke the tokens of a session that will not be used."""
         with suppress(OIDCError, TimeoutError):
             async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
                 await revoke_refresh_token(self._party, made.session)
-        return Ended(Code.SESSION_SIGNED_OUT, "it ended while it was refreshed")
+        return Ended(Code.SESSION_SIGNED_OUT, "it ended while it was being refreshed")
 
     async def _refused(
         self, stored: StoredSession[Identity], error: OIDCError
     ) -> RefreshOutcome[Identity]:
         """The end of the session, unless another process has refreshed it with the same token."""
         newer: RefreshOutcome[Identity] | None = None
-        # What cannot be asked now does not know of a later refresh.
+        # An unavailable store or record counts as having no later refresh.
         with suppress(SessionError):
             record = await self._party.records.look(stored.session.id)
             newer = await self._of_others(stored, record)
@@ -479,7 +482,7 @@ class RefreshCoordinator(Generic[Identity]):
         return Refreshed(stored)
 
     def _postponed(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
-        """Nothing was decided; announced, with the pause before the next attempt."""
+        """Announce a refresh without a result, and set the pause before the next attempt."""
         now, local = self._clock.now(), self._party.sessions.get(session.id)
         before = None if local is None else local.postponed
         is_next = before is not None and before.generation == session.generation
@@ -488,7 +491,7 @@ class RefreshCoordinator(Generic[Identity]):
         if not isinstance(error, RefusedRequest):
             refusals = 0
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
-        # Remembered beyond the next attempt, so that the pauses grow.
+        # Stored beyond the next attempt, so that the pauses grow.
         until = now + pause + 2 * LONGEST_BACKOFF
         self._party.sessions.postpone(session, postponed, until)
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
@@ -499,16 +502,16 @@ class RefreshCoordinator(Generic[Identity]):
 def _of_caller(
     outcome: RefreshOutcome[Identity], stored: StoredSession[Identity]
 ) -> RefreshOutcome[Identity]:
-    """`outcome` with the reference of `stored`: another caller may have come without a cookie."""
+    """`outcome` with the reference of `stored`: another caller may have had no cookie."""
     if not isinstance(outcome, Refreshed):
         return outcome
     return Refreshed(StoredSession(outcome.stored.session, stored.reference))
 
 
 def end_reason(code: Code) -> EndReason:
-    """Why a session is over that was refused with `code`.
+    """The reason of a session's end by an error with `code`.
 
-    A callback of the application ends a session by a SessionError.
+    A callback of the application ends a session with a SessionError.
     """
     if code in (Code.SESSION_EXPIRED, Code.SESSION_COOKIE_TOO_LARGE):
         return "expired"
@@ -522,11 +525,11 @@ def _has_expired(session: OIDCSession[Identity], clock: Clock) -> bool:
 
 
 def _is_final(error: OIDCError) -> bool:
-    """Whether the provider, a rule or the application (by a SessionError) ended the session."""
+    """Whether the error ends the session, and is not merely temporary."""
     if isinstance(error, SessionError):
         return not error.is_outage
     if isinstance(error, ProtocolViolation):
-        # The key may be published later than it signs (OpenID Connect Core 10.1.1). A clock that is
-        # behind says nothing of the session: a process whose clock is right accepts the response.
+        # A key may sign before it is published (OpenID Connect Core 10.1.1). A clock that is behind
+        # does not end the session: a process with a correct clock accepts the response.
         return error.code is not Code.JWS_KEY_MISSING and not error.is_early
     return isinstance(error, RefusedGrant)

@@ -1,4 +1,4 @@
-"""What every flow works with: settings, the application's callbacks, provider, stores."""
+"""The relying party: settings, the application's callbacks, provider and stores."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from fastapi_oidc.session.stores import RefreshLock
 from fastapi_oidc.session.transaction_cookies import TransactionCookies
 
 APPLY_SECONDS: Final = 20.0
-"""Seconds after which another process makes a session of a token response, when the process that
-received it has not: it may have died."""
+"""Seconds after which another process makes a session from a token response, because the process
+that received it may have died.
+"""
 
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
@@ -59,11 +60,11 @@ _FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class IdentityContext:
-    """What the provider said of the end user, validated; copies that change nothing.
+    """The provider's validated data about the end user. These are copies.
 
-    `access_token` is for the APIs that it was made for and opaque to its client (RFC 6749 1.4):
-    nothing in it was validated here, and the provider may change its form at any time. It is for
-    providers that put roles nowhere else.
+    `access_token` is meant for its APIs and opaque to its client (RFC 6749 1.4): it was not
+    validated here, and the provider may change its format at any time. Use it only if the provider
+    puts the roles nowhere else.
     """
 
     id_token_claims: Mapping[str, JSON]
@@ -73,10 +74,10 @@ class IdentityContext:
 
 @dataclass(frozen=True, slots=True)
 class PersistContext(Generic[Identity]):
-    """The session that is about to be stored, and why.
+    """The session that is about to be stored, and the reason.
 
-    A replacement may have another identity, claims, tokens of the same key, `session_state` and an
-    earlier end.
+    The session that the callback returns may have another identity, other claims, other tokens of
+    the same key, another `session_state` and an earlier end.
     """
 
     session: OIDCSession[Identity]
@@ -112,9 +113,9 @@ class Application(Generic[Identity]):
     async def approved(
         self, session: OIDCSession[Identity], reason: Reason
     ) -> OIDCSession[Identity]:
-        """The session to store: the one the application returns, or else `session` itself.
+        """The session to store: the one that the application returns, or else `session` itself.
 
-        Raises ConfigurationError when that is not the same login.
+        Raises ConfigurationError when it is not the same login.
         """
         if self.before_session_persist is None:
             return session
@@ -126,11 +127,10 @@ class Application(Generic[Identity]):
 
 
 def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> None:
-    """Refuse a session that later ID tokens and logout tokens could not be checked against, and
-    tokens without the key that they are bound to."""
+    """Refuse changes that would break later checks of tokens, a later end, and another key."""
     if not isinstance(replacement, OIDCSession):
         raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "before_session_persist returned something else"
+            Code.CONFIGURATION_INVALID, "before_session_persist must return an OIDCSession or None"
         )
     changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
     if replacement.expires_at > session.expires_at:
@@ -145,7 +145,7 @@ def _require_same_login(replacement: object, session: OIDCSession[Identity]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The settings that flows decide by; times in seconds."""
+    """The settings that the flows use. Times are in seconds."""
 
     issuer: str
     client_id: str
@@ -174,8 +174,8 @@ class Policy:
 class RelyingParty(Generic[Identity]):
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `downstream_apis` are those that sessions get tokens for. `has_shared_records`: other processes
-    see the refresh records too. `refresh_lock` is a lock of the application that only excludes.
+    `downstream_apis` are the APIs for which sessions get tokens. `has_shared_records`: other
+    processes share the refresh records. `refresh_lock` is the application's lock without records.
     """
 
     policy: Policy
@@ -203,17 +203,17 @@ class RelyingParty(Generic[Identity]):
         session_id: str | None = None,
         sid: str | None = None,
     ) -> None:
-        """Announce an event that happens now."""
+        """Announce an event with the current time."""
         self.announcer(Event(name, self.clock.now(), sub=sub, session_id=session_id, sid=sid))
 
     def is_ours(self, session: OIDCSession[Identity]) -> bool:
-        """Whether it is of this provider and client, which the settings may have changed since."""
+        """Whether the session is of this provider and client, as the settings may have changed."""
         return session.issuer == self.policy.issuer and session.client_id == self.policy.client_id
 
     def session_in(
         self, record: RefreshRecord, stored: StoredSession[Identity]
     ) -> StoredSession[Identity] | None:
-        """The later state of `stored` that `record` has, for sessions in cookies; else None."""
+        """The newer state of `stored` in `record`, for sessions in cookies; else None."""
         if record.generation <= stored.session.generation or not record.session:
             return None
         return StoredSession(self.codec.decode(record.session))
@@ -227,10 +227,10 @@ class RelyingParty(Generic[Identity]):
         margin: int = CLOCK_MARGIN,
         seconds: float | None = None,
     ) -> RecordHold:
-        """An attempt to own the record `id`, for as long as a token response can take.
+        """A hold on the record `id`, for as long as a token response can take.
 
-        A token is sent within `provider_timeout` of taking the record, or not at all. What may be
-        presented again needs the record for `seconds` only.
+        A token is sent within `provider_timeout` of taking the record, or not at all. Requests that
+        may be repeated hold the record for `seconds` only.
         """
         return RecordHold(
             self.records,
@@ -247,7 +247,7 @@ class RelyingParty(Generic[Identity]):
     async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
         """The result of a callback; raises TimeoutError after `callback_timeout` seconds.
 
-        A callback that waited for a task which somebody cancelled has failed like any other.
+        A callback that fails because a task that it awaits was cancelled counts as failed.
         """
         try:
             async with asyncio.timeout(self.policy.callback_timeout):
@@ -261,9 +261,9 @@ class RelyingParty(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class Redirection:
-    """Send the browser to `location`.
+    """Redirect the browser to `location`.
 
-    `provider_unreachable`: the user is signed out here, and the provider could not be asked.
+    `provider_unreachable`: the user is signed out here, but the provider could not be reached.
     """
 
     location: str = field(repr=False)

@@ -19,7 +19,7 @@ from fastapi_oidc.session.records import Advance, end_reason_in
 from fastapi_oidc.session.revocations import CLOCK_MARGIN
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10
-"""How often the time of the last request is written at most, within one `idle_timeout`."""
+"""Maximum number of writes of `last_seen_at` within one `idle_timeout`."""
 
 ENDED_CODES: Final[Mapping[EndReason, Code]] = {
     "expired": Code.SESSION_EXPIRED,
@@ -29,27 +29,27 @@ ENDED_CODES: Final[Mapping[EndReason, Code]] = {
 }
 
 _SEALED_OTHERWISE: Final = (
-    "the session cookie {name} was not sealed with it, so that its user has to sign in again. Give "
-    "every process and every deployment the same secret, and to rotate it keep the old one as the "
+    "the session cookie {name} was not sealed with it, so its user has to sign in again. Use the "
+    "same secret in every process and deployment, and to rotate it keep the old one as the "
     "second. If another application on this host has cookies of the same names, give each a `name`"
 )
 _MEMORY: Final = (
-    "a session is not in the memory of this process, so that its user has to sign in again. "
-    "Memory is that of one process, until it restarts: with several workers set session_store to a "
-    "RedisSessionStore, or leave it out and have sessions in cookies"
+    "a session is not in the memory of this process, so its user has to sign in again. "
+    "The memory belongs to one process until it restarts: with several workers, use a "
+    "RedisSessionStore as session_store, or no session_store for sessions in cookies"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SetCookie(Generic[Identity]):
-    """The session goes on as `stored`, which the browser does not have yet."""
+    """Set the cookie to `stored`, the new state of the session."""
 
     stored: StoredSession[Identity] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClearCookie(Generic[Identity]):
-    """The session that the browser came with is over."""
+    """The browser's session has ended: delete the cookie."""
 
     stored: StoredSession[Identity] = field(repr=False)
     reason: EndReason
@@ -57,14 +57,14 @@ class ClearCookie(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class NewSession(Generic[Identity]):
-    """This request signed in."""
+    """This request signed in: set the cookie."""
 
     stored: StoredSession[Identity] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SignedOut:
-    """This request signed out, or cleared the session."""
+    """This request signed out or cleared the session: delete the cookie."""
 
 
 PendingCookie: TypeAlias = (
@@ -73,10 +73,10 @@ PendingCookie: TypeAlias = (
 
 
 class Resumed(NamedTuple, Generic[Identity]):
-    """The session of this request, or none.
+    """The session of this request, or None.
 
-    `pending` decides its cookie, if that may change; `ended` says why a session that was there is
-    over. `unavailable` says that there is one which cannot be used right now.
+    `pending` is the pending cookie, if it may change. `ended` says why the browser's session has
+    ended. `unavailable` is set for a session that cannot be used right now.
     """
 
     session: OIDCSession[Identity] | None
@@ -86,7 +86,7 @@ class Resumed(NamedTuple, Generic[Identity]):
 
 
 class Decision(Enum):
-    """What a request does with the session it came with."""
+    """What to do with the session of a request."""
 
     KEEP = "keep"
     REFRESH = "refresh"
@@ -94,10 +94,10 @@ class Decision(Enum):
 
 
 def decide(session: OIDCSession[Identity], policy: Policy, *, now: int) -> Decision:
-    """By the times of the session alone.
+    """Decide by the times of the session only.
 
-    Without a refresh token a session lives to its own end: the access token's end is not the
-    user's. An access token is used for half of its life at least, however short that is.
+    Without a refresh token a session continues until its own end, even if the access token has
+    expired. An access token is used for at least half of its lifetime, however short that is.
     """
     if now >= end_of(session, policy):
         return Decision.END
@@ -119,7 +119,7 @@ async def resume(
     """The session of this request, refreshed when its access token is about to expire.
 
     A request that is not `active` does not count for the idle timeout. Raises SessionError when a
-    store cannot be asked: that is an outage and never a logout.
+    store is unavailable, which never signs the user out.
     """
     lookup = await party.backend.lookup(cookies)
     if party.outbox:
@@ -155,11 +155,11 @@ async def refresh_now(
     coordinator: RefreshCoordinator[Identity],
     cookies: Mapping[str, str],
 ) -> Resumed[Identity]:
-    """The session of this request with new tokens, whatever the old ones' time.
+    """The session of this request with new tokens, however long the old ones are still valid.
 
     Raises SessionError: session.required without a session, session.refresh_postponed while the
-    provider cannot be asked; ConfigurationError when the provider gave no refresh token. The
-    session goes on then.
+    provider is unavailable. Raises ConfigurationError when the provider issued no refresh token. In
+    the last two cases the session continues.
     """
     known = await current(party, cookies)
     if known is None:
@@ -173,37 +173,37 @@ async def refresh_now(
 
 
 def require_refresh_token(session: OIDCSession[Identity]) -> None:
-    """Raise ConfigurationError when the provider gave none."""
+    """Raise ConfigurationError when the session has no refresh token."""
     if session.tokens.refresh_token is None:
-        explanation = 'without a refresh token; providers give one for the scope "offline_access"'
+        explanation = 'without a refresh token; providers issue one for the scope "offline_access"'
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
 
 
 async def current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> StoredSession[Identity] | None:
-    """The session of this request as it came, which is not over; nothing is refreshed."""
+    """The session of this request, unless it has ended. It is not refreshed."""
     return await _going_on(party, await party.backend.lookup(cookies))
 
 
 async def current_by_id(
     party: RelyingParty[Identity], session_id: str
 ) -> StoredSession[Identity] | None:
-    """The session with this id, which is not over; raises ConfigurationError without a store."""
+    """The session with this id, unless it has ended; raises ConfigurationError without a store."""
     return await _going_on(party, await party.backend.lookup_by_id(session_id))
 
 
 async def still_current(
     party: RelyingParty[Identity], stored: StoredSession[Identity]
 ) -> StoredSession[Identity] | None:
-    """What is stored now in place of `stored`, unless it is over."""
+    """The current state of `stored`, unless it has ended."""
     return await _going_on(party, await party.backend.reread(stored))
 
 
 async def _going_on(
     party: RelyingParty[Identity], lookup: Lookup[Identity] | None
 ) -> StoredSession[Identity] | None:
-    """The session as it was found, unless it is over."""
+    """The session that was found, unless it has ended."""
     if lookup is None or not party.is_ours(lookup.stored.session):
         return None
     if lookup.ended or party.sessions.ended(lookup.stored.session):
@@ -219,7 +219,7 @@ async def _going_on(
 
 
 async def has_ended(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> bool:
-    """Whether a session that was looked up is over by what this process or its record knows."""
+    """Whether this process or the refresh record knows that the session has ended."""
     if party.sessions.ended(stored.session):
         return True
     record = await party.records.look(stored.session.id)
@@ -229,12 +229,13 @@ async def has_ended(party: RelyingParty[Identity], stored: StoredSession[Identit
 async def cookie_changes(
     party: RelyingParty[Identity], pending: PendingCookie[Identity]
 ) -> Changes:
-    """The changes of the session cookie that are right at this moment.
+    """The changes of the session cookie, decided when the response starts.
 
-    Between a request and its response another request, here or elsewhere, may have refreshed,
-    replaced or ended the session. A session that ended meanwhile sets no cookie. One that is over
-    clears it, unless the user signed out or in again meanwhile (then the cookie is that of another
-    response), or another request has refreshed it. While a store cannot tell, nothing changes.
+    Between a request and its response another request, in any process, may have refreshed, replaced
+    or ended the session. If the session has ended in the meantime, its cookie is not set. The
+    cookie of an ended session is deleted, unless another request has refreshed the session or the
+    user has signed out or in again: then another response sets the cookie. While a store is
+    unavailable, nothing changes.
     """
     try:
         match pending:
@@ -252,7 +253,7 @@ async def cookie_changes(
 
 
 def _set_new(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> Changes:
-    """Only this process can have ended what no browser has yet."""
+    """The cookie of a new session; only this process can have ended it already."""
     if party.sessions.ended(stored.session):
         return ()
     return party.backend.cookies(party.sessions.newest(stored), party.clock.now())
@@ -269,20 +270,20 @@ async def _clear(
     party: RelyingParty[Identity], stored: StoredSession[Identity], reason: EndReason
 ) -> Changes:
     lookup = await _now(party, stored)
-    # Somebody else has ended it before: the cookie is that of another response.
+    # Another request ended it before, and its response changes the cookie.
     if lookup is None or lookup.ended == "signed_out":
         return ()
     if lookup.ended is None and lookup.stored.session.generation > stored.session.generation:
         return party.backend.cookies(lookup.stored, party.clock.now())
     if stored.reference is not None and lookup.ended is None:
-        await end(party, stored, reason)  # its row is over too
+        await end(party, stored, reason)  # its row must end too
     return party.backend.clearing()
 
 
 async def _now(
     party: RelyingParty[Identity], stored: StoredSession[Identity]
 ) -> Lookup[Identity] | None:
-    """The newest state of the session that is known now, and why it is over; None without one."""
+    """The newest known state of the session, and why it has ended; None without one."""
     if party.sessions.ended(stored.session) == "signed_out":
         return Lookup(stored, "signed_out")
     lookup = await party.backend.reread(stored)
@@ -294,20 +295,20 @@ async def _now(
         newest = seen_at(party.session_in(record, newest) or newest, record.last_seen_at)
         if lookup is None and ended is None:
             return None
-    # Looked at last: it may have ended here while the others were asked.
+    # Checked last: it may have ended in this process during the other checks.
     return Lookup(party.sessions.newest(newest), party.sessions.ended(stored.session) or ended)
 
 
 async def _newest_anywhere(
     party: RelyingParty[Identity], stored: StoredSession[Identity]
 ) -> StoredSession[Identity]:
-    """The newest state of a session that another process may have used or refreshed."""
+    """The newest state of the session, also from other processes."""
     lookup = await _now(party, stored)
     return stored if lookup is None or lookup.ended is not None else lookup.stored
 
 
 def _may_be_used_elsewhere(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """Whether the session is over for idleness alone: another process may have seen a use."""
+    """Whether only the idle timeout has ended it: another process may have seen a later request."""
     absolute = replace(party.policy, idle_timeout=None)
     return party.clock.now() < end_of(session, absolute)
 
@@ -315,7 +316,7 @@ def _may_be_used_elsewhere(party: RelyingParty[Identity], session: OIDCSession[I
 async def _used(
     party: RelyingParty[Identity], stored: StoredSession[Identity], *, active: bool
 ) -> StoredSession[Identity]:
-    """The session, last seen now when that is worth a write."""
+    """The session with an updated `last_seen_at`, if the last update was long enough ago."""
     now, session, idle_timeout = party.clock.now(), stored.session, party.policy.idle_timeout
     if not active or idle_timeout is None:
         return stored
@@ -339,7 +340,7 @@ async def _used(
 def news(
     party: RelyingParty[Identity], stored: StoredSession[Identity], known: StoredSession[Identity]
 ) -> SetCookie[Identity] | None:
-    """The cookie that the browser needs, which has `known`."""
+    """The cookie that a browser with the state `known` needs, if any."""
     if stored is known or party.backend.is_cookie_current(stored):
         return None
     return SetCookie(stored)
@@ -353,7 +354,7 @@ async def _refreshed(
     *,
     active: bool,
 ) -> Resumed[Identity]:
-    """The session with new tokens; the browser has `known`."""
+    """The session with new tokens, for a browser with the state `known`."""
     outcome, stored = await _usable(party, coordinator, stored)
     return await _after(party, outcome, stored, known, active=active)
 
@@ -363,11 +364,11 @@ async def _usable(
     coordinator: RefreshCoordinator[Identity],
     stored: StoredSession[Identity],
 ) -> tuple[RefreshOutcome[Identity], StoredSession[Identity]]:
-    """What a refresh made of the session, and of which state of it.
+    """The outcome of a refresh, and the state of the session that was refreshed.
 
-    It is refreshed once more if the new tokens have expired meanwhile: a token response may wait
-    until the provider's keys can be had, and an old cookie may come long after another process
-    refreshed the session.
+    The session is refreshed once more if the new tokens have expired already: a token response may
+    wait until the provider's keys are available, and an old cookie may arrive long after another
+    process refreshed the session.
     """
     outcome = await coordinator.refresh(stored)
     if isinstance(outcome, Refreshed) and _has_expired(party, outcome.stored.session):
@@ -377,7 +378,7 @@ async def _usable(
 
 
 def _has_expired(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """Whether the access token has, where there can be another."""
+    """Whether the access token has expired and a refresh is possible."""
     expires_at = session.tokens.expires_at
     if expires_at is None or session.tokens.refresh_token is None:
         return False
@@ -400,7 +401,7 @@ async def _after(
             reason = reason or party.sessions.ended(stored.session) or "signed_out"
             return _over(party, stored, code, reason, because)
         case Postponed():
-            # A person who comes while the provider does not respond is no less active.
+            # The user is active even while the provider does not respond.
             seen = await _used(party, stored, active=active)
             pending = news(party, seen, known)
             if party.clock.now() < (stored.session.tokens.expires_at or 0):
@@ -423,7 +424,7 @@ def unavailable_until(party: RelyingParty[Identity], outcome: Postponed) -> Sess
 def announce_end(
     party: RelyingParty[Identity], session: OIDCSession[Identity], code: Code, because: str
 ) -> None:
-    """One event tells of the end of a session, however many requests find it."""
+    """Announce the end of a session once, however many requests find it."""
     if party.sessions.announce_end(session.id):
         event = Event(EventName.SESSION_ENDED, party.clock.now(), code=code, explanation=because)
         party.announcer(replace(event, sub=session.sub, session_id=session.id))
@@ -436,15 +437,15 @@ def _over(
     reason: EndReason,
     because: str = "",
 ) -> Resumed[Identity]:
-    """No session any more."""
+    """The result for a session that has ended."""
     announce_end(party, stored.session, code, because)
-    # A person who signed out has no cookie left of it, but maybe already that of the next session.
+    # After a sign-out the cookie is deleted already, or belongs to the next session.
     pending = None if reason == "signed_out" else ClearCookie(stored, reason)
     return Resumed(None, pending, ended=reason)
 
 
 def _advise_on_lost_session(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> None:
-    """A session cookie led to no session."""
+    """Log advice about a session cookie that led to no session."""
     name = party.names.session
     if not cookies.get(name):
         return
@@ -455,7 +456,7 @@ def _advise_on_lost_session(party: RelyingParty[Identity], cookies: Mapping[str,
 
 
 def _should_be_here(party: RelyingParty[Identity], cookies: Mapping[str, str]) -> bool:
-    """Whether the session is neither over nor known to have been here."""
+    """Whether the session has not expired, and this process has no record of it."""
     hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
     if hint is None or hint.previous.expires_at <= party.clock.now():
         return False

@@ -1,4 +1,4 @@
-"""End sessions: the one of a browser, one by its id, or all of a user (RFC 7009 for tokens)."""
+"""End sessions: a browser's, one by its id, or all of a user. Revoke their tokens (RFC 7009)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from fastapi_oidc.session.records import Advance, Phase, RefreshRecord
 from fastapi_oidc.session.revocations import CLOCK_MARGIN, RevocationRecord, expiry_of_record
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
-"""Seconds that a sign-out waits for the provider to revoke a token; the session is over before."""
+"""Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
 
 
 async def end(
     party: RelyingParty[Identity], stored: StoredSession[Identity], reason: EndReason
 ) -> None:
-    """The session is over in this process at once, and everywhere as soon as it can be recorded."""
+    """End the session: immediately in this process, and elsewhere once the end is recorded."""
     await end_previous(party, party.backend.previous(stored), reason)
 
 
 async def end_previous(
     party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
 ) -> None:
-    """As `end`, for a session of which only the name is known."""
+    """Like `end`, for a session of which only the names and the end are known."""
     party.sessions.end(previous.id, reason, expires_at=previous.expires_at)
     await party.outbox.write(
         previous.id,
@@ -45,7 +45,7 @@ async def end_previous(
 async def end_current(
     party: RelyingParty[Identity], cookies: Mapping[str, str]
 ) -> StoredSession[Identity] | None:
-    """End the session of these cookies; its newest state, or None where nothing is known of it."""
+    """End the session of these cookies and return its newest state, None if it is unknown."""
     try:
         lookup = await party.backend.lookup(cookies)
     except SessionError as error:
@@ -65,14 +65,14 @@ async def revoke(
     session_id: str | None = None,
     reason: EndReason = "revoked",
 ) -> None:
-    """From now on every session of this user, of this `sid` or with this id is over, everywhere.
+    """End all sessions of this user, of this `sid` or with this id, in all processes.
 
-    A later login is not affected. Raises ConfigurationError (configuration.store_missing) when
-    nothing can record that, ValueError unless exactly one is given, SessionError when a store is
-    down.
+    Later logins are not affected. Raises ValueError unless exactly one argument is set,
+    ConfigurationError (configuration.store_missing) without a store of revocation records,
+    SessionError when a store is down.
     """
     if [sub, sid, session_id].count(None) != 2:
-        raise ValueError("give one of sub, sid and session_id")
+        raise ValueError("pass exactly one of sub, sid and session_id")
     now = party.clock.now()
     record = RevocationRecord(
         issuer=party.policy.issuer,
@@ -91,7 +91,7 @@ async def revoke(
 
 
 async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCSession[Identity]]:
-    """The sessions of a user that are not over, the newest login first.
+    """The sessions of a user that have not ended, the newest login first.
 
     Raises ConfigurationError (configuration.store_missing) when the store cannot list them,
     SessionError when it is down.
@@ -103,9 +103,9 @@ async def sessions_of(party: RelyingParty[Identity], sub: str) -> Sequence[OIDCS
 
 
 def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
-    """The second in which the session is over if no request comes before.
+    """The second at which the session ends if there are no further requests.
 
-    A `session_lifetime` that was made shorter holds for older sessions too.
+    A shortened `session_lifetime` applies to existing sessions too.
     """
     end = min(session.expires_at, session.created_at + policy.session_lifetime)
     if policy.idle_timeout is None:
@@ -114,16 +114,16 @@ def end_of(session: OIDCSession[Identity], policy: Policy) -> int:
 
 
 def idle_end_of(session: OIDCSession[Identity], idle_timeout: int) -> int:
-    """The second in which the session is over for idleness."""
+    """The second at which the idle timeout ends the session."""
     return (session.last_seen_at or session.created_at) + idle_timeout
 
 
 async def revoke_refresh_token(
     party: RelyingParty[Identity], session: OIDCSession[Identity]
 ) -> bool:
-    """Whether the provider revoked the refresh token; False without one, or without an endpoint.
+    """Revoke the refresh token; False without one, without an endpoint, or if it is refused.
 
-    A refusal is announced and False. Raises ProviderError while there is no metadata.
+    A refusal is announced. Raises ProviderError while the metadata is unavailable.
     """
     metadata = await party.provider.metadata()
     refresh_token = session.tokens.refresh_token
@@ -138,7 +138,7 @@ async def revoke_refresh_token(
 
 
 async def revoke_tokens(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
-    """As `revoke_refresh_token`; the session's tokens for other APIs are revoked too."""
+    """Like `revoke_refresh_token`; also revokes the session's tokens for other APIs."""
     revoking = revoke_refresh_token(party, session)
     if not party.downstream_apis:
         return await revoking
@@ -156,7 +156,10 @@ async def _revoke_api_tokens(party: RelyingParty[Identity], session: OIDCSession
 async def _end_api_token(
     party: RelyingParty[Identity], id: str, expires_at: int
 ) -> IssuedToken | None:
-    """What the record had; a token that is obtained right now finds the end, and is revoked."""
+    """End the record and return its token, None without one.
+
+    A token request under way finds the end and revokes its token.
+    """
     lifetime = max(0, expires_at - party.clock.now()) + CLOCK_MARGIN
     try:
         await party.records.advance(id, Advance(phase=Phase.ENDED), lifetime=lifetime)
@@ -168,7 +171,7 @@ async def _end_api_token(
 async def revoke_access_token(
     party: RelyingParty[Identity], session: OIDCSession[Identity], token: IssuedToken
 ) -> None:
-    """Best effort: revoke a token for another API (RFC 7009 2); a refusal is announced."""
+    """Best effort: revoke a token for another API (RFC 7009 2). A refusal is announced."""
     try:
         await party.provider.revoke(token.value, "access_token")
     except OIDCError as error:
@@ -179,7 +182,7 @@ async def revoke_access_token(
 def announce_failure(
     party: RelyingParty[Identity], session: OIDCSession[Identity] | None, error: Exception
 ) -> None:
-    """The provider does not know that the session is over."""
+    """Announce that the provider was not informed of the session's end."""
     event = Event(EventName.LOGOUT_REVOCATION_FAILED, party.clock.now())
     if isinstance(error, OIDCError):
         event = refusal(event.name, error, event.at)
@@ -189,7 +192,7 @@ def announce_failure(
 async def _write_end(
     party: RelyingParty[Identity], previous: PreviousSession, reason: EndReason
 ) -> None:
-    """End the refresh record first: a refresh under way elsewhere stores nothing any more."""
+    """Record the end; the refresh record first, so that no refresh under way stores anything."""
     lifetime = max(0, previous.expires_at - party.clock.now()) + CLOCK_MARGIN
     change = Advance(phase=Phase.ENDED, data=reason.encode())
     try:
@@ -201,7 +204,7 @@ async def _write_end(
 async def _newest_tokens(
     party: RelyingParty[Identity], stored: StoredSession[Identity]
 ) -> StoredSession[Identity]:
-    """The newest state of the session, whose tokens are to be revoked."""
+    """The newest state of the session, with the tokens to revoke."""
     newest = party.sessions.newest(stored)
     if stored.reference is not None:
         return newest
@@ -215,7 +218,7 @@ async def _newest_tokens(
 def _end_by_hint(
     party: RelyingParty[Identity], cookies: Mapping[str, str], error: SessionError
 ) -> StoredSession[Identity] | None:
-    """End the session that the cookies name; its store is down."""
+    """End the session of the cookies' hint, because its store is down."""
     hint = party.backend.hint(cookies, party.policy.issuer, party.policy.client_id)
     if hint is None:
         party.announcer(refusal(EventName.SESSION_NOT_REMOVED, error, party.clock.now()))
@@ -234,10 +237,10 @@ def _end_by_hint(
 
 
 def record_id(session_id: str, api: DownstreamAPI) -> str:
-    """The name of the record that has a session's tokens for another API."""
+    """The name of the record of a session's tokens for another API."""
     return f"{session_id}/{api.key(api.grant)}"
 
 
 def token_in(record: RefreshRecord) -> IssuedToken | None:
-    """The token of such a record, whatever its time; None before the first one."""
+    """The token in such a record, even if it has expired; None before the first one."""
     return IssuedToken.decode(record.session) if record.session else None

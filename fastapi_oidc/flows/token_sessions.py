@@ -1,7 +1,7 @@
-"""From tokens to sessions: at a login, and at every refresh (OpenID Connect Core 12, RFC 6749 6).
+"""Makes sessions from token responses, at logins and refreshes (Core 12, RFC 6749 6).
 
-A refresh token is used up by then. So a session can be made of the same token response any number
-of times, and only the provider or the application ends the session here.
+The refresh token is used up by then. So the same token response can be processed repeatedly, and
+only the provider or the application can end the session here.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _log = logging.getLogger("fastapi_oidc.session")
 
 @dataclass(frozen=True, slots=True)
 class TokenBundle:
-    """What the provider says of the end user, rules applied; a refresh may lack an ID token.
+    """The validated tokens and claims of an end user. A refresh may have no ID token.
 
-    `received_at` is when the tokens came, in seconds since the epoch; `key` is the one they are
-    bound to, None for that of the session.
+    `received_at` is the arrival of the tokens, in seconds since the epoch. `key` is the key to
+    which they are bound, None for the session's key.
     """
 
     response: TokenResponse = field(repr=False)
@@ -52,7 +52,7 @@ class TokenBundle:
 def new_session(
     party: RelyingParty[Identity], bundle: TokenBundle, id_token: IdToken, identity: Identity
 ) -> OIDCSession[Identity]:
-    """The session of a new login; its absolute end is fixed here."""
+    """The session of a new login, with its absolute end."""
     now = party.clock.now()
     return OIDCSession(
         id=secrets.token_urlsafe(16),
@@ -70,7 +70,7 @@ def new_session(
         audiences=id_token.aud,
         azp=id_token.azp,
         created_at=now,
-        # The provider's clock, because revocations are compared with it.
+        # A time of the provider's clock, because it is compared with the provider's revocations.
         authenticated_at=id_token.iat,
         expires_at=now + party.policy.session_lifetime,
     )
@@ -79,7 +79,7 @@ def new_session(
 def with_new_tokens(
     party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
 ) -> OIDCSession[Identity]:
-    """`session` with new tokens; who it is and when it ends stay as they were."""
+    """`session` with new tokens; its user and its end stay the same."""
     changes: dict[str, object] = {
         "tokens": _tokens(party, bundle, session.tokens),
         "session_state": bundle.session_state or session.session_state,
@@ -93,9 +93,9 @@ def with_new_tokens(
 
 
 def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSession[Identity]:
-    """`session` with the facts of an ID token that a login of its own brought.
+    """`session` with the claims of a new login's ID token.
 
-    A refresh is compared with the ID token of the login that its refresh token comes from
+    A refreshed ID token is compared with the ID token of the login that issued the refresh token
     (OpenID Connect Core 12.2).
     """
     return session.model_copy(
@@ -112,10 +112,10 @@ def with_new_login(session: OIDCSession[Identity], id_token: IdToken) -> OIDCSes
 async def _with_identity(
     party: RelyingParty[Identity], session: OIDCSession[Identity], bundle: TokenBundle
 ) -> OIDCSession[Identity]:
-    """`session` with the identity resolved anew.
+    """`session` with a newly resolved identity.
 
-    The old refresh token is used up, so a callback that fails must not lose the new one: the error
-    is logged, and the session goes on with the identity it has. A SessionError ends the session.
+    The old refresh token is used up, so a failing callback must not lose the new one: the error is
+    logged, and the session continues with its former identity. A SessionError ends the session.
     """
     try:
         resolving = party.application.identity_of(
@@ -134,7 +134,7 @@ async def _approved(
 ) -> OIDCSession[Identity]:
     """`session`, the successor of `before`, as `before_session_persist` returns it.
 
-    When the callback fails, without the tokens that it removed from `before`.
+    If the callback fails, `session` without the tokens that it removed from `before`.
     """
     try:
         return await party.within_time_limit(party.application.approved(session, "refresh"))
@@ -147,23 +147,23 @@ async def _approved(
 
 
 def _raise_if_meant(error: Exception) -> None:
-    """A SessionError of a callback ends the session, unless it says that a store is down."""
+    """Raise a callback's SessionError, which ends the session, unless it is about an outage."""
     if isinstance(error, SessionError) and not error.is_outage:
         raise error
 
 
 def _tokens(party: RelyingParty[Identity], bundle: TokenBundle, previous: Tokens | None) -> Tokens:
-    """RFC 6749 5.1 and 6: what a response leaves out stays as it was."""
+    """The new tokens; members that the response omits stay the same (RFC 6749 5.1 and 6)."""
     response = bundle.response
     refresh_token = response.refresh_token or (previous.refresh_token if previous else None)
-    # Some providers say 0 for a token that does not expire; one that is over at birth is no token.
+    # Some providers send 0 for a token that does not expire.
     lifetime = response.expires_in or None
     if lifetime is None and refresh_token is not None:
-        # RFC 6749 5.1 only recommends it; without an end no session would ever be refreshed.
+        # RFC 6749 5.1 only recommends expires_in; without an end no session would be refreshed.
         lifetime = party.policy.default_access_token_lifetime
     dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
     if response.token_type == "Bearer":  # noqa: S105 (a type)
-        dpop_key = None  # of a silent login after `dpop` was taken back
+        dpop_key = None  # a silent login after `dpop` was turned off
     return Tokens(
         id_token=response.id_token or (previous.id_token if previous else ""),
         access_token=response.access_token,
@@ -186,10 +186,11 @@ def _scope(
 async def apply_refresh(
     party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
 ) -> StoredSession[Identity]:
-    """The session with the tokens of `answer` in place of `stored`; nothing is stored yet.
+    """The next session after `stored`, with the tokens of `answer`. It is not stored yet.
 
-    Raises ProtocolViolation for an ID token or UserInfo of somebody else, SessionError when the
-    application ends the session or no cookie can hold it, ProviderError when nothing was decided.
+    Raises ProtocolViolation for an ID token or UserInfo of another user, SessionError when the
+    application ends the session or it is too large for a cookie, ProviderError when the provider
+    was unavailable.
     """
     id_token = _accepted(party, stored.session, answer)
     user_info = await _user_info(party, stored.session, answer.response)
@@ -201,9 +202,9 @@ async def apply_refresh(
 def with_new_refresh_token(
     party: RelyingParty[Identity], stored: StoredSession[Identity], answer: TokenAnswer
 ) -> StoredSession[Identity]:
-    """The session after its refresh token got a token for another API; its own one stays.
+    """The session with a new refresh token, after the old one got a token for another API.
 
-    Raises CookieTooLarge when no cookie can hold it.
+    The session keeps its access token. Raises CookieTooLarge when it does not fit into a cookie.
     """
     tokens, refresh_token = stored.session.tokens, answer.response.refresh_token
     if refresh_token is not None:
@@ -221,9 +222,9 @@ async def fitted(
     session: OIDCSession[Identity],
     bundle: TokenBundle,
 ) -> StoredSession[Identity]:
-    """`session`, which is to replace `stored`, as the application wants it.
+    """`session`, the successor of `stored`, after the application's callbacks.
 
-    When no cookie can hold it, or its identity is of another type than the settings say, the result
+    If it does not fit into a cookie, or its identity has another type than configured, the result
     has the new tokens with the identity, claims and ID token of `stored`. Raises CookieTooLarge
     when that does not fit either.
     """
@@ -245,7 +246,7 @@ async def fitted(
 
 
 def _fault(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> OIDCError | None:
-    """Why the session cannot be stored: an identity of another type, or too much for a cookie."""
+    """Why the session cannot be stored: the type of its identity, or its size."""
     try:
         if stored.reference is not None:
             party.codec.encode(stored.session)
@@ -262,7 +263,7 @@ def _fault(party: RelyingParty[Identity], stored: StoredSession[Identity]) -> OI
 def _accepted(
     party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenAnswer
 ) -> IdToken | None:
-    """The new ID token, whose signature is good; a refresh may leave it out (Core 12.2)."""
+    """The new, validated ID token; a refresh may have none (Core 12.2)."""
     verified = answer.verified
     if verified is None:
         return None
@@ -292,7 +293,7 @@ def _accepted(
 async def _user_info(
     party: RelyingParty[Identity], session: OIDCSession[Identity], answer: TokenResponse
 ) -> Mapping[str, JSON] | None:
-    """UserInfo with the new access token; None when it cannot be had.
+    """The UserInfo claims, requested with the new access token; None if unavailable.
 
     Only UserInfo of another user ends the session (OpenID Connect Core 5.3.2).
     """

@@ -1,4 +1,4 @@
-"""Access tokens for APIs: of a session, of a session for another API, of the application itself."""
+"""Access tokens for APIs: of sessions, of sessions for another API, and of the application."""
 
 from fastapi_oidc.grants.auth import TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Grant, Grants

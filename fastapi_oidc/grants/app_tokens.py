@@ -1,4 +1,4 @@
-"""Access tokens of the application itself: client credentials (RFC 6749 4.4)."""
+"""Access tokens of the application itself, by client credentials (RFC 6749 4.4)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fastapi_oidc.protocol.issued_token import IssuedToken, Needed
 from fastapi_oidc.ttl_cache import TTLCache
 
 RECORD_SECONDS: Final = 24 * 3600
-"""Seconds for which a record lives after its last change, at least."""
+"""Minimum number of seconds for which a record is stored after its last change."""
 
 MOST_TARGETS: Final = 1000
-"""Tokens that one process remembers at most."""
+"""Maximum number of tokens that one process caches."""
 
 
 class AppTokens:
-    """Gets a token for each target once, and uses it until shortly before it expires.
+    """Gets a token for each target and uses it until shortly before it expires.
 
-    Processes that share refresh records share the tokens. While those cannot be had, each process
-    gets its own.
+    Processes that share refresh records share the tokens. While the records are unavailable, each
+    process gets its own tokens.
     """
 
     def __init__(self, party: RelyingParty[Any], records: TokenRecords) -> None:
@@ -71,4 +71,4 @@ class AppTokens:
 
 
 async def _ignored(token: IssuedToken) -> None:
-    """Nobody ends the records of the application."""
+    """Do nothing: the application's records are never ended."""

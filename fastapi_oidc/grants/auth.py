@@ -1,4 +1,4 @@
-"""Authentication of httpx and httpx2 that sends an access token (RFC 6750 2.1)."""
+"""Authentication for httpx and httpx2 that sends an access token (RFC 6750 2.1)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Result = TypeVar("Result")
 _INVALID, _NONCE, _STARTED = "invalid_token", "use_dpop_nonce", Code.SESSION_RESPONSE_STARTED
 
 Step: TypeAlias = Needed | httpx.Request
-"""What an authentication waits for: a token, or the response to a request."""
+"""A step of the authentication: it waits for a token or for the response to a request."""
 
 
 class TokenAuth(httpx.Auth):
-    """Sends a token with each request, to the origin of that request alone.
+    """Sends a token with each request, only to the origin of that request.
 
     A request that is refused with `invalid_token` (RFC 6750 3.1) is sent once more with another
-    token, and one whose proof lacks a nonce (RFC 9449 9) with the nonce; unless its body is a
-    stream, which can be read once.
+    token. A request whose proof lacks a nonce (RFC 9449 9) is sent once more with the nonce. A
+    request with a stream as its body is never repeated, because the stream can be read only once.
     """
 
     def __init__(self, tokens: Tokens, min_validity: int, proofs: Proofs) -> None:
@@ -53,7 +53,7 @@ class TokenAuth(httpx.Auth):
     def sync_auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response, None]:
-        """For `httpx.Client` in an endpoint that is not async, which runs in a thread."""
+        """For `httpx.Client` in a sync endpoint, which runs in a thread."""
         steps = self._steps(request)
         result: IssuedToken | httpx.Response | None = None
         with suppress(StopIteration):
@@ -65,7 +65,7 @@ class TokenAuth(httpx.Auth):
                     result = yield step
 
     def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
-        """Asks for tokens and sends the request: three times at most."""
+        """Get tokens and send the request, three times at most."""
         is_repeatable = _has_body(request)
         token: IssuedToken | None = yield Needed(self._min_validity)
         if token is None:
@@ -82,7 +82,7 @@ class TokenAuth(httpx.Auth):
                 yield self._with(request, other)
 
     async def _token(self, needed: Needed) -> IssuedToken | None:
-        """A token as needed; None when there can be none now in place of one that was refused."""
+        """A token that meets `needed`; None if no replacement of a refused token is available."""
         try:
             token = await self._tokens(needed)
         except (ConfigurationError, SessionError) as error:
@@ -98,7 +98,7 @@ class TokenAuth(httpx.Auth):
         return request
 
     def _learned(self, request: httpx.Request, response: httpx.Response) -> str:
-        """The nonce that the API sent, which the next proofs have; "" without one."""
+        """The nonce that the API sent for the next proofs; "" without one."""
         server, nonce = _origin(request.url), str(response.headers.get("DPoP-Nonce", ""))
         if not nonce or _origin(response.request.url) != server:
             return ""
@@ -107,21 +107,21 @@ class TokenAuth(httpx.Auth):
 
 
 def auth_of(tokens: Tokens, min_validity: int, proofs: Proofs) -> TokenAuth:
-    """The authentication for clients of httpx, and of httpx2 where that is imported."""
+    """The authentication for clients of httpx, and of httpx2 if it is imported."""
     other = getattr(sys.modules.get("httpx2"), "Auth", None)
     return _kind(other)(tokens, min_validity, proofs)
 
 
 @cache
 def _kind(other: type | None) -> type[TokenAuth]:
-    """A client asks whether its authentication is an `Auth` of its own library."""
+    """The class of the authentication: each library accepts instances of its own `Auth` only."""
     if other is None or issubclass(TokenAuth, other):
         return TokenAuth
     return type("TokenAuth", (TokenAuth, other), {})
 
 
 def _has_body(request: httpx.Request) -> bool:
-    """Whether the body is here, if there is any, and no stream, which can be read once."""
+    """Whether the body can be sent again: a stream can be read only once."""
     try:
         return request.content is not None
     except RuntimeError:  # RequestNotRead
@@ -129,7 +129,7 @@ def _has_body(request: httpx.Request) -> bool:
 
 
 def _is_refused(request: httpx.Request, response: httpx.Response, error: str) -> bool:
-    """Whether the API that was sent the token refused it with `error`."""
+    """Whether the API refused the token with `error`; responses of other origins do not count."""
     if response.status_code != HTTPStatus.UNAUTHORIZED:
         return False
     is_from_there = _origin(response.request.url) == _origin(request.url)
@@ -137,7 +137,7 @@ def _is_refused(request: httpx.Request, response: httpx.Response, error: str) ->
 
 
 def _origin(url: httpx.URL) -> str:
-    """Scheme, host and port; a port that is the scheme's own is left out."""
+    """Scheme, host and port, without the scheme's default port."""
     return f"{url.scheme}://{url.netloc.decode()}"
 
 
@@ -150,6 +150,6 @@ def _in_event_loop(
     except RuntimeError as error:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            "oidc.auth works with httpx.Client in the thread of an endpoint that is not async; "
+            "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
             "elsewhere use httpx.AsyncClient",
         ) from error

@@ -1,4 +1,4 @@
-"""Access tokens of one OIDC instance, each valid for as long as its caller needs it."""
+"""The access tokens of one OIDC instance, each valid for as long as its caller needs it."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from fastapi_oidc.session.backend import StoredSession
 from fastapi_oidc.session.model import Identity
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
-"""Returns a token that is as needed."""
+"""Returns a token that meets the need."""
 
 SUBJECT_SECONDS: Final = 30
-"""Seconds for which the session's access token is valid at least when it is exchanged."""
+"""Minimum remaining lifetime, in seconds, of the session's access token at an exchange."""
 
 _ATTEMPTS: Final = 3
-"""Another caller's request may bring a token that is not good enough for this one."""
+"""A concurrent caller's request may return a token that does not meet this caller's need."""
 
 
 class Grant:
-    """What a session was granted at one API: `await grant.access_token()` returns a token for it.
+    """A session's access to one API: `await grant.access_token()` returns a token for it.
 
-    It needs no request, and lasts until the session ends.
+    A grant works without a request, until the session ends.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
     async def access_token(self, min_validity: int = 60) -> IssuedToken:
-        """A token that is valid for `min_validity` seconds, refreshed if it must be.
+        """A token that is valid for `min_validity` seconds, refreshed if necessary.
 
-        A token that never lives so long is used for half of its life. While no other one can be
-        had, a token that has not expired serves. Raises SessionError when the session has ended or
-        cannot be asked for, ProviderError when the provider gives no token.
+        A token with a shorter lifetime is used for half of its lifetime. While no new token is
+        available, any token that has not expired is used. Raises SessionError when the session has
+        ended or is unavailable, ProviderError when the provider issues no token.
         """
         return await self.tokens(Needed(min_validity))
 
 
 class Grants(Generic[Identity]):
-    """Gets tokens of sessions: their own, and those for other APIs."""
+    """Gets the tokens of sessions: their own, and those for other APIs."""
 
     def __init__(
         self, party: RelyingParty[Identity], coordinator: RefreshCoordinator[Identity]
@@ -72,9 +72,9 @@ class Grants(Generic[Identity]):
         self.of_application = AppTokens(party, self._records)
 
     def api(self, target: Target) -> DownstreamAPI | None:
-        """The configured API that `target` means; None for the session's own token.
+        """The configured API for `target`; None for the session's own token.
 
-        Raises ConfigurationError unless there is one.
+        Raises ConfigurationError unless exactly one API matches.
         """
         return None if target.is_empty else selected(self._party.downstream_apis, target)
 
@@ -99,7 +99,7 @@ class Grants(Generic[Identity]):
             self._records.failed(id, error)
             if self._records.is_good(known, id, needed):
                 return known
-            # The request that asked first may be over; this one may not be.
+            # The request of the first caller may have ended; this caller's may not.
             if error.code is not Code.SESSION_RESPONSE_STARTED or attempts == 1:
                 raise
             return await self._of_api(holder, api, needed, attempts - 1)
@@ -112,7 +112,7 @@ class Grants(Generic[Identity]):
         await self._records.aclose()
 
     async def _fresh(self, holder: Holder[Identity], needed: Needed) -> StoredSession[Identity]:
-        """The session with an access token that is as needed."""
+        """The session with an access token that meets the need."""
         stored = await holder.current()
         if needed.is_met_by(own_token(stored.session), self._party.clock.now()):
             return stored
@@ -153,7 +153,7 @@ class Grants(Generic[Identity]):
     async def _exchanged(
         self, holder: Holder[Identity], api: DownstreamAPI, stored: StoredSession[Identity]
     ) -> IssuedToken:
-        """A token in exchange for the session's, unless the session has ended meanwhile."""
+        """A token in exchange for the session's, unless the session has ended in the meantime."""
         own, is_exchange = stored.session.tokens, api.grant == "token_exchange"
         form = (token_exchange_grant if is_exchange else on_behalf_of_grant)(api, own.access_token)
         response = await self._party.provider.obtain(form, key=own.proof_key())
@@ -182,7 +182,7 @@ class Grants(Generic[Identity]):
         )
 
     async def _discard(self, stored: StoredSession[Identity], token: IssuedToken) -> None:
-        """Best effort: revoke a token that nobody is going to use."""
+        """Best effort: revoke a token that will not be used."""
         with suppress(OIDCError, TimeoutError):
             async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
                 await revoke_access_token(self._party, stored.session, token)

@@ -1,4 +1,4 @@
-"""Where a session is while tokens are asked for: in a request, in the store, or in neither."""
+"""The holder of a session while a token is requested: a request, the store, or neither."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Change: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[
 
 
 class Holder(Protocol[Identity]):
-    """Has a session, and takes what becomes of it."""
+    """Provides a session, and stores its changes."""
 
     async def current(self) -> StoredSession[Identity]:
-        """The session as it is now; raises SessionError when it has ended."""
+        """The current state of the session; raises SessionError when it has ended."""
         ...
 
     async def changed(self, change: Change[Identity]) -> StoredSession[Identity]:
-        """What `change` makes of the session; the browser gets a cookie that leads to it.
+        """The result of `change` for the session. The browser gets a cookie that leads to it.
 
-        Raises SessionError when the session has ended, session.response_started when no cookie can
-        be sent, and what `change` raises.
+        Raises SessionError when the session has ended, or with session.response_started when no
+        cookie can be sent. Also raises what `change` raises.
         """
         ...
 
 
 class InStore(Generic[Identity]):
-    """A session of the session store, found by its id: its cookie stays as it is."""
+    """A session in the session store, found by its id. Its cookie does not change."""
 
     def __init__(self, party: RelyingParty[Identity], session_id: str) -> None:
         self._party, self._session_id = party, session_id
@@ -51,7 +51,7 @@ class InStore(Generic[Identity]):
 
 
 class Detached(Generic[Identity]):
-    """A session in a cookie, outside of its request: its tokens can be sent, and not refreshed."""
+    """A session in a cookie, outside of its request: its tokens can be sent but not refreshed."""
 
     def __init__(self, party: RelyingParty[Identity], session: OIDCSession[Identity]) -> None:
         self._party, self._stored = party, StoredSession(session)
@@ -67,16 +67,16 @@ class Detached(Generic[Identity]):
 
 
 def going_on(stored: StoredSession[Identity] | None) -> StoredSession[Identity]:
-    """`stored`; raises SessionError (session.required) when there is none any more."""
+    """`stored`; raises SessionError (session.required) when it is None."""
     if stored is None:
         raise SessionError(Code.SESSION_REQUIRED, "the session has ended, or there is none")
     return stored
 
 
 def response_started() -> SessionError:
-    """The error of a refresh whose cookie could not be sent."""
+    """The error of a refresh whose cookie cannot be sent."""
     return SessionError(
         Code.SESSION_RESPONSE_STARTED,
-        "the session is in a cookie, which only the response of its request can replace, before "
-        "it starts: get the token before, or keep sessions in a session_store",
+        "the session is in a cookie, which only its request's response can replace, before "
+        "it starts: get the token earlier, or use a session_store",
     )

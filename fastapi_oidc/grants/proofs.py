@@ -1,4 +1,4 @@
-"""The headers of a request with an access token (RFC 6750 2.1, RFC 9449 7.1)."""
+"""The headers of requests with an access token (RFC 6750 2.1, RFC 9449 7.1)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fastapi_oidc.protocol.issued_token import IssuedToken
 from fastapi_oidc.ttl_cache import TTLCache
 
 MAX_NONCE_LENGTH: Final = 1000
-"""Characters of the longest nonce that is sent back."""
+"""Maximum length, in characters, of a nonce that is sent back."""
 
 NONCE_SECONDS: Final = 3600
-"""Seconds for which the last nonce of a server is remembered."""
+"""Seconds for which the last nonce of a server is cached."""
 
 MOST_SERVERS: Final = 1000
-"""Servers whose nonces are remembered at most."""
+"""Maximum number of servers whose nonces are cached."""
 
 
 class Proofs:
-    """Proves the possession of the key that a token is bound to, with its server's last nonce."""
+    """Makes proofs of possession of a token's key, with the last nonce of the server."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,10 +41,10 @@ class Proofs:
         return headers
 
     def nonce(self, server: str) -> str | None:
-        """The nonce that the next proof for `server` has."""
+        """The nonce for the next proof to `server`."""
         return self._nonces.get(server)
 
     def learn(self, server: str, nonce: str) -> None:
-        """Use `nonce`, a header of a response, from now on (RFC 9449 8.2)."""
+        """Use `nonce`, from a response header, in the next proofs to `server` (RFC 9449 8.2)."""
         if len(nonce) <= MAX_NONCE_LENGTH:
             self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Tokens that have a record of their own: obtained once, however many tasks and processes ask."""
+"""Tokens with their own record, obtained once for all tasks and processes that need them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from fastapi_oidc.session.records import Phase, RefreshRecord
 from fastapi_oidc.ttl_cache import TTLCache
 
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
-"""Seconds between two looks at a record that another process owns."""
+"""Seconds between two reads of a record that another process owns."""
 
 HOLDS: Final = 2
-"""A record is owned for so many times `provider_timeout`: a token request takes one at most."""
+"""A record is owned for this multiple of `provider_timeout`; a token request takes at most one."""
 
 PAUSE_SECONDS: Final = 5
-"""Seconds after a failure in which no other token is asked for while the last one can be sent."""
+"""Seconds after a failure in which the last token is used, if possible, without a new request."""
 
 MOST_PAUSED: Final = 10_000
-"""Failures that are remembered at most."""
+"""Maximum number of failures in memory."""
 
 Obtain: TypeAlias = Callable[[], Awaitable[IssuedToken]]
 Discard: TypeAlias = Callable[[IssuedToken], Awaitable[None]]
 
 
 class TokenRecords:
-    """Looks up and obtains tokens; a request for one of them may be repeated.
+    """Looks up and obtains tokens whose requests may be repeated.
 
-    Raises SessionError (session.lock_unavailable) while the records cannot be had.
+    Raises SessionError (session.lock_unavailable) while the records are unavailable.
     """
 
     def __init__(self, party: RelyingParty[Any]) -> None:
@@ -46,7 +46,7 @@ class TokenRecords:
         self._paused: TTLCache[str, bool] = TTLCache(party.clock, max_entries=MOST_PAUSED)
 
     async def look(self, id: str) -> tuple[IssuedToken | None, int]:
-        """The newest token of the record, whatever its time, and its generation."""
+        """The newest token of the record, even if it has expired, and its generation."""
         record = await self._party.records.look(id)
         _require_not_ended(record)
         return token_in(record), max(0, record.generation)
@@ -54,15 +54,16 @@ class TokenRecords:
     async def next(
         self, id: str, generation: int, obtain: Obtain, discard: Discard, *, expires_at: int
     ) -> IssuedToken:
-        """The token after `generation`, which `obtain` or another process gets.
+        """The token after `generation`, from `obtain` or from another process.
 
-        The record lives until `expires_at`. A token that comes after its end is discarded.
+        The record is stored until `expires_at` (seconds since the epoch). A token that arrives
+        after the end of the record is discarded.
         """
         work = partial(self._next, id, generation, obtain, discard, expires_at)
         return await self._obtaining.run(id, work)
 
     def is_good(self, token: IssuedToken | None, id: str, needed: Needed) -> TypeGuard[IssuedToken]:
-        """Whether `token` is as needed; after a failure, whether it can be sent at all."""
+        """Whether `token` meets the need or, shortly after a failure, can be sent at all."""
         if token is None:
             return False
         now = self._party.clock.now()
@@ -71,13 +72,13 @@ class TokenRecords:
         )
 
     def failed(self, id: str, error: OIDCError) -> None:
-        """Nobody could be asked for the next token, which `error` says; it decides nothing else."""
+        """Note that the next token could not be requested, because of `error`."""
         is_outage = isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
         if is_outage or (isinstance(error, SessionError) and error.is_outage):
             self._paused.set(id, True, expires_at=self._party.clock.now() + PAUSE_SECONDS)
 
     async def aclose(self) -> None:
-        """Wait for the requests that were sent."""
+        """Wait for the requests under way."""
         await self._obtaining.wait(self._party.policy.provider_timeout)
 
     async def _next(
@@ -95,7 +96,7 @@ class TokenRecords:
             if token is not None and record.generation > generation:
                 return token
             if monotonic() - began > seconds:
-                explanation = "another process gets the token and has not finished"
+                explanation = "another process is still requesting the token"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_POLL_SECONDS)
@@ -118,6 +119,6 @@ class TokenRecords:
 
 
 def _require_not_ended(record: RefreshRecord) -> None:
-    """Raise SessionError when a sign-out has ended the record."""
+    """Raise SessionError if a sign-out has ended the record."""
     if record.phase is Phase.ENDED:
         raise SessionError(Code.SESSION_SIGNED_OUT, "the session has ended")

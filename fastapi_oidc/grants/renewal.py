@@ -1,4 +1,4 @@
-"""A session whose access token is good enough for what a caller needs."""
+"""Renews a session until its access token meets the caller's need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastapi_oidc.session.model import Identity, OIDCSession
 
 
 def own_token(session: OIDCSession[Identity]) -> IssuedToken:
-    """The session's own access token; raises ConfigurationError when it is not stored."""
+    """The session's own access token; raises ConfigurationError if the session has none."""
     tokens = session.tokens
     if not tokens.access_token:
         explanation = "before_session_persist removes the access token from sessions"
@@ -39,11 +39,11 @@ async def renewed(
     stored: StoredSession[Identity],
     needed: Needed,
 ) -> StoredSession[Identity]:
-    """The session with an access token that is as `needed`, refreshed if it must be.
+    """The session with an access token that meets `needed`, refreshed if necessary.
 
-    While no refresh is possible, a token that can still be sent serves. Raises SessionError:
-    that of the session's end, session.refresh_postponed while the provider cannot be asked;
-    ConfigurationError when the provider gave no refresh token.
+    While no refresh is possible, a token that has not expired is used. Raises SessionError when the
+    session has ended, or with session.refresh_postponed while the provider is unavailable. Raises
+    ConfigurationError when the provider issued no refresh token.
     """
     stored = party.sessions.newest(stored)
     if needed.is_met_by(own_token(stored.session), party.clock.now()):
@@ -53,7 +53,7 @@ async def renewed(
     require_refresh_token(stored.session)
     outcome = await coordinator.refresh(stored)
     if isinstance(outcome, Refreshed) and not _is_met(party, outcome.stored, needed):
-        # The token of an earlier refresh, of which `stored` did not know.
+        # The token may be from an earlier refresh that is not in `stored`.
         stored = outcome.stored
         outcome = await coordinator.refresh(stored)
     if isinstance(outcome, Postponed) and _serves(party, stored, needed):
@@ -66,7 +66,7 @@ def going_on_as(
     stored: StoredSession[Identity],
     outcome: RefreshOutcome[Identity],
 ) -> StoredSession[Identity]:
-    """What a refresh of `stored` made of it; raises SessionError when that is no session."""
+    """The session after a refresh of `stored`; raises SessionError without one."""
     match outcome:
         case Refreshed(successor):
             return successor

@@ -29,10 +29,10 @@ _METHODS: Final = frozenset({"jkt", "x5t#S256"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedAccessToken:
-    """What an access token must match, and where its provider writes what RFC 9068 leaves open.
+    """The values that an access token must match, and the names of its claims.
 
-    `client_claim` names the claim with the client, None for `client_id` or else `azp`.
-    `roles_claim` is a path: the name of a claim, and the names of members inside of it.
+    `client_claim` is the name of the claim with the client, None for `client_id` or else `azp`.
+    `roles_claim` is a path: the name of a claim, and the names of nested members.
     """
 
     issuer: str
@@ -46,8 +46,11 @@ class ExpectedAccessToken:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What whoever presents the token must possess (RFC 7800 3): thumbprints of a key (`jkt`, RFC
-    9449 6) and of a certificate (`x5t#S256`, RFC 8705 3)."""
+    """The key or certificate that the sender of a token must possess (RFC 7800 3).
+
+    These are thumbprints of a key (`jkt`, RFC 9449 6) and of a certificate (`x5t#S256`, RFC 8705
+    3).
+    """
 
     jkt: str | None = None
     x5t_s256: str | None = None
@@ -57,7 +60,7 @@ class Confirmation:
 class AccessClaims:
     """The claims of an access token that passed every rule; times in seconds since the epoch.
 
-    Nobody has looked yet whether its sender possesses what `confirmation` demands.
+    It is not checked yet whether the sender has the key or certificate in `confirmation`.
     """
 
     iss: str
@@ -74,7 +77,7 @@ class AccessClaims:
 def accept_access_token(
     header_typ: str | None, claims: Claims, expected: ExpectedAccessToken, at: Instant
 ) -> AccessClaims:
-    """The access token after the rules of RFC 9068 4; the signature is verified before.
+    """The access token after the checks of RFC 9068 4. Its signature must be verified before.
 
     Raises ProtocolViolation: jws.type or access_token.*.
     """
@@ -87,7 +90,7 @@ def accept_access_token(
 
 
 def accepted(claims: Claims, expected: ExpectedAccessToken, at: Instant) -> AccessClaims:
-    """The rules that a JWT and the provider's word on an opaque token have in common."""
+    """The checks for both JWTs and introspection responses."""
     return AccessClaims(
         iss=expected.issuer,
         sub=require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
@@ -107,7 +110,7 @@ def is_access_token_type(header_typ: str | None) -> bool:
 
 
 def require_plain_type(header_typ: str | None, expected: ExpectedAccessToken) -> None:
-    """`typ` is absent or JWT, where that is accepted; any other type is another kind of token."""
+    """Require `typ` to be absent or JWT, if that is accepted; other tokens have other types."""
     if not expected.accepts_plain_jwt or (header_typ or "JWT").upper() != "JWT":
         raise ProtocolViolation(
             Code.JWS_TYPE, f"typ is {shown(header_typ)}, not at+jwt", setting="accept_plain_jwt"
@@ -115,10 +118,10 @@ def require_plain_type(header_typ: str | None, expected: ExpectedAccessToken) ->
 
 
 def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> None:
-    """A plain JWT is no ID token and no logout token (RFC 9068 5, RFC 8725 3.12).
+    """Refuse ID tokens and logout tokens among plain JWTs (RFC 9068 5, RFC 8725 3.12).
 
-    The `aud` of an ID token has the client to which it was issued, and its `azp` is that client
-    (Core 2). So a plain JWT names its client, and the client is not in `aud`.
+    The `aud` of an ID token contains the client to which it was issued, and its `azp` is that
+    client (Core 2). So a plain JWT must name its client, and the client must not be in `aud`.
     """
     if found := _OF_OTHER_TOKENS & claims.keys():
         raise ProtocolViolation(Code.ACCESS_TOKEN_KIND, f"a token with {shown(sorted(found))}")
@@ -131,7 +134,7 @@ def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> Non
 
 
 def require_own_audience(claims: Claims, audience: str) -> tuple[str, ...]:
-    """`aud` has this API (RFC 9068 4); it may have others."""
+    """Require this API in `aud` (RFC 9068 4), which may have others."""
     aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
     if audience not in aud:
         raise ProtocolViolation(
@@ -141,7 +144,7 @@ def require_own_audience(claims: Claims, audience: str) -> tuple[str, ...]:
 
 
 def require_not_expired(claims: Claims, at: Instant) -> int:
-    """`exp` is a number and has not passed (RFC 9068 4)."""
+    """Require an `exp` that is a number and has not passed (RFC 9068 4)."""
     exp = require_numeric_date(claims, "exp", Code.ACCESS_TOKEN_EXPIRY)
     if at.is_past(exp):
         raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
@@ -149,7 +152,7 @@ def require_not_expired(claims: Claims, at: Instant) -> int:
 
 
 def require_issued(claims: Claims, at: Instant, *, is_optional: bool) -> None:
-    """`iat`, and `nbf` when present, are not in the future (RFC 7519 4.1.5, RFC 9068 2.2)."""
+    """Refuse a future `iat` or `nbf`, and a missing `iat` (RFC 7519 4.1.5, RFC 9068 2.2)."""
     read = optional_numeric_date if is_optional else require_numeric_date
     for name, value in (
         ("iat", read(claims, "iat", Code.ACCESS_TOKEN_ISSUED_AT)),
@@ -161,7 +164,7 @@ def require_issued(claims: Claims, at: Instant, *, is_optional: bool) -> None:
 
 
 def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
-    """The client that the token was issued to (RFC 9068 2.2)."""
+    """The client to which the token was issued (RFC 9068 2.2)."""
     names = _CLIENT_CLAIMS if expected.client_claim is None else (expected.client_claim,)
     for name in names:
         client = optional_string(claims, name, Code.ACCESS_TOKEN_CLIENT)
@@ -173,7 +176,7 @@ def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
 
 
 def scope_of(claims: Claims, name: str) -> tuple[str, ...]:
-    """The scope: words in one text (RFC 8693 4.2) or, as some providers write it, a list."""
+    """The scope: words in one text (RFC 8693 4.2) or, from some providers, a list."""
     value = claims.get(name)
     return tuple(value.split()) if isinstance(value, str) else _texts(value, name)
 
@@ -187,7 +190,7 @@ def roles_of(claims: Claims, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def confirmation_of(claims: Claims) -> Confirmation:
-    """The token's binding; one by a method that nobody here can check is refused (RFC 7800 3.1)."""
+    """The token's binding. One with an unknown method is refused (RFC 7800 3.1)."""
     cnf = claims.get("cnf")
     if cnf is None:
         return Confirmation()
@@ -203,5 +206,5 @@ def _texts(value: JSON, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ProtocolViolation(Code.ACCESS_TOKEN_SCOPE_MALFORMED, f"{name} is no list of texts")
+        raise ProtocolViolation(Code.ACCESS_TOKEN_SCOPE_MALFORMED, f"{name} is not a list of texts")
     return tuple(cast("list[str]", value))

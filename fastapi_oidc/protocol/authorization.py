@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.urls import with_query
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
-"""The parameters of a query or form: every value each name has."""
+"""The parameters of a query or form: all values of each name."""
 
 MAX_PARAMETER_LENGTH = 4096
 
@@ -37,7 +37,7 @@ PROTECTED_PARAMETERS = frozenset(
         "state",
     }
 )
-"""What `extra_params` may not set, because a check of the answer relies on it."""
+"""Parameters that `extra_params` must not set, because checks of the response rely on them."""
 
 _RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
 _VISIBLE_ASCII = re.compile(r"[ -~]+")
@@ -59,7 +59,7 @@ def require_unprotected(extra_params: Iterable[str]) -> None:
 class AuthorizationRequest:
     """One request for an authorization code with PKCE (Core 3.1.2.1, RFC 7636 4.3).
 
-    `openid` is always in the scope; `max_age` is in seconds. `extra_params` never replaces a
+    `openid` is always in the scope. `max_age` is in seconds. `extra_params` never replaces a
     parameter that is set here.
     """
 
@@ -81,11 +81,11 @@ class AuthorizationRequest:
         require_unprotected(self.extra_params)
 
     def parameters(self) -> dict[str, str]:
-        """Every parameter of the request, as it is sent or pushed."""
+        """All parameters of the request, to send or to push."""
         return {**self.extra_params, **self._required(), **self._optional()}
 
     def url(self, endpoint: str) -> str:
-        """Where to send the browser."""
+        """The URL to which the browser is redirected."""
         return with_query(endpoint, self.parameters())
 
     def _required(self) -> dict[str, str]:
@@ -127,14 +127,14 @@ def pushed_request_uri(document: object) -> str:
 
 
 def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
-    """Where to send the browser after the request was pushed (RFC 9126 4)."""
+    """The URL to which the browser is redirected after a pushed request (RFC 9126 4)."""
     return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
 
 
 class AuthorizationRefused(ProtocolViolation):
-    """The OP answered with an error (Core 3.1.2.6); both texts are escaped and cut.
+    """The OP returned an error (Core 3.1.2.6). Both texts are escaped and cut.
 
-    `scope` is what was asked for.
+    `scope` is the requested scope.
     """
 
     def __init__(self, error: str, error_description: str, scope: Sequence[str] = ()) -> None:
@@ -149,7 +149,7 @@ class AuthorizationRefused(ProtocolViolation):
 
 
 def _advice(error: str, scope: Sequence[str]) -> str:
-    """What lets the operator correct the cause (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
+    """Advice for the operator about the cause (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
     if error == "unauthorized_client":
         return "; is this client allowed the authorization code flow?"
     if error != "invalid_scope":
@@ -178,9 +178,9 @@ class AuthorizationCode:
     ) -> Self:
         """Read the response to the request that was sent to `issuer` with `state` and `scope`.
 
-        The order is that of RFC 6749 10.12, RFC 9207 2.4 and RFC 6749 4.1.2: an error is believed
-        only when `state` and `iss` are right. Raises ProtocolViolation (authorization.*), and
-        AuthorizationRefused when the OP refused.
+        `state` (RFC 6749 10.12) and `iss` (RFC 9207 2.4) are checked before an error or a code is
+        read (RFC 6749 4.1.2). Raises ProtocolViolation (authorization.*), and AuthorizationRefused
+        when the OP refused.
         """
         answer = {name: _single(parameters, name) for name in _RESPONSE_PARAMETERS}
         _require_state(answer["state"], state)
@@ -193,7 +193,7 @@ class AuthorizationCode:
 
 
 def response_state(parameters: Parameters) -> str:
-    """The `state` that names the pending login; nothing else is known about the response yet."""
+    """The `state`, which names the pending login. The response is not checked yet."""
     state = _single(parameters, "state")
     if not state:
         raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISSING)
@@ -201,7 +201,7 @@ def response_state(parameters: Parameters) -> str:
 
 
 def _single(parameters: Parameters, name: str) -> str | None:
-    """RFC 6749 3.1: no parameter more than once."""
+    """The only value of a parameter; repeated parameters are refused (RFC 6749 3.1)."""
     values = parameters.get(name, ())
     if len(values) > 1:
         raise ProtocolViolation(Code.AUTHORIZATION_PARAMETER_REPEATED, f"{name} is repeated")
@@ -218,7 +218,7 @@ def _require_state(answered: str | None, sent: str) -> None:
 
 
 def _require_issuer(answered: str | None, issuer: str, *, issuer_promised: bool) -> None:
-    """RFC 9207 2.4; an `iss` that was not promised is compared all the same."""
+    """Check `iss` (RFC 9207 2.4), even if the metadata does not announce it."""
     if answered is None and issuer_promised:
         raise ProtocolViolation(Code.AUTHORIZATION_ISSUER_MISSING)
     if answered is not None and answered != issuer:
@@ -235,7 +235,7 @@ def _require_code(code: str | None) -> str:
 
 
 def _session_state(value: str | None) -> str | None:
-    """Session Management 2: opaque, without spaces; useless values are as good as none."""
+    """The `session_state`: opaque, without spaces (Session Management 2). None if unusable."""
     if value and _VISIBLE_ASCII.fullmatch(value) and " " not in value:
         return value
     return None
@@ -246,7 +246,7 @@ def _octets(text: str) -> bytes:
 
 
 def code_challenge(code_verifier: str) -> str:
-    """The S256 challenge of a verifier, the one method that is used (RFC 7636 4.2).
+    """The S256 challenge of a verifier, the only method in use (RFC 7636 4.2).
 
     Raises ValueError when the verifier is not 43 to 128 unreserved characters (4.1).
     """

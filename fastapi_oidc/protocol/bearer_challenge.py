@@ -1,4 +1,4 @@
-"""What an API says when it refuses an access token (RFC 6750 3, RFC 9110 11.6.1)."""
+"""Reads the challenges of APIs that refuse an access token (RFC 6750 3, RFC 9110 11.6.1)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# An element of the list: a scheme, a parameter, or a scheme with its first parameter. What is
-# quoted is never tried in another way, so that no text takes long.
+# An element of the list: a scheme, a parameter, or a scheme with its first parameter. Quoted text
+# is never matched in another way, so matching takes linear time.
 _ELEMENT: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|[^,"])++', re.DOTALL)
 _SCHEME: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s+(?![\s=])|$)")
 _ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNORECASE)
 _SCHEMES: Final = ("bearer", "dpop")
 
 MAX_LENGTH: Final = 4096
-"""Characters of the challenges that are read; longer ones say nothing."""
+"""Maximum length, in characters, of challenges that are read; longer ones are ignored."""
 
 
 def refuses(challenges: Iterable[str], error: str) -> bool:

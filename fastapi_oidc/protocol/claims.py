@@ -1,4 +1,4 @@
-"""Reading one claim of a JWT in its type, or refusing it under the code that the caller names."""
+"""Reads claims of JWTs with their types; refuses them with the code that the caller passes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_NUMERIC_DATE = 253_402_300_799
 MAX_SUBJECT_LENGTH = 255
 
 MAX_NUMBER = 2**64 - 1
-"""The largest number that counts as a name."""
+"""The largest number that is accepted as a name."""
 
 
 def require_string(claims: Claims, name: str, code: Code) -> str:
-    """The claim as a text that is not empty."""
+    """The claim as a non-empty text."""
     value = claims.get(name)
     if not isinstance(value, str) or not value:
         raise ProtocolViolation(code, f"{name} is not a text")
@@ -25,12 +25,12 @@ def require_string(claims: Claims, name: str, code: Code) -> str:
 
 
 def optional_string(claims: Claims, name: str, code: Code) -> str | None:
-    """As `require_string`, None when the claim is absent or null."""
+    """Like `require_string`; None when the claim is absent or null."""
     return None if claims.get(name) is None else require_string(claims, name, code)
 
 
 def optional_name(claims: Claims, name: str, code: Code) -> str | None:
-    """As `optional_string`; a whole number, which some providers write, counts as its digits."""
+    """Like `optional_string`; a whole number, as some providers send it, becomes its digits."""
     value = claims.get(name)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER:
         return str(value)
@@ -38,7 +38,7 @@ def optional_name(claims: Claims, name: str, code: Code) -> str | None:
 
 
 def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
-    """The claim in whole seconds since the epoch (RFC 7519 2); a text or truth value is none."""
+    """The claim in whole seconds since the epoch (RFC 7519 2); texts and booleans are refused."""
     value = claims.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ProtocolViolation(code, f"{name} is not a number")
@@ -48,16 +48,16 @@ def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
 
 
 def optional_numeric_date(claims: Claims, name: str, code: Code) -> int | None:
-    """As `require_numeric_date`, None when the claim is absent or null."""
+    """Like `require_numeric_date`; None when the claim is absent or null."""
     return None if claims.get(name) is None else require_numeric_date(claims, name, code)
 
 
 def require_issuer(
     claims: Claims, issuer: str, code: Code, *, tenants: Tenants | None = None
 ) -> str:
-    """`iss` is exactly the issuer, nothing normalised (Core 3.1.3.7 rule 2, 16.15).
+    """Require exactly the issuer in `iss`, without normalization (Core 3.1.3.7 rule 2, 16.15).
 
-    With `tenants` it is the issuer of one of them, for which the configured `issuer` stands.
+    With `tenants`, require the issuer of an allowed tenant behind the shared `issuer`.
     """
     if tenants is not None:
         tenants.require(claims, code)
@@ -68,7 +68,7 @@ def require_issuer(
 
 
 def require_subject(claims: Claims, code: Code) -> str:
-    """`sub` is 1 to 255 ASCII characters (Core 2)."""
+    """Require 1 to 255 ASCII characters in `sub` (Core 2)."""
     sub = require_string(claims, "sub", code)
     if len(sub) > MAX_SUBJECT_LENGTH or not sub.isascii():
         raise ProtocolViolation(code, "sub is not at most 255 ASCII characters")
@@ -78,7 +78,7 @@ def require_subject(claims: Claims, code: Code) -> str:
 def require_audience(
     claims: Claims, client_id: str, trusted: frozenset[str], code: Code
 ) -> tuple[str, ...]:
-    """`aud` has this client and no other audience that is not trusted (Core 3.1.3.7 rule 3)."""
+    """Require this client in `aud`, and no untrusted audiences (Core 3.1.3.7 rule 3)."""
     audience = audience_of(claims, code)
     if client_id not in audience:
         raise ProtocolViolation(code, f"aud is {shown(audience)}, the client {shown(client_id)}")
@@ -97,5 +97,5 @@ def audience_of(claims: Claims, code: Code) -> tuple[str, ...]:
         raise ProtocolViolation(code, "aud is neither a text nor a list of texts")
     audience = tuple(name for name in names if isinstance(name, str))
     if len(audience) != len(names):
-        raise ProtocolViolation(code, "aud has something else than texts")
+        raise ProtocolViolation(code, "aud has members that are not texts")
     return audience

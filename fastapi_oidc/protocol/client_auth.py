@@ -1,4 +1,4 @@
-"""How this client proves who it is at the OP (OpenID Connect Core 9, RFC 6749 2.3, RFC 7523)."""
+"""Authentication of this client at the OP (OpenID Connect Core 9, RFC 6749 2.3, RFC 7523)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fastapi_oidc.protocol.jose.sign import Signer
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_LIFETIME = 60
-"""Seconds that a client assertion is valid."""
+"""Seconds for which a client assertion is valid."""
 
 
 class AssertionTimes(NamedTuple):
-    """What makes one assertion unlike any other: the current second and a fresh random `jti`."""
+    """The unique values of an assertion: the current second and a new random `jti`."""
 
     now: int
     jti: str
@@ -25,14 +25,14 @@ class AssertionTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedForm:
-    """A form ready to post, with the headers that go with it."""
+    """A form to post, and its headers."""
 
     headers: Mapping[str, str] = field(repr=False)
     form: Mapping[str, str] = field(repr=False)
 
 
 class ClientAuthentication(Protocol):
-    """One method of Core 9."""
+    """An authentication method of Core 9."""
 
     def apply(
         self, form: Mapping[str, str], *, assertion: AssertionTimes, audience: str
@@ -43,7 +43,7 @@ class ClientAuthentication(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoSecret:
-    """`none`, or a certificate (RFC 8705): the form only says who the client is."""
+    """`none`, or a certificate (RFC 8705): the form only has the client id."""
 
     client_id: str
 
@@ -130,7 +130,7 @@ def client_authentication(
     method is unknown, its secret or key is missing, too short or unusable.
     """
     match method:
-        # RFC 8705 2: the certificate of the connection proves what `client_id` says.
+        # The certificate of the connection proves the `client_id` (RFC 8705 2).
         case "none" | "tls_client_auth" | "self_signed_tls_client_auth":
             return NoSecret(client_id)
         case "client_secret_basic":
@@ -147,7 +147,7 @@ def client_authentication(
                 )
             key_signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
             return SignedAssertion(client_id, key_signer)
-    raise ConfigurationError(Code.CONFIGURATION_INVALID, "no such client authentication method")
+    raise ConfigurationError(Code.CONFIGURATION_INVALID, "unknown client authentication method")
 
 
 def _required(client_secret: str | None, method: str) -> str:

@@ -1,4 +1,4 @@
-"""APIs behind this application, and the token requests that get an access token for one of them."""
+"""Downstream APIs, and the token requests for their access tokens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.token import TokenResponse
 
 GrantKind: TypeAlias = Literal["refresh_token", "token_exchange", "on_behalf_of"]
-"""How a session gets a token for another API: by its refresh token with the API's `resource`
-(RFC 8707 2.2), by token exchange (RFC 8693), or on behalf of its user as in Microsoft Entra."""
+"""How a session gets a token for another API: by its refresh token with the API's `resource` (RFC
+8707 2.2), by token exchange (RFC 8693), or on behalf of its user (Microsoft Entra).
+"""
 
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
 """RFC 8693 3."""
@@ -25,7 +26,7 @@ _KEY_LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a token is for. A text as `scope` is words with spaces between them.
+    """The audience, resource and scope of a token. A `scope` may be a text of words with spaces.
 
     Raises ConfigurationError unless `resource` is an absolute URI without fragment (RFC 8707 2).
     """
@@ -35,7 +36,7 @@ class Target:
     scope: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Read `scope`, and refuse what no provider accepts."""
+        """Parse `scope` and check `resource`."""
         words = self.scope.split() if isinstance(self.scope, str) else tuple(self.scope)
         object.__setattr__(self, "scope", tuple(words))
         if self.resource is not None:
@@ -48,17 +49,17 @@ class Target:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing."""
+        """Whether no value is set."""
         return self.audience is None and self.resource is None and not self.scope
 
     def parameters(self) -> dict[str, str]:
-        """What it says, as parameters of a token request."""
+        """The target as parameters of a token request."""
         scope = " ".join(self.scope) or None
         members = {"audience": self.audience, "resource": self.resource, "scope": scope}
         return {name: value for name, value in members.items() if value is not None}
 
     def matches(self, other: Target) -> bool:
-        """Whether `other` has each value that this one has."""
+        """Whether `other` has all values of this target."""
         return (
             self.audience in (None, other.audience)
             and self.resource in (None, other.resource)
@@ -66,7 +67,7 @@ class Target:
         )
 
     def key(self, *context: str) -> str:
-        """Names the target, in this `context`, in records that several processes share."""
+        """The name of the target in this `context`, for records that processes share."""
         members = [*context, self.audience, self.resource, sorted(self.scope)]
         digest = hashlib.sha256(json.dumps(members).encode()).digest()
         return base64.urlsafe_b64encode(digest)[:_KEY_LENGTH].decode()
@@ -74,31 +75,31 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownstreamAPI(Target):
-    """An API for which sessions get access tokens of its own by `grant`.
+    """An API for which sessions get separate access tokens by `grant`.
 
-    At least one of `audience`, `resource` and `scope` says which API; the provider's documentation
-    says which of them it reads. Raises ConfigurationError.
+    At least one of `audience`, `resource` and `scope` identifies the API. The provider's
+    documentation says which of them it supports. Raises ConfigurationError.
     """
 
     grant: GrantKind
 
     def __post_init__(self) -> None:
-        """Refuse an API that cannot be told from the session's own."""
-        # A class with slots is not the class that `super()` without arguments means.
+        """Refuse an unknown grant, and an API without a target."""
+        # `super()` without arguments does not work in a dataclass with slots.
         Target.__post_init__(self)
         if self.grant not in get_args(GrantKind):
             known = ", ".join(get_args(GrantKind))
-            raise _invalid(f"the grant of a DownstreamAPI is one of {known}")
+            raise _invalid(f"the grant of a DownstreamAPI must be one of {known}")
         if self.is_empty:
-            raise _invalid("a DownstreamAPI has an audience, a resource or a scope")
+            raise _invalid("a DownstreamAPI needs an audience, a resource or a scope")
 
 
 def selected(apis: Iterable[DownstreamAPI], target: Target) -> DownstreamAPI:
-    """The only one of `apis` that has all values of `target`; else raises ConfigurationError."""
+    """The only one of `apis` with all values of `target`; raises ConfigurationError otherwise."""
     found = [api for api in apis if target.matches(api)]
     if len(found) != 1:
         wanted = ", ".join(f"{name}={value}" for name, value in target.parameters().items())
-        many = f"{len(found)} of downstream_apis have" if found else "no one of downstream_apis has"
+        many = f"{len(found)} of downstream_apis have" if found else "none of downstream_apis has"
         raise _invalid(f"{many} {wanted}")
     return found[0]
 
@@ -130,7 +131,7 @@ def client_credentials_grant(target: Target) -> dict[str, str]:
 
 
 def require_access_token(response: TokenResponse) -> None:
-    """RFC 8693 2.2.1: the issued token is what was asked for; raises ProviderError (token.type)."""
+    """Require an access token as the issued token (RFC 8693 2.2.1); ProviderError (token.type)."""
     if response.issued_token_type not in (None, ACCESS_TOKEN_TYPE):
         raise ProviderError(Code.TOKEN_TYPE, "the provider issued another type of token")
 
@@ -138,7 +139,7 @@ def require_access_token(response: TokenResponse) -> None:
 def _require_resource(resource: str) -> None:
     is_printable = resource.isascii() and resource.isprintable() and " " not in resource
     if not is_printable or "#" in resource or not urlsplit(resource).scheme:
-        raise _invalid("resource is an absolute URI without fragment (RFC 8707 2)")
+        raise _invalid("resource must be an absolute URI without fragment (RFC 8707 2)")
 
 
 def _invalid(explanation: str) -> ConfigurationError:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -28,13 +28,16 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKey, UnusableKey
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.json import Claims, parse_json_object
 
+Scheme: TypeAlias = Literal["Bearer", "DPoP"]
+"""How a request presents its access token (RFC 6750 2.1, RFC 9449 7.1)."""
+
 PROOF_TYPE: Final = "dpop+jwt"
 
 PROOF_WINDOW: Final = 60
 """Seconds by which the `iat` of a proof may differ from this clock, either way (RFC 9449 11.1)."""
 
 PROOF_ALGORITHM: Final = "ES256"
-"""That of the proofs which are made here."""
+"""The algorithm of this library's own proofs."""
 
 PROOF_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type != "oct")
 """Algorithms of accepted proofs: every asymmetric one (RFC 9449 4.2)."""
@@ -94,9 +97,9 @@ class DPoPKey:
         access_token: str | None = None,
         nonce: str | None = None,
     ) -> str:
-        """The `DPoP` header of one request in the second `now` (RFC 9449 4.2).
+        """The `DPoP` header of one request at `now`, in seconds since the epoch (RFC 9449 4.2).
 
-        `access_token` is the token that the request carries, `nonce` the server's last one.
+        `access_token` is the token in the request, `nonce` the server's last nonce.
         """
         claims: dict[str, object] = {
             "jti": secrets.token_urlsafe(18),
@@ -114,9 +117,9 @@ class DPoPKey:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A proof that was accepted, which only `accept_proof` makes.
+    """An accepted proof. Only `accept_proof` makes instances.
 
-    Whoever accepts it must refuse a second one of this `jti` until `iat` + 60 (RFC 9449 11.1).
+    The caller must refuse a second proof with this `jti` until `iat` + 60 seconds (RFC 9449 11.1).
     """
 
     jti: str
@@ -134,10 +137,10 @@ def accept_proof(
     thumbprint: str | None = None,
     nonce: str | None = None,
 ) -> Proof:
-    """The checks of RFC 9449 4.3 on the value of the one `DPoP` header of a request.
+    """Check the only `DPoP` header of a request (RFC 9449 4.3).
 
-    `access_token` is that of the request and `thumbprint` the key it is bound to (7.1); `nonce` is
-    the one that the server requires (8, 9). Raises ProtocolViolation: dpop.malformed,
+    `access_token` is the token in the request and `thumbprint` the key to which it is bound (7.1).
+    `nonce` is the nonce that the server requires (8, 9). Raises ProtocolViolation: dpop.malformed,
     dpop.signature, dpop.target, dpop.issued_at, dpop.access_token, dpop.key or dpop.nonce.
     """
     claims, bound = _verified(proof)
@@ -153,7 +156,7 @@ def accept_proof(
 
 
 def proof_target(url: str) -> str:
-    """`url` as `htu` has it: normalized, without query and fragment (4.2, 4.3; RFC 3986 6.2.3)."""
+    """`url` as in `htu`: normalized, without query and fragment (4.2, 4.3; RFC 3986 6.2.3)."""
     address = urlsplit(url)
     scheme, host = address.scheme.lower(), (address.hostname or "").lower()
     if ":" in host:
@@ -198,7 +201,7 @@ def _verified(proof: str) -> tuple[Claims, str]:
 
 
 def _require_target(claims: Claims, method: str, url: str) -> None:
-    """`htm` and `htu` are those of the request (4.3 rules 8 and 9)."""
+    """Require the `htm` and `htu` of the request (4.3 rules 8 and 9)."""
     htm = require_string(claims, "htm", Code.DPOP_MALFORMED)
     htu = require_string(claims, "htu", Code.DPOP_MALFORMED)
     if htm != method:
@@ -206,7 +209,7 @@ def _require_target(claims: Claims, method: str, url: str) -> None:
     try:
         found = proof_target(htu)
     except ValueError:
-        raise _malformed("htu is no URL") from None
+        raise _malformed("htu is not a URL") from None
     if found != proof_target(url):
         raise ProtocolViolation(
             Code.DPOP_TARGET, f"htu is {shown(found)}, the URL {shown(proof_target(url))}"
@@ -214,7 +217,7 @@ def _require_target(claims: Claims, method: str, url: str) -> None:
 
 
 def _require_fresh(claims: Claims, now: int) -> int:
-    """`iat` is at most a minute away (4.3 rule 11)."""
+    """Require an `iat` within a minute of this clock (4.3 rule 11)."""
     issued_at = require_numeric_date(claims, "iat", Code.DPOP_MALFORMED)
     if abs(now - issued_at) > PROOF_WINDOW:
         raise ProtocolViolation(
@@ -226,7 +229,7 @@ def _require_fresh(claims: Claims, now: int) -> int:
 def _jti(claims: Claims) -> str:
     jti = require_string(claims, "jti", Code.DPOP_MALFORMED)
     if len(jti) > MAX_JTI_LENGTH:
-        raise _malformed(f"jti is over {MAX_JTI_LENGTH} characters")
+        raise _malformed(f"jti has more than {MAX_JTI_LENGTH} characters")
     return jti
 
 

@@ -1,4 +1,4 @@
-"""The request that signs the user out at the OP (OpenID Connect RP-Initiated Logout 1.0)."""
+"""The logout request to the OP (OpenID Connect RP-Initiated Logout 1.0)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class EndSessionRequest:
         return {name: value for name, value in named.items() if value is not None}
 
     def url(self, endpoint: str) -> str:
-        """Where to send the browser; `endpoint` may already have a query (2.1)."""
+        """The URL to which the browser is redirected; `endpoint` may already have a query (2.1)."""
         return with_query(endpoint, self.parameters())

@@ -1,4 +1,4 @@
-"""Foreign texts and values, made safe to log and to show."""
+"""Makes texts and values from outside safe to log and to show."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_TEXT: Final = 2000
-"""Characters of an OP's description that are shown: its last sentence may say what to set."""
+"""Maximum characters of an OP's description that are shown; its end may have the advice."""
 MAX_VALUE: Final = 200
-"""Characters of a single value that are shown."""
+"""Maximum characters of a single value that are shown."""
 MIN_SECRET_LENGTH: Final = 6
-"""Shorter values are in any text by chance."""
+"""The minimum length of a secret to remove: shorter ones occur in texts by chance."""
 
 MAX_MEMBERS: Final = 5
-"""How many members of a list are shown."""
+"""Maximum number of shown members of a list."""
 LARGEST_NUMBER: Final = 10**18
-"""Numbers from here on are not shown."""
+"""Numbers of this size or larger are not shown."""
 
 
 def cleaned(text: str, length: int = MAX_TEXT) -> str:
     """At most `length` characters of printable ASCII; others are escaped as Python does."""
-    # Cut first: escaping makes a text up to ten times as long.
+    # Cut before escaping, which makes a text up to ten times as long.
     return text[:length].encode("unicode_escape").decode("ascii")[:length]
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """`text` with `[...]` in place of each of `secrets`, as an OP may repeat what it was sent."""
+    """`text` with `[...]` in place of each of `secrets`: an OP may repeat what it received."""
     for secret in secrets:
         if len(secret) >= MIN_SECRET_LENGTH:
             text = text.replace(secret, "[...]")
@@ -33,7 +33,7 @@ def without(text: str, secrets: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of a message for a log line: a text in quotes, cut, and `missing` for nothing."""
+    """A value for a log line: a text is cut and quoted; None is `missing`."""
     match value:
         case None:
             return "missing"

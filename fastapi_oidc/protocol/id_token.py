@@ -27,7 +27,7 @@ from fastapi_oidc.protocol.tenants import Tenants
 
 
 class NoNonce(Enum):
-    """Says aloud that the request had no nonce."""
+    """Marks a request without a nonce explicitly."""
 
     NO_NONCE = "no nonce was sent"
 
@@ -37,11 +37,11 @@ NO_NONCE: Final = NoNonce.NO_NONCE
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an ID token must match.
+    """The values that an ID token must match.
 
-    `algorithm` is the one its signature was verified with; `max_age` is in seconds, None when
-    the request had none; `acr_values` are the accepted classes; `trusted_audiences` never replaces
-    `client_id`; `tenants` are those for which a shared `issuer` stands.
+    `algorithm` is the algorithm of its verified signature. `max_age` is in seconds, None if the
+    request had none. `acr_values` are the accepted classes. `trusted_audiences` are additional
+    audiences. `tenants` are the allowed tenants of a shared `issuer`.
     """
 
     issuer: str
@@ -74,9 +74,9 @@ class IdToken:
 
 @dataclass(frozen=True, slots=True)
 class EarlierIdToken:
-    """What a refreshed ID token must preserve of the one issued at login (Core 12.2).
+    """The values of the login's ID token that a refreshed one must have too (Core 12.2).
 
-    `tenant` is the `tid` of a login whose issuer stands for several tenants.
+    `tenant` is the `tid` of a login with a shared issuer.
     """
 
     iss: str
@@ -89,7 +89,7 @@ class EarlierIdToken:
 
 
 def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
-    """The ID token of a login, after every rule of Core 3.1.3.7 in its order.
+    """The ID token of a login, after all checks of Core 3.1.3.7 in order.
 
     Raises ProtocolViolation (id_token.*).
     """
@@ -109,11 +109,11 @@ def accept_refreshed_id_token(
     *,
     received: Instant | None = None,
 ) -> IdToken:
-    """The ID token of a refresh: valid by itself, and about the same authentication (Core 12.2).
+    """The ID token of a refresh: valid itself, and of the same authentication (Core 12.2).
 
-    `expected.nonce` and `expected.max_age` belong to a login and are not looked at. `received` is
-    when the answer came, if that was before `at`: it was valid if it was valid then, however long
-    it took to get the key that says so. Raises ProtocolViolation (id_token.*).
+    `expected.nonce` and `expected.max_age` are for logins and not checked. `received` is the
+    arrival of the response, if that was before `at`: the token must have been valid then, however
+    long it took to get the key. Raises ProtocolViolation (id_token.*).
     """
     id_token = _read(claims, expected, at, received=received or at)
     require_access_token_hash(claims, expected)
@@ -122,7 +122,7 @@ def accept_refreshed_id_token(
 
 
 def _read(claims: Claims, expected: Expected, at: Instant, *, received: Instant) -> IdToken:
-    """The rules a login and a refresh have in common."""
+    """The checks for both logins and refreshes."""
     require_no_events(claims)
     iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER, tenants=expected.tenants)
     sub = require_subject(claims, Code.ID_TOKEN_SUBJECT)
@@ -145,14 +145,14 @@ def _read(claims: Claims, expected: Expected, at: Instant, *, received: Instant)
 
 
 def require_no_events(claims: Claims) -> None:
-    """A logout token is no ID token (Back-Channel Logout 2.4; RFC 8725 3.12)."""
+    """Refuse a logout token as an ID token (Back-Channel Logout 2.4; RFC 8725 3.12)."""
     if "events" in claims:
-        raise ProtocolViolation(Code.ID_TOKEN_EVENTS, "a security event token is no ID token")
+        raise ProtocolViolation(Code.ID_TOKEN_EVENTS, "a security event token is not an ID token")
 
 
 def require_authorized_party(claims: Claims, client_id: str) -> str | None:
     """Refuse a token issued to another client (Core 3.1.3.7 rules 4 and 5)."""
-    # Some providers send azp with a single audience; that is allowed, so it is only compared.
+    # Some providers send azp with a single audience. That is allowed, so azp is only compared.
     azp = optional_string(claims, "azp", Code.ID_TOKEN_AUTHORIZED_PARTY)
     if azp not in (None, client_id):
         raise ProtocolViolation(
@@ -162,7 +162,7 @@ def require_authorized_party(claims: Claims, client_id: str) -> str | None:
 
 
 def require_not_expired(claims: Claims, at: Instant) -> int:
-    """`exp` is a number and not over (rule 9)."""
+    """Require an `exp` that is a number and has not passed (rule 9)."""
     exp = require_numeric_date(claims, "exp", Code.ID_TOKEN_EXPIRY)
     if at.is_past(exp):
         raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
@@ -170,7 +170,7 @@ def require_not_expired(claims: Claims, at: Instant) -> int:
 
 
 def require_issued(claims: Claims, at: Instant) -> int:
-    """`iat`, and `nbf` when present, are numbers and not to come (rule 10; RFC 7519 4.1.5)."""
+    """Require an `iat`, and an `nbf` if present, not in the future (rule 10; RFC 7519 4.1.5)."""
     iat = require_numeric_date(claims, "iat", Code.ID_TOKEN_ISSUED_AT)
     nbf = optional_numeric_date(claims, "nbf", Code.ID_TOKEN_ISSUED_AT)
     if at.is_ahead(iat) or at.is_ahead(nbf or 0):
@@ -183,7 +183,7 @@ def require_issued(claims: Claims, at: Instant) -> int:
 
 
 def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> None:
-    """`nonce` is the one that was sent, and absent when none was (rule 11)."""
+    """Require the nonce that was sent, and none if none was sent (rule 11)."""
     if isinstance(sent, NoNonce):
         if nonce is not None:
             raise ProtocolViolation(Code.ID_TOKEN_NONCE, "a nonce that was not sent")
@@ -192,7 +192,7 @@ def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> N
 
 
 def require_access_token_hash(claims: Claims, expected: Expected) -> None:
-    """`at_hash`, when present, is that of the access token (Core 3.1.3.8)."""
+    """Require the hash of the access token in `at_hash`, if present (Core 3.1.3.8)."""
     at_hash = optional_string(claims, "at_hash", Code.ID_TOKEN_ACCESS_TOKEN_HASH)
     if at_hash is None:
         return
@@ -203,7 +203,7 @@ def require_access_token_hash(claims: Claims, expected: Expected) -> None:
 
 
 def require_recent_authentication(auth_time: int | None, max_age: int | None, at: Instant) -> None:
-    """With `max_age`, `auth_time` is present and not longer ago (rule 13, Core 3.1.2.1)."""
+    """With `max_age`, require an `auth_time` that is recent enough (rule 13, Core 3.1.2.1)."""
     if max_age is None:
         return
     if auth_time is None:
@@ -223,14 +223,14 @@ def is_recent(auth_time: int | None, max_age: int, at: Instant) -> bool:
 
 
 def require_authentication_context(acr: str | None, acr_values: tuple[str, ...]) -> None:
-    """`acr` is one of those that were asked for (rule 12, RFC 9470 5)."""
+    """Require one of the requested values in `acr` (rule 12, RFC 9470 5)."""
     if acr_values and acr not in acr_values:
         explanation = f"acr is {shown(acr)}; the login asked for {shown(' '.join(acr_values))}"
         raise ProtocolViolation(Code.ID_TOKEN_AUTHENTICATION_CONTEXT, explanation)
 
 
 def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> None:
-    """Same iss, sub, aud, azp, auth_time; the same nonce if there is one (Core 12.2)."""
+    """Require the same iss, sub, aud, azp, auth_time, and nonce if there is one (Core 12.2)."""
     if id_token.iss != original.iss:
         raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "iss changed with the refresh")
     if original.tenant not in (None, id_token.claims.get("tid")):
@@ -257,8 +257,8 @@ def _equal(one: str, other: str) -> bool:
 def access_token_hash(access_token: str, algorithm: str) -> str:
     """The `at_hash` of `access_token` in an ID token signed with `algorithm`.
 
-    Raises ProtocolViolation (id_token.access_token_hash) for an unknown algorithm: what cannot be
-    checked is refused.
+    Raises ProtocolViolation (id_token.access_token_hash) for an unknown algorithm, because the hash
+    cannot be checked.
     """
     row = ALGORITHMS.get(algorithm)
     if row is None:

@@ -1,4 +1,4 @@
-"""What the provider says of a token that only it can read (RFC 7662)."""
+"""Introspection responses about opaque tokens (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from fastapi_oidc.protocol.json import Claims
 
 
 def is_active(response: Claims) -> bool:
-    """Whether the token is usable at all; anything but `true` is no (RFC 7662 2.2)."""
+    """Whether the token is active: `active` must be `true` (RFC 7662 2.2)."""
     return response.get("active") is True
 
 
 def accept_introspection(
     response: Claims, expected: ExpectedAccessToken, at: Instant
 ) -> AccessClaims:
-    """The access token that the response describes, by the rules of a JWT.
+    """The access token that the response describes, after the checks for JWTs.
 
-    RFC 7662 2.2 makes every member optional. `iss` and `iat` may be absent: the provider itself
-    was asked. `aud`, `exp` and the client may not. Without `sub` there is no user: the client acts
-    for itself, and is the subject (RFC 9068 2.2). Raises ProtocolViolation (access_token.*).
+    All members are optional in RFC 7662 2.2. Here `iss` and `iat` may be absent, because the
+    provider itself responded; `aud`, `exp` and the client may not. Without `sub` there is no user:
+    the client acts for itself, and is the subject (RFC 9068 2.2). Raises ProtocolViolation
+    (access_token.*).
     """
     if not is_active(response):
         raise ProtocolViolation(Code.ACCESS_TOKEN_INACTIVE, "the provider says: not active")

@@ -1,4 +1,4 @@
-"""An access token that the provider issued to this client, and when it is to be renewed."""
+"""Access tokens that the provider issued to this client, and when to renew them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fastapi_oidc.protocol.token import TokenResponse
 class IssuedToken:
     """An access token for an API (RFC 6749 5.1).
 
-    `issued_at` and `expires_at` are in seconds since the epoch; a token that expires at None is
-    good until an API refuses it. A token of the type "DPoP" is sent with a proof by `dpop_key`
-    (RFC 9449), which `oidc.auth` does.
+    `issued_at` and `expires_at` are in seconds since the epoch. If `expires_at` is None, the token
+    is valid until an API refuses it. A token of the type "DPoP" must be sent with a proof by
+    `dpop_key` (RFC 9449), as `oidc.auth` does.
     """
 
     value: str = field(repr=False)
@@ -36,7 +36,7 @@ class IssuedToken:
         scope: tuple[str, ...],
         dpop_key: str | None = None,
     ) -> Self:
-        """The token of `response`; `lifetime` and `scope` are for a response that has none."""
+        """The token in `response`; `lifetime` and `scope` are the defaults for absent members."""
         return cls(
             value=response.access_token,
             expires_at=received_at + (response.expires_in or lifetime),
@@ -52,7 +52,7 @@ class IssuedToken:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Self:
-        """What `encode` wrote; raises SessionError (session.lock_unavailable) for anything else."""
+        """Read the result of `encode`; raises SessionError (session.lock_unavailable)."""
         try:
             members = json.loads(encoded)
             return cls(**members | {"scope": tuple(members["scope"])})
@@ -63,7 +63,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What a caller needs: a token that is valid for `seconds` more and is not `refused`."""
+    """A caller's need: a token that is valid for `seconds` more and is not `refused`."""
 
     seconds: int = 60
     refused: str = field(default="", repr=False)
@@ -71,8 +71,8 @@ class Needed:
     def is_met_by(self, token: IssuedToken, now: int) -> bool:
         """Whether `token` need not be renewed.
 
-        A token that cannot be valid for so long is used for half of its life: it is not renewed
-        again and again.
+        A token with a shorter lifetime than `seconds` is used for half of its lifetime, so that it
+        is not renewed at every call.
         """
         if token.value == self.refused:
             return False
@@ -83,7 +83,7 @@ class Needed:
         return now + seconds < token.expires_at
 
     def is_served_by(self, token: IssuedToken, now: int) -> bool:
-        """Whether `token` can be sent when no better one can be had."""
+        """Whether `token` can be sent while no better one is available."""
         if token.value == self.refused:
             return False
         return token.expires_at is None or now < token.expires_at

@@ -1,4 +1,4 @@
-"""The one reader of JSON that somebody else wrote: an OP's answer, a JOSE header, a claims set."""
+"""The strict reader for JSON from outside: an OP's responses, JOSE headers, claims sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 from typing_extensions import TypeAliasType
 
 JSON = TypeAliasType("JSON", "bool | int | float | str | list[JSON] | dict[str, JSON] | None")
-"""Any JSON value. Numbers are finite, and no text holds a lone surrogate."""
+"""Any JSON value. Numbers are finite, and texts have no lone surrogates."""
 
 Claims: TypeAlias = Mapping[str, JSON]
 """The members of one JSON object."""
@@ -22,17 +22,17 @@ _WHITESPACE = " \t\n\r"
 
 
 class MalformedJSON(ValueError):
-    """The text is not JSON as this library accepts it; says why without quoting the text."""
+    """The text is not JSON that this library accepts. The message does not quote the text."""
 
 
 def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
-    """The value `text` stands for (RFC 8259, I-JSON RFC 7493).
+    """The value of the JSON `text` (RFC 8259, I-JSON RFC 7493).
 
     Raises MalformedJSON for anything else than UTF-8, for a repeated member, a number that is not
     finite, a lone surrogate, more than `max_bytes` bytes or more than 32 levels of nesting.
     """
     if len(text) > max_bytes:
-        raise MalformedJSON(f"over {max_bytes} bytes")
+        raise MalformedJSON(f"more than {max_bytes} bytes")
     try:
         decoded = text.decode("utf-8").strip(_WHITESPACE)
         value: JSON
@@ -40,7 +40,7 @@ def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
     except MalformedJSON:
         raise
     except (ValueError, RecursionError):
-        # The original error carries the whole text, which may hold tokens.
+        # The original error has the whole text, which may contain tokens.
         raise MalformedJSON("not JSON in UTF-8") from None
     if end != len(decoded):
         raise MalformedJSON("more than one value")
@@ -50,7 +50,7 @@ def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
 
 
 def parse_json_object(text: bytes, *, max_bytes: int = MAX_BYTES) -> Claims:
-    """The members of the JSON object `text` stands for; raises MalformedJSON for anything else."""
+    """The members of the JSON object `text`; raises MalformedJSON for anything else."""
     value = parse_json(text, max_bytes=max_bytes)
     if not isinstance(value, dict):
         raise MalformedJSON("not a JSON object")
@@ -81,7 +81,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _require_shallow(text: bytes, value: JSON) -> None:
-    # Most texts have too few brackets to be deep, which is quicker to see than to walk them.
+    # Counting brackets is faster, and enough for most texts.
     if text.count(b"[") + text.count(b"{") > MAX_DEPTH and not _is_shallow(value, MAX_DEPTH):
         raise MalformedJSON("nested too deep")
 
@@ -94,7 +94,7 @@ def _is_shallow(value: JSON, levels: int) -> bool:
 
 
 def _require_no_surrogate(text: bytes, value: JSON) -> None:
-    # UTF-8 has no surrogates: only an escape can make a lone one.
+    # UTF-8 has no surrogates: only an escape sequence can make a lone one.
     if rb"\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()

@@ -1,4 +1,4 @@
-"""The logout token an OP posts (OpenID Connect Back-Channel Logout 1.0)."""
+"""Logout tokens from the OP (OpenID Connect Back-Channel Logout 1.0)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 LONGEST_LIFETIME: Final = 120
 """Seconds from `iat` for which a token without `exp` is accepted (2.4: at most two minutes)."""
 
-# Most providers do not set the type that 2.4 recommends; any other type is another kind of JWT.
+# Most providers do not set the type that 2.4 recommends. Other types are other kinds of JWT.
 _TYPES = frozenset({"jwt", "logout+jwt"})
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLogout:
-    """What a logout token must match."""
+    """The values that a logout token must match."""
 
     issuer: str
     client_id: str
@@ -42,9 +42,9 @@ class ExpectedLogout:
 
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
-    """A logout token that passed every rule; `sub`, `sid` or both are set.
+    """A logout token that passed all checks. `sub`, `sid` or both are set.
 
-    Without an `exp` of its own it expires two minutes after `iat`.
+    Without an `exp` claim it expires two minutes after `iat`.
     """
 
     iss: str
@@ -70,7 +70,7 @@ def logout_token_parameter(form: Parameters) -> str:
 def accept_logout_token(
     header_typ: str | None, claims: Claims, expected: ExpectedLogout, at: Instant
 ) -> LogoutToken:
-    """The logout token, after the rules of 2.6 in their order; the signature is verified before.
+    """The logout token, after the checks of 2.6 in order. Its signature must be verified before.
 
     Raises ProtocolViolation: jws.type or logout_token.*.
     """
@@ -103,13 +103,13 @@ def _optional_subject(claims: Claims) -> str | None:
 
 
 def require_logout_type(header_typ: str | None) -> None:
-    """`typ` is absent, JWT or logout+jwt (2.4; RFC 8725 3.11)."""
+    """Require `typ` to be absent, JWT or logout+jwt (2.4; RFC 8725 3.11)."""
     if header_typ is not None and header_typ.lower().removeprefix("application/") not in _TYPES:
         raise ProtocolViolation(Code.JWS_TYPE, f"typ is {shown(header_typ)}")
 
 
 def require_issued(claims: Claims, at: Instant) -> int:
-    """`iat` is a number and not to come."""
+    """Require an `iat` that is a number and not in the future."""
     iat = require_numeric_date(claims, "iat", Code.LOGOUT_TOKEN_ISSUED_AT)
     if at.is_ahead(iat):
         raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, f"iat is {at.distance(iat)}", iat=iat)
@@ -117,10 +117,10 @@ def require_issued(claims: Claims, at: Instant) -> int:
 
 
 def require_not_expired(claims: Claims, iat: int, expected: ExpectedLogout, at: Instant) -> int:
-    """`exp` is a number and not over (2.4).
+    """Require an `exp` that is a number and has not passed (2.4).
 
-    Drafts before the final text had no `exp`. Where such a token is accepted, `iat` bounds it; its
-    `jti` is required like any other's.
+    Drafts of the specification had no `exp`. If a token without `exp` is accepted, `iat` limits its
+    lifetime; its `jti` is still required.
     """
     if claims.get("exp") is None:
         if not expected.accepts_without_exp:
@@ -138,13 +138,13 @@ def require_not_expired(claims: Claims, iat: int, expected: ExpectedLogout, at: 
 
 
 def require_logout_event(claims: Claims) -> None:
-    """`events` has the logout event, an object (2.4)."""
+    """Require the logout event, an object, in `events` (2.4)."""
     events = claims.get("events")
     if not isinstance(events, dict) or not isinstance(events.get(LOGOUT_EVENT), dict):
         raise ProtocolViolation(Code.LOGOUT_TOKEN_EVENTS, "events has no logout event")
 
 
 def require_no_nonce(claims: Claims) -> None:
-    """A token with a nonce is an ID token (2.4)."""
+    """Refuse a token with a nonce, which would be an ID token (2.4)."""
     if "nonce" in claims:
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_NONCE, "a logout token has no nonce")
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_NONCE, "a logout token must not have a nonce")

@@ -23,11 +23,11 @@ _ASKED_DIRECTLY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """What an OP says of itself; every endpoint has passed the URL rules. Only `parse` makes one.
+    """An OP's validated metadata. Only `parse` makes instances.
 
-    Lists of what the OP supports are left out: this client's registration decides, not they;
-    `offers_offline_access` is for a hint in the log (Core 11). An optional endpoint that breaks the
-    URL rules counts as absent; `ignored` says which, and why.
+    Lists of supported features are left out, because this client's registration decides.
+    `offers_offline_access` is for advice in the log (Core 11). An optional endpoint with an invalid
+    URL counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -55,11 +55,12 @@ class ProviderMetadata:
         mutual_tls: bool = False,
         tenants: Tenants | None = None,
     ) -> Self:
-        """The metadata of exactly `issuer` (Discovery 3 and 4.3); unknown members are ignored.
+        """The metadata of exactly `issuer` (Discovery 3 and 4.3). Unknown members are ignored.
 
-        An https issuer has https endpoints, whatever `allow_insecure_http` says. With `mutual_tls`
-        the endpoints are those for clients with a certificate, where there are any (RFC 8705 5).
-        With `tenants` the document is that of their shared `issuer`. Raises ProviderError.
+        An https issuer must have https endpoints, even with `allow_insecure_http`. With
+        `mutual_tls`, the endpoints are those for clients with a certificate, if there are any (RFC
+        8705 5). With `tenants`, the document is that of their shared `issuer`. Raises
+        ProviderError.
         """
         is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
         source = _Document(document, allow_insecure_http=is_insecure, mutual_tls=mutual_tls)
@@ -89,12 +90,12 @@ class ProviderMetadata:
 
 
 def discovery_url(issuer: str) -> str:
-    """Where the metadata of `issuer` is; one final slash is dropped first (Discovery 4.1)."""
+    """The URL of the metadata of `issuer`, without the issuer's final slash (Discovery 4.1)."""
     return issuer.removesuffix("/") + _WELL_KNOWN
 
 
 def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
-    """`issuer` unchanged, when it can be one: https, no query, no fragment (Discovery 3).
+    """`issuer` unchanged, if it is valid: https, no query, no fragment (Discovery 3).
 
     Raises ConfigurationError: configuration.insecure_url or configuration.invalid.
     """
@@ -132,12 +133,12 @@ class _Document:
         self.ignored: list[str] = []
 
     def require_issuer(self, issuer: str) -> None:
-        """Discovery 4.3: identical, code point by code point, nothing normalised."""
+        """Require an identical issuer, without normalization (Discovery 4.3)."""
         found = self._members.get("issuer")
         if found != issuer:
             explanation = f"the document's issuer is {shown(found)}, the configured {shown(issuer)}"
             if isinstance(found, str) and PLACEHOLDER in found:
-                explanation += "; allowed_tenants accepts the tenants it stands for"
+                explanation += "; allowed_tenants accepts the tenants of a shared issuer"
             raise ProviderError(
                 Code.PROVIDER_ISSUER_MISMATCH,
                 explanation,
@@ -146,14 +147,14 @@ class _Document:
             )
 
     def _prefer_aliases(self) -> None:
-        """`mtls_endpoint_aliases` replace the endpoints that this client asks (RFC 8705 5)."""
+        """Replace the endpoints that this client uses by `mtls_endpoint_aliases` (RFC 8705 5)."""
         aliases = self._members.get("mtls_endpoint_aliases")
         if isinstance(aliases, dict):
             asked = {name for name in _ASKED_DIRECTLY if aliases.get(name) is not None}
             self._members = self._members | {name: aliases[name] for name in asked}
 
     def url(self, name: str) -> str | None:
-        """An optional endpoint; one that cannot be used is left out, as if it were absent."""
+        """An optional endpoint; None if it is absent or unusable."""
         if self._members.get(name) is None:
             return None
         try:
@@ -171,17 +172,17 @@ class _Document:
             )
         if fault is not None or not isinstance(url, str):
             raise ProviderError(
-                Code.PROVIDER_METADATA_INVALID, f"{name} is missing or no URL", endpoint=name
+                Code.PROVIDER_METADATA_INVALID, f"{name} is missing or not a URL", endpoint=name
             )
         return url
 
     def lists(self, name: str, value: str) -> bool:
-        """Whether a list has `value`; one that is no list has nothing."""
+        """Whether the list `name` has `value`; False if it is not a list."""
         values = self._members.get(name)
         return isinstance(values, list) and value in values
 
     def flag(self, name: str) -> bool:
-        """A truth value; absent and null are false (Discovery 4.2: no value, no member)."""
+        """A boolean; absent and null are false (Discovery 4.2: no value, no member)."""
         value = self._members.get(name)
         if not isinstance(value, bool | None):
             raise ProviderError(Code.PROVIDER_METADATA_INVALID, f"{name} is not true or false")

@@ -1,11 +1,11 @@
-"""What a refusal of the token endpoint means for a session (RFC 6749 5.2).
+"""The meaning of the token endpoint's refusals for a session (RFC 6749 5.2).
 
-    RefusedGrant      this code or refresh token is over
-    RefusedClient     the client is not authenticated or not allowed: the operator's to correct
-    RefusedRequest    anything else the provider has against this request
-    NonceRequired     the DPoP proof needs another nonce; nothing was said of the request
+    RefusedGrant      this code or refresh token is invalid
+    RefusedClient     the client is not authenticated or not allowed: the operator must act
+    RefusedRequest    the provider refused the request for another reason
+    NonceRequired     the DPoP proof needs another nonce; the request was not judged
 
-Every other ProviderError means that the provider was unavailable: it refused nothing.
+Every other ProviderError means that the provider was unavailable and refused nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.error_text import cleaned, without
 
 _GRANT_ERRORS: Final = frozenset(
-    # The last three say that the user has to be asked (OpenID Connect Core 3.1.2.6); Microsoft
-    # Entra answers a refresh so.
+    # The last three mean that the user must interact (OpenID Connect Core 3.1.2.6). Microsoft Entra
+    # returns them for refreshes.
     {"invalid_grant", "interaction_required", "login_required", "consent_required"}
 )
 _CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 TEMPORARY_ERRORS: Final = frozenset({"server_error", "temporarily_unavailable"})
-"""Errors that pass, whatever the status (RFC 6749 4.1.2.1)."""
+"""Temporary errors, whatever the status (RFC 6749 4.1.2.1)."""
 
 MAX_ERROR_LENGTH: Final = 200
-"""Characters of `error` that are used; the codes of the specifications have at most 30."""
+"""Maximum characters of `error` that are used; specified codes have at most 30."""
 
 
 class TokenRefused(ProviderError):
-    """The token endpoint refused a request; only the subclasses are raised.
+    """The token endpoint refused a request. Only the subclasses are raised.
 
-    `error` and `description` are the provider's own words, escaped and cut.
+    `error` and `description` are the provider's texts, escaped and cut.
     """
 
     refusal_code: ClassVar[Code]
@@ -45,37 +45,37 @@ class TokenRefused(ProviderError):
 
 
 class RefusedGrant(TokenRefused):
-    """The code or refresh token is over: presenting it again cannot succeed."""
+    """The code or refresh token is invalid: sending it again cannot succeed."""
 
     refusal_code = Code.TOKEN_INVALID_GRANT
 
 
 class RefusedClient(TokenRefused):
-    """The client's credentials or permissions are wrong; grants outlive their correction."""
+    """The client's credentials or permissions are wrong; codes and tokens stay valid."""
 
     refusal_code = Code.TOKEN_INVALID_CLIENT
 
 
 class RefusedRequest(TokenRefused):
-    """The request was refused for another reason, or for none that the answer tells.
+    """The request was refused for another reason, or without a reason.
 
-    Some providers answer so to a refresh token that is over. Others do it for a while only, so that
-    one answer decides nothing.
+    Some providers respond so for an invalid refresh token, others temporarily. So one such response
+    does not end a session.
     """
 
     refusal_code = Code.TOKEN_REFUSED
 
 
 class NonceRequired(TokenRefused):
-    """The DPoP proof lacked the server's present nonce; nothing was used up (RFC 9449 8)."""
+    """The DPoP proof lacked the server's current nonce; nothing was used up (RFC 9449 8)."""
 
     refusal_code = Code.TOKEN_REFUSED
 
 
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:
-    """The error that an unsuccessful answer stands for, whatever its body is.
+    """The error for an unsuccessful response with any body.
 
-    `sent` are the secrets of the request, which some providers repeat in their description.
+    `sent` are the secrets in the request, which some providers repeat in their description.
     """
     members = document if isinstance(document, dict) else {}
     error, description = (
@@ -93,7 +93,7 @@ def _kind(error: str, status: int) -> type[TokenRefused]:
         return NonceRequired
     if error in _GRANT_ERRORS:
         return RefusedGrant
-    # RFC 6749 5.2 has 401 for the client's authentication alone.
+    # In RFC 6749 5.2 the status 401 is only for the client's authentication.
     if error in _CLIENT_ERRORS or status == HTTPStatus.UNAUTHORIZED:
         return RefusedClient
     return RefusedRequest

@@ -1,4 +1,4 @@
-"""Where a login or logout may lead back to: a path of this application and nothing else."""
+"""Return paths of logins and logouts: only paths of this application."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENCODED_CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
 
 
 def same_origin_path(value: object, *, default: str) -> str:
-    """`value` when it is a path of this origin, otherwise `default` (RFC 9700 4.11.1)."""
+    """`value` if it is a path of this origin, otherwise `default` (RFC 9700 4.11.1)."""
     return value if is_same_origin_path(value) else default
 
 

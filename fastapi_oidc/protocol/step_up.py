@@ -1,4 +1,4 @@
-"""How recent and how strong an authentication must be (RFC 9470, OpenID Connect Core 3.1.2.1)."""
+"""Step-up: requirements for an authentication (RFC 9470, OpenID Connect Core 3.1.2.1)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _ACR_VALUE = re.compile(r"[!#-\[\]-~]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class StepUp:
-    """What one part of an application requires of the authentication behind a session.
+    """A requirement of a guard for the authentication of a session.
 
-    `max_age` is in seconds, None for any age; `acr_values` are the accepted classes, none for any.
+    `max_age` is in seconds, None for any age. `acr_values` are the accepted classes, empty for any.
     """
 
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
 
     def is_met(self, auth_time: int | None, acr: str | None, at: Instant) -> bool:
-        """Whether an authentication at `auth_time` of class `acr` is enough at this moment."""
+        """Whether an authentication at `auth_time` with the class `acr` is sufficient now."""
         if self.max_age is not None and not is_recent(auth_time, self.max_age, at):
             return False
         return not self.acr_values or acr in self.acr_values
 
     def parameters(self) -> dict[str, str]:
-        """As parameters of an authorization request or a challenge."""
+        """The requirement as parameters of an authorization request or a challenge."""
         age = {} if self.max_age is None else {"max_age": str(self.max_age)}
         return age | ({"acr_values": " ".join(self.acr_values)} if self.acr_values else {})
 
@@ -40,14 +40,14 @@ class StepUp:
 
 
 def recent(seconds: int) -> StepUp:
-    """An authentication of the last `seconds`; raises ConfigurationError."""
+    """Require an authentication in the last `seconds`; raises ConfigurationError."""
     if type(seconds) is not int or seconds < 0:
         raise _invalid("oidc.require_recent takes seconds: a whole number, 0 or more")
     return StepUp(max_age=seconds)
 
 
 def of_class(values: tuple[str, ...]) -> StepUp:
-    """An authentication of one of the classes `values`; raises ConfigurationError."""
+    """Require an authentication with one of the classes `values`; raises ConfigurationError."""
     if not values or not all(_ACR_VALUE.fullmatch(value) for value in values):
         raise _invalid("oidc.require_acr takes acr values, without spaces and quotes")
     return StepUp(acr_values=values)

@@ -1,7 +1,7 @@
-"""A provider whose one address stands for many issuers: Microsoft Entra's `common` endpoints.
+"""Shared issuers, for many tenants: the `common` endpoints of Microsoft Entra.
 
-Its metadata name a template of an issuer, and each ID token the issuer of the tenant it belongs to
-(Microsoft identity platform, "OpenID Connect on the Microsoft identity platform").
+The metadata has a template of an issuer, and each ID token has the issuer of its tenant (Microsoft
+identity platform, "OpenID Connect on the Microsoft identity platform").
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fastapi_oidc.protocol.error_text import shown
 from fastapi_oidc.protocol.json import Claims
 
 ANY_TENANT: Final = "*"
-"""Stands for every tenant there is."""
+"""Allows every tenant."""
 PLACEHOLDER: Final = "{tenantid}"
 
 _SHARED: Final = re.compile(r"/(?:common|organizations)(?=/|$)")
@@ -25,7 +25,7 @@ _TENANT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """Whose tokens are accepted from a shared endpoint; `allowed` is None for everybody's."""
+    """The tenants whose tokens are accepted from a shared issuer; `allowed` is None for all."""
 
     template: str
     allowed: frozenset[str] | None
@@ -40,15 +40,15 @@ class Tenants:
             raise _invalid("allowed_tenants is for an issuer with /common or /organizations")
         wrong = [name for name in names if not _TENANT.fullmatch(name)]
         if wrong and tuple(names) != (ANY_TENANT,):
-            raise _invalid(f"{shown(wrong[0])} in allowed_tenants is no tenant id in lower case")
+            raise _invalid(f"{shown(wrong[0])} in allowed_tenants is not a tenant id in lower case")
         template = _SHARED.sub(f"/{PLACEHOLDER}", issuer)
         return cls(template, None if wrong else frozenset(names))
 
     def require(self, claims: Claims, code: Code) -> None:
-        """`tid` is an allowed tenant, and `iss` the issuer of exactly that one."""
+        """Require an allowed tenant in `tid`, and exactly its issuer in `iss`."""
         tenant = tenant_of(claims)
         if tenant is None:
-            raise ProtocolViolation(code, f"tid is {shown(claims.get('tid'))}, no tenant id")
+            raise ProtocolViolation(code, f"tid is {shown(claims.get('tid'))}, not a tenant id")
         if self.allowed is not None and tenant not in self.allowed:
             raise ProtocolViolation(code, f"tid is {shown(tenant)}, which allowed_tenants has not")
         expected = self.template.replace(PLACEHOLDER, tenant)
@@ -66,7 +66,7 @@ class Tenants:
 
 
 def tenant_of(claims: Claims) -> str | None:
-    """The tenant that the claims name."""
+    """The tenant in the claims, None without one."""
     tenant = claims.get("tid")
     return tenant if isinstance(tenant, str) and _TENANT.fullmatch(tenant) else None
 

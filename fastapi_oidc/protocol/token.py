@@ -1,4 +1,4 @@
-"""The token endpoint's grants and answers (OpenID Connect Core 3.1.3, 12; RFC 6749 5)."""
+"""The token endpoint's grants and responses (OpenID Connect Core 3.1.3, 12; RFC 6749 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi_oidc.errors import Code, ProviderError
 TokenType: TypeAlias = Literal["Bearer", "DPoP"]
 
 MAX_LIFETIME = 10 * 366 * 24 * 3600
-"""Longest `expires_in` that is believed, in seconds."""
+"""The largest accepted `expires_in`, in seconds."""
 
 
 def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -> dict[str, str]:
@@ -26,13 +26,13 @@ def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -
 
 
 def refresh_token_grant(refresh_token: str) -> dict[str, str]:
-    """The form that refreshes tokens with the scope they have (Core 12.1)."""
+    """The form that refreshes tokens with their current scope (Core 12.1)."""
     return {"grant_type": "refresh_token", "refresh_token": refresh_token}
 
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A successful answer (Core 3.1.3.3), which only `parse` makes; `expires_in` is in seconds."""
+    """A successful response (Core 3.1.3.3); only `parse` makes one. `expires_in` is in seconds."""
 
     access_token: str = field(repr=False)
     id_token: str | None = field(repr=False)
@@ -45,7 +45,7 @@ class TokenResponse:
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Unknown members are ignored; raises ProviderError: token.malformed or token.type."""
+        """Read a response. Raises ProviderError: token.malformed or token.type."""
         if not isinstance(document, dict):
             raise _malformed("the token response is not a JSON object")
         token_type = _token_type(document.get("token_type"))
@@ -64,7 +64,7 @@ class TokenResponse:
         )
 
     def require_binding(self, *, is_bound: bool) -> None:
-        """The access token is bound to a key if, and only if, a proof was sent (RFC 9449 5).
+        """Require a bound access token if, and only if, a proof was sent (RFC 9449 5).
 
         Raises ProviderError: token.not_bound or token.type.
         """
@@ -74,7 +74,7 @@ class TokenResponse:
             raise ProviderError(code, f"token_type is {self.token_type} instead of {expected}")
 
     def required_id_token(self) -> str:
-        """The ID token, which a code exchange must bring (Core 3.1.3.3).
+        """The ID token, which a code exchange must return (Core 3.1.3.3).
 
         Raises ProviderError (token.id_token_missing).
         """
@@ -84,7 +84,7 @@ class TokenResponse:
 
 
 def _token_type(value: object) -> TokenType:
-    """RFC 6749 5.1: case-insensitive; RFC 6750, RFC 9449 5."""
+    """The type in any case (RFC 6749 5.1): Bearer (RFC 6750) or DPoP (RFC 9449 5)."""
     if not isinstance(value, str):
         raise _malformed("token_type is missing")
     match value.lower():
@@ -110,7 +110,7 @@ def _text(
 
 
 def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
-    """Words with spaces between them (RFC 6749 3.3); some providers send a list."""
+    """The words of the scope (RFC 6749 3.3); some providers send a list."""
     value = document.get("scope")
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         document = {"scope": " ".join(value)}
@@ -119,7 +119,7 @@ def _scope(document: Mapping[object, object]) -> tuple[str, ...] | None:
 
 
 def _lifetime(value: object) -> int | None:
-    """Whole seconds; some providers send the number as a text or with a fraction.
+    """The lifetime in whole seconds. Some providers send a text or a fraction.
 
     Zero counts as absent: a token that expires when it is issued has no usable lifetime.
     """

@@ -1,4 +1,4 @@
-"""What this library does with URLs: check that one is fit for use, and extend its query."""
+"""Checks URLs and extends their queries."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class URLFault(Enum):
 
 
 def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
-    """None for an absolute https URL without user info and fragment (RFC 6749 3.1, 3.2).
+    """The fault of a URL, None for an absolute https URL without user info and fragment.
 
-    Its host is one that can be asked. With `allow_insecure_http` http is as good as https.
+    Its host must be valid (RFC 6749 3.1, 3.2). With `allow_insecure_http`, http is accepted too.
     """
     parts = _parts(url)
     if parts is None or parts.scheme not in ("http", "https"):
@@ -45,7 +45,7 @@ def with_query(url: str, parameters: Mapping[str, str]) -> str:
 def _parts(url: object) -> SplitResult | None:
     if not isinstance(url, str) or len(url) > MAX_URL_LENGTH:
         return None
-    # urlsplit drops tabs and newlines, and backslashes mean a slash to browsers.
+    # urlsplit drops tabs and newlines, and browsers read backslashes as slashes.
     if not url.isascii() or not url.isprintable() or any(odd in url for odd in ' \\"<>^`{|}'):
         return None
     try:
@@ -55,14 +55,14 @@ def _parts(url: object) -> SplitResult | None:
 
 
 MAX_HOST_LENGTH: Final = 253
-"""Characters of the longest name in the DNS (RFC 1035 2.3.4)."""
+"""Maximum length, in characters, of a DNS name (RFC 1035 2.3.4)."""
 
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{0,5}))?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 
 
 def is_authority(text: str) -> bool:
-    """Whether `text` is a host that can be asked, with a port or without; no user information."""
+    """Whether `text` is a valid host with an optional port and without user information."""
     parts = _AUTHORITY.fullmatch(text)
     return (
         parts is not None and int(parts["port"] or 0) <= 65535 and _is_host(parts["host"].lower())
@@ -74,7 +74,7 @@ def _is_host(host: str) -> bool:
         return _is_address(IPv6Address, host[1:-1]) and "%" not in host
     name = host.removesuffix(".")
     labels = name.split(".")
-    # A name that ends with a number is an address to browsers, and to nobody else a name.
+    # Browsers read a name that ends with a number as an address; it is not a valid name.
     if labels[-1].isdigit():
         return _is_address(IPv4Address, name)
     return (
@@ -93,7 +93,7 @@ def _is_address(kind: type[IPv4Address | IPv6Address], text: str) -> bool:
 
 
 def _is_readable(labels: list[str]) -> bool:
-    """Whether the internationalised labels (`xn--`) stand for something (RFC 5891 5.4)."""
+    """Whether the internationalized labels (`xn--`) can be decoded (RFC 5891 5.4)."""
     try:
         for label in labels:
             if label.startswith("xn--"):

@@ -34,10 +34,10 @@ def accept_signed_userinfo(
     at: Instant,
     tenants: Tenants | None = None,
 ) -> Claims:
-    """As `accept_userinfo`, for the claims of a verified JWT.
+    """Like `accept_userinfo`, for the claims of a verified JWT.
 
-    It should name OP and client (5.3.2), and names no others. Raises ProtocolViolation
-    (userinfo.*).
+    `iss` and `aud` are optional (5.3.2), but must name the OP and this client if present. Raises
+    ProtocolViolation (userinfo.*).
     """
     if claims.get("iss") is not None:
         require_issuer(claims, issuer, Code.USERINFO_ISSUER, tenants=tenants)
@@ -51,7 +51,7 @@ def accept_signed_userinfo(
 
 
 def require_in_time(claims: Claims, at: Instant) -> None:
-    """`exp` and `nbf`, where they are present, hold (RFC 7519 4.1.4, 4.1.5)."""
+    """Check `exp` and `nbf`, if present (RFC 7519 4.1.4, 4.1.5)."""
     exp = optional_numeric_date(claims, "exp", Code.USERINFO_EXPIRED)
     nbf = optional_numeric_date(claims, "nbf", Code.USERINFO_EXPIRED)
     if exp is not None and at.is_past(exp):

@@ -1,4 +1,4 @@
-"""All calls to the OpenID Provider; the only importer of httpx."""
+"""All calls to the OpenID Provider."""
 
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.deadline import deadline

@@ -27,9 +27,9 @@ AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """One client, how it authenticates, and with what the OP signs for it.
+    """The registration of the client: its authentication, and the OP's signing algorithms.
 
-    `userinfo_algorithms` are for signed UserInfo, None for those of ID tokens.
+    `userinfo_algorithms` are for signed UserInfo; None means those of ID tokens.
     """
 
     client_id: str
@@ -50,7 +50,7 @@ _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class ClientEndpoints:
-    """Token endpoint, pushed authorization requests, revocation: each call is sent once."""
+    """The token, pushed authorization, revocation and introspection endpoints."""
 
     def __init__(self, http: HTTPClient, registration: Registration, clock: Clock) -> None:
         self._http, self._registration, self._clock = http, registration, clock
@@ -66,9 +66,9 @@ class ClientEndpoints:
     ) -> TokenResponse:
         """The tokens for `grant` (OpenID Connect Core 3.1.3, 12), awaited for `patience` seconds.
 
-        With a `key` they are bound to it (RFC 9449 5). Raises TokenRefused when the OP refuses it
-        (NonceRequired: once more, with the nonce that is known now), other ProviderErrors when
-        trying later may help.
+        With a `key` the tokens are bound to it (RFC 9449 5). Raises TokenRefused when the OP
+        refuses the request. After NonceRequired the caller may repeat it, and the nonce is then
+        known. Raises other ProviderErrors when a later attempt may succeed.
         """
         endpoint = metadata.token_endpoint
         proof = self.proofs.headers(key, "POST", endpoint)
@@ -82,18 +82,18 @@ class ClientEndpoints:
         """The `request_uri` of the pushed `parameters` (RFC 9126 2)."""
         endpoint = _required(metadata.pushed_authorization_request_endpoint, "pushed requests")
         answer = await self._post(metadata, endpoint, parameters)
-        # RFC 9126 2.2 says 201; providers that answer 200 mean the same.
+        # RFC 9126 2.2 says 201; some providers send 200.
         answer.require_status(HTTPStatus.CREATED, HTTPStatus.OK)
         return pushed_request_uri(answer.document())
 
     async def revoke(self, metadata: ProviderMetadata, token: str, token_type_hint: str) -> None:
-        """Revoke `token`; one that the OP does not know is no error (RFC 7009 2)."""
+        """Revoke `token`. An unknown token is not an error (RFC 7009 2)."""
         endpoint = _required(metadata.revocation_endpoint, "revocation")
         form = {"token": token, "token_type_hint": token_type_hint}
         (await self._post(metadata, endpoint, form)).require_status(HTTPStatus.OK)
 
     async def introspect(self, metadata: ProviderMetadata, token: str) -> Claims:
-        """What the OP says of the access token `token` (RFC 7662 2)."""
+        """The OP's introspection response for the access token `token` (RFC 7662 2)."""
         endpoint = _required(metadata.introspection_endpoint, "introspection")
         form = {"token": token, "token_type_hint": "access_token"}
         answer = await self._post(metadata, endpoint, form)
@@ -126,7 +126,7 @@ class ClientEndpoints:
         return answer
 
     def _secrets(self, form: Mapping[str, str]) -> tuple[str, ...]:
-        """The secrets of a request, to be removed from the OP's error messages."""
+        """The secrets in a request, to remove from the OP's error messages."""
         sent = [value for name, value in form.items() if name in _SECRET_PARAMETERS]
         return (*sent, self._registration.client_secret or "")
 
@@ -139,9 +139,9 @@ def _required(endpoint: str | None, purpose: str) -> str:
 
 
 def _require_no_refusal(answer: OPResponse) -> None:
-    """A 4xx is the OP's decision about this request (RFC 6749 5.2), unless it says "later".
+    """Raise TokenRefused for a 4xx (RFC 6749 5.2), unless it means "try later".
 
-    So is an `error` in place of tokens under HTTP 200, as some OPs send it.
+    Also raise it for an `error` with HTTP 200 in place of tokens, as some OPs send it.
     """
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return
@@ -156,7 +156,7 @@ def _require_no_refusal(answer: OPResponse) -> None:
 
 
 def _may_be_error(answer: OPResponse) -> bool:
-    # Most answers are tokens, which are parsed once.
+    # Most responses are tokens, which should be parsed only once.
     if answer.status == HTTPStatus.OK:
         return b'"error"' in answer.body
     return answer.status >= 400

@@ -1,4 +1,4 @@
-"""One time limit over everything a block awaits, however the time is spent."""
+"""A time limit for everything that a block awaits."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class _Limit:
     time: asyncio.Timeout
     details: dict[str, object]
     inner: list[_Limit] = field(default_factory=list)
-    """The limits under way inside, in the order in which they began."""
+    """The inner limits under way, in the order in which they began."""
 
     def all_details(self) -> dict[str, object]:
-        """The details, with those of the innermost limit that began last."""
+        """The details of this limit, and of the innermost limit that began last."""
         return self.details | (self.inner[-1].all_details() if self.inner else {})
 
 
 _around: Final[ContextVar[_Limit | None]] = ContextVar("around", default=None)
-"""The innermost limit around."""
+"""The innermost enclosing limit."""
 
 
 @asynccontextmanager
 async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
     """Raise ProviderError (provider.timeout) with `details` when the block takes longer.
 
-    When a limit around others expires, the error has the details of the innermost one under way:
-    the URL that was being asked, also by a task that the block began.
+    When an outer limit expires, the error has the details of the innermost limit under way: the URL
+    of the current request, even of a task that the block started.
     """
     limit = _Limit(asyncio.timeout(seconds), details)
     try:
@@ -54,6 +54,6 @@ def _inside(outer: _Limit | None, limit: _Limit) -> Iterator[None]:
         yield
     finally:
         _around.reset(token)
-        # A limit that ends because the outer one expired stays: the error names it.
+        # A limit that ends because the outer one expired stays in the list, for the error.
         if outer is not None and not outer.time.expired():
             outer.inner.remove(limit)

@@ -1,4 +1,4 @@
-"""A document that the OpenID Provider (OP) publishes, cached so that it outlasts an outage."""
+"""A document of the OpenID Provider (OP), cached so that it is available in an outage."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fastapi_oidc.errors import Code, ProviderError
 T = TypeVar("T")
 
 FRESH_LIFETIME: Final = 3600
-"""Seconds a fetched document is used before it is fetched again."""
+"""Seconds for which a fetched document is used before it is fetched again."""
 STALE_LIFETIME: Final = 24 * 3600
-"""Seconds the last known document is used while a new one cannot be had."""
+"""Seconds for which the last known document is used while a new one is unavailable."""
 STALE_PAUSE: Final = 60
-"""Seconds the last known document is used after a failed fetch, before the next one is tried."""
+"""Seconds for which the last known document is used after a failed fetch, before the next."""
 STALE_PATIENCE: Final = 2.0
-"""Seconds a caller waits for a new document at the most, when an old one is at hand."""
+"""Maximum seconds that a caller waits for a new document if there is an old one."""
 FAILURE_LIFETIME: Final = 5
-"""Seconds during which a failed fetch is not tried again."""
+"""Seconds for which a failed fetch is not repeated."""
 MISS_INTERVAL: Final = 60
-"""Seconds between two fetches that callers asked for before the document's time was over."""
+"""Seconds between two fetches that callers request before the document expires."""
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Document(Generic[T]):
-    """Fetches on first need, once for all concurrent callers, and caches the result.
+    """Fetches a document when first needed, once for concurrent callers, and caches it.
 
-    `name` is for the log; `patience` is in seconds.
+    `name` is for the log. `patience` is the maximum wait, in seconds, with an old document.
     """
 
     def __init__(
@@ -47,14 +47,15 @@ class Document(Generic[T]):
         self._flights: SingleFlight[None, T] = SingleFlight()
         self._newest: T | None = None
         self._failure: ProviderError | None = None
-        # Seconds since the epoch; the misses by who asked.
+        # Seconds since the epoch; the misses by asker.
         self._fetched_at = self._failed_at = 0
         self._missed_at: dict[str, int] = {}
 
     async def get(self) -> T:
-        """The document: at most an hour old, or a day while a newer one cannot be had.
+        """The document: at most an hour old, or a day while a newer one is unavailable.
 
-        Raises the ProviderError of a failed fetch, and provider.unavailable for five seconds after.
+        Raises the ProviderError of a failed fetch, and provider.unavailable for five seconds
+        afterwards.
         """
         newest = self._newest
         if newest is None or not self._is_within(STALE_LIFETIME, self._fetched_at):
@@ -66,9 +67,10 @@ class Document(Generic[T]):
     async def newer_than(self, seen: T, *, asker: str) -> T:
         """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.
 
-        The first miss fetches at once. After that one fetch a minute for each kind of asker, so
-        that a stream of tokens with invented key ids is no stream of requests, and strangers cannot
-        use up the fetch of others; one that failed may be tried again sooner.
+        The first miss fetches immediately. Later misses fetch once a minute for each kind of
+        `asker`, so that tokens with invented key ids do not cause a stream of requests, and
+        requests to public routes do not use up the fetch of others. A failed fetch may be repeated
+        sooner.
         """
         if self._newest is not None and self._newest is not seen:
             return self._newest
@@ -84,14 +86,14 @@ class Document(Generic[T]):
             raise
 
     async def _fetched_or(self, last_known: T) -> T:
-        """A new document if it can be had soon, else the last known one."""
+        """A new document if it is available soon, else the last known one."""
         if self._has_failed_within(STALE_PAUSE):
             return last_known
         try:
             async with asyncio.timeout(self._patience):
                 return await self._fetched()
         except (ProviderError, TimeoutError):
-            # The fetch goes on when nobody waits any more; a failure is logged where it ends.
+            # The fetch continues without a waiting caller. A failure is logged there.
             return last_known
 
     async def _fetched(self) -> T:
@@ -113,19 +115,18 @@ class Document(Generic[T]):
         return document
 
     def _keep_failure(self, error: ProviderError) -> None:
-        # A copy: the frames of the original's traceback hold the cookies of the request that asked.
+        # A copy: the frames in the original's traceback contain the cookies of a request.
         self._failure = ProviderError(error.code, error.explanation, **error.details)
         self._failed_at = self._clock.now()
-        # A caller that has stopped waiting cannot take its miss back.
+        # A caller that has stopped waiting cannot remove its miss.
         self._missed_at.clear()
         if self._newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
             age = self._failed_at - self._fetched_at
-            _logger.warning("the last known %s serve, %d s old: %s", self._name, age, error.message)
+            _logger.warning("using the last known %s, %d s old: %s", self._name, age, error.message)
 
     def _has_failed_within(self, seconds: int) -> bool:
         return self._failure is not None and self._is_within(seconds, self._failed_at)
 
     def _is_within(self, seconds: int, moment: int) -> bool:
-        """Whether `moment` is less than `seconds` ago; one to come is from before a clock was set
-        back."""
+        """Whether `moment` is less than `seconds` ago, and not in the future by a clock change."""
         return 0 <= self._clock.now() - moment < seconds

@@ -1,4 +1,4 @@
-"""One bounded HTTP exchange with the OpenID Provider (OP); every call to it goes through here."""
+"""The HTTP client for all calls to the OpenID Provider (OP), with limits of time and size."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fastapi_oidc.provider.response import OPResponse
 
 
 def cause_of(error: BaseException) -> str:
-    """The failure that lies below `error`, in one line: certificate, name, connection or time."""
+    """The cause of `error` in one line: certificate, name, connection or time."""
     for below in _below(error):
         match below:
             case ssl.SSLCertVerificationError():
                 said = cleaned(below.verify_message)
-                return f"the certificate is not trusted: {said}; ca_file names other authorities"
+                return f"the certificate is not trusted: {said}; set ca_file for other authorities"
             case ssl.SSLError():
                 return f"TLS failed: {cleaned(str(getattr(below, 'reason', '')))}"
             case socket.gaierror():
-                return f"the name is not found: {cleaned(below.strerror or '')}"
+                return f"the host name is not found: {cleaned(below.strerror or '')}"
             case ConnectionRefusedError():
                 return "the connection was refused"
             case ConnectionResetError() | BrokenPipeError():
@@ -48,12 +48,12 @@ def _by_kind(error: BaseException) -> str:
         case httpx.RemoteProtocolError():
             return f"no complete HTTP response: {cleaned(str(error))}"
         case httpx.InvalidURL() | UnicodeError():
-            return "the URL cannot be asked"
+            return "the URL cannot be requested"
     return type(error).__name__
 
 
 def _below(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what caused it, downwards."""
+    """`error` and its chain of causes."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -68,18 +68,20 @@ def _below(error: BaseException) -> Iterator[BaseException]:
 
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-"""Failures to get a connection; of any other the OP may have seen the request."""
+"""Failures to get a connection. After other failures the OP may have received the request."""
 
 _KEEP_ALIVE: Final = 3.0
-"""Seconds for which an idle connection is reused. Common servers close theirs after five, and a
-request on a connection that is being closed is not repeated."""
+"""Seconds for which an idle connection is reused. Common servers close it after five, and a request
+on a closing connection is not repeated.
+"""
 
 
 class HTTPClient:
-    """Sends requests to the OP within limits; it follows no redirect and keeps no cookie.
+    """Sends requests to the OP within limits. It follows no redirects and stores no cookies.
 
-    `timeout` is seconds for a whole exchange, name look-up to last byte. A `transport` replaces the
-    network and its `options`. Making one reads the files that these name, and does no other I/O.
+    `timeout` is in seconds for a whole exchange, from the name lookup to the last byte. A
+    `transport` replaces the network and its `options`. The initializer reads the files in `options`
+    and does no other I/O.
     """
 
     def __init__(
@@ -106,10 +108,10 @@ class HTTPClient:
         access_token: str | None = None,
         proof: Mapping[str, str] = MappingProxyType({}),
     ) -> OPResponse:
-        """GET `url`, once more when the connection fails; raises ProviderError.
+        """GET `url`, once more if the connection fails; raises ProviderError.
 
-        An access token travels in the Authorization header alone (RFC 6750 2.1), with the header
-        `proof` when it is bound to a key (RFC 9449 7.1).
+        An access token is sent in the Authorization header only (RFC 6750 2.1), with the header
+        `proof` if it is bound to a key (RFC 9449 7.1).
         """
         headers = {"Accept": accept, **proof}
         if access_token is not None:
@@ -128,9 +130,9 @@ class HTTPClient:
     ) -> OPResponse:
         """POST `form` once: a code or a refresh token must not be sent twice; raises ProviderError.
 
-        The answer may have any status that is no redirect. `sent` are the secrets in the request.
-        With `patience`, the answer is awaited for so many seconds; connecting is limited by
-        `timeout` all the same.
+        The response may have any status except a redirect. `sent` are the secrets in the request.
+        With `patience`, the response is awaited for that many seconds; connecting is still limited
+        by `timeout`.
         """
         headers = {"Accept": "application/json", **headers}
         return await self._exchange(
@@ -138,11 +140,11 @@ class HTTPClient:
         )
 
     async def probe(self, method: str, url: str) -> OPResponse:
-        """One request without body and credentials; a redirect is an answer and not followed."""
+        """Send one request without body and credentials. A redirect is returned, not followed."""
         return await self._exchange(method, url, headers={"Accept": "*/*"}, may_redirect=True)
 
     async def aclose(self) -> None:
-        """Close the pooled connections; a later call opens new ones."""
+        """Close the pooled connections. A later call opens new ones."""
         client, self._client = self._client, None
         if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
@@ -159,7 +161,7 @@ class HTTPClient:
         patience: float | None = None,
         may_redirect: bool = False,
     ) -> OPResponse:
-        """Bound all attempts together and translate every failure of the network."""
+        """Limit all attempts together, and turn network failures into ProviderErrors."""
         where = url.partition("?")[0]
         try:
             request = httpx.Request(method, url, headers=headers, data=form and dict(form))
@@ -187,8 +189,9 @@ class HTTPClient:
                     raise
 
     async def _send(self, request: httpx.Request) -> OPResponse:
-        # Compressed answers are neither asked for nor read: a few bytes could unfold to gigabytes.
-        # `send` adds none of the client's cookies: one user's answer sets nothing for another's.
+        # Compressed responses are not requested and not read: a few bytes could expand to
+        # gigabytes. `send` adds no cookies of the client: one user's response must not affect
+        # another's request.
         request.headers["Accept-Encoding"] = "identity"
         request.headers["User-Agent"] = "fastapi-oidc"
         response = await self._client_of_this_loop().send(request, stream=True)
@@ -208,7 +211,7 @@ class HTTPClient:
     async def _body(self, response: httpx.Response) -> bytes:
         where = str(response.url.copy_with(query=None))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            explanation = "compressed although only identity was accepted"
+            explanation = "compressed, although only identity is accepted"
             raise ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=where)
         body = bytearray()
         async for chunk in response.aiter_bytes():
@@ -219,7 +222,7 @@ class HTTPClient:
         return bytes(body)
 
     def _client_of_this_loop(self) -> httpx.AsyncClient:
-        """The pooled client; a new one when the event loop changed, as between two tests."""
+        """The pooled client; a new one if the event loop has changed, as between tests."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             try:
@@ -236,7 +239,8 @@ class HTTPClient:
             proxy=self._options.proxy,
             trust_env=self._options.trust_env,
             follow_redirects=False,
-            # The deadline of the exchange holds for all of it; one may be longer than connecting.
+            # The deadline limits the whole exchange and may be longer than the limit for
+            # connecting.
             timeout=httpx.Timeout(None, connect=self._timeout, pool=self._timeout),
             limits=httpx.Limits(
                 max_connections=self._options.max_connections,

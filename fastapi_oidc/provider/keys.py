@@ -1,4 +1,4 @@
-"""Signatures of the OpenID Provider (OP), checked with keys that follow its rotations."""
+"""Verifies signatures of the OpenID Provider (OP), with keys that are updated on rotation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from fastapi_oidc.provider.document import STALE_PATIENCE, Document
 from fastapi_oidc.provider.http import HTTPClient
 
 Sender: TypeAlias = Literal["provider", "anybody"]
-"""Where a token came from: an answer of the provider, or a request to a public route."""
+"""The origin of a token: a response of the provider, or a request to a public route."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A JWT with a good signature of the OP; no claim has been checked yet."""
+    """A JWT with a valid signature of the OP; its claims are not checked yet."""
 
     header_typ: str | None
     algorithm: str
@@ -34,17 +34,17 @@ class VerifiedToken:
 
 
 class Undecided(ProviderError):
-    """The keys at hand do not verify a token, and newer ones that may do so cannot be had yet.
+    """The current keys do not verify a token, and newer keys are not available yet.
 
-    The code is jws.key_missing or jws.signature. Trying the same token again later may help.
-    `is_by_new_keys`: the keys were read just then.
+    The code is jws.key_missing or jws.signature. The same token may verify later. `is_by_new_keys`:
+    the keys were just fetched.
     """
 
     is_by_new_keys = False
 
 
 class TokenVerifier:
-    """Verifies with the OP's published keys, or with the client secret where HS* is pinned."""
+    """Verifies tokens with the OP's published keys, or with the client secret if HS* is pinned."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class TokenVerifier:
         self._keys = Document("keys", self._fetch, clock, patience=patience)
 
     async def prepare(self) -> None:
-        """Keys are at hand afterwards; raises ProviderError when there have never been any."""
+        """Make sure that keys are available; raises ProviderError when there are none."""
         if _need_keys(self._registration.algorithms):
             await self._keys.get()
 
@@ -71,12 +71,12 @@ class TokenVerifier:
         algorithms: frozenset[str] | None = None,
         setting: str = "id_token_signing_algorithms",
     ) -> VerifiedToken:
-        """The claims under a good signature by one of the pinned `algorithms`.
+        """The claims of a token with a valid signature by one of the pinned `algorithms`.
 
-        Without any it is those of ID tokens; `setting` is where they are pinned. A key the OP has
-        published since is found by reading its keys again (OpenID Connect Core 10.1.1), one that it
-        replaced under the same name too. Raises ProtocolViolation (`jws` codes), Undecided, or the
-        ProviderError of keys that cannot be had.
+        The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
+        no key verifies the token, the keys are fetched again, because the OP may have added a key
+        or replaced one with the same name (OpenID Connect Core 10.1.1). Raises ProtocolViolation
+        (`jws` codes), Undecided, or the ProviderError of unavailable keys.
         """
         secret = self._registration.client_secret
         jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
@@ -94,21 +94,22 @@ class TokenVerifier:
     async def _verified(
         self, verified: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
     ) -> VerifiedToken:
-        """By the keys at hand, else by newer ones."""
+        """Verify with the current keys, else with newer ones."""
         keys = await self._keys.get()
         try:
             return verified(keys)
         except Unverified as miss:
             newer = await self._keys.newer_than(keys, asker=sender)
             if newer is keys:
-                raise _undecided(miss, "too early to read the provider's keys again") from None
+                raise _undecided(miss, "too early to fetch the provider's keys again") from None
         try:
             return verified(newer)
         except Unverified as miss:
-            # A wrong signature is final; a key may be used before all servers of the OP publish it.
+            # A wrong signature is final, but a key may sign before all servers of the OP publish
+            # it.
             if miss.code is Code.JWS_SIGNATURE:
                 raise
-            undecided = _undecided(miss, "the provider's keys were read again")
+            undecided = _undecided(miss, "the provider's keys were fetched again")
             undecided.is_by_new_keys = True
             raise undecided from None
 

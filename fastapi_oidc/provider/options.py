@@ -1,4 +1,4 @@
-"""How the connections to one provider are made, where the defaults do not do."""
+"""Options for the connections to a provider: certificates, proxies and limits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ File: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTTPOptions:
-    """What `OIDC(..., http=...)` takes to reach its provider.
+    """The options of `OIDC(..., http=...)` for the connections to its provider.
 
-    `ca_file` is a PEM file of the authorities that are trusted, and no others. A client certificate
-    (PEM, with its key in the same file or in `client_certificate_key_file`) is shown to the
-    provider, at its `mtls_endpoint_aliases` where it has them (RFC 8705); with an `ssl_context`,
-    which replaces these files, `mutual_tls` says whether it has one. `proxy` is a URL; without it,
-    and with `trust_env`, the proxy and the authorities of the environment are used (`HTTPS_PROXY`,
-    `NO_PROXY`, `SSL_CERT_FILE`). `max_connections` limits the connections that are open at once.
+    `ca_file` is a PEM file with the only certificate authorities to trust. The client certificate
+    (PEM, with its key in the same file or in `client_certificate_key_file`) is sent to the
+    provider, at its `mtls_endpoint_aliases` if it has them (RFC 8705). An `ssl_context` replaces
+    these files; `mutual_tls` then says whether it has a client certificate.
+
+    `proxy` is a URL. Without it, and with `trust_env`, the proxy and the authorities of the
+    environment are used (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`). `max_connections` limits the
+    number of open connections.
     """
 
     ca_file: File | None = None
@@ -41,19 +43,19 @@ class HTTPOptions:
 
     @property
     def shows_certificate(self) -> bool:
-        """Whether the endpoints for clients with a certificate are the ones to ask."""
+        """Whether to use the endpoints for clients with a certificate."""
         return self.mutual_tls or self.client_certificate_file is not None
 
     def __post_init__(self) -> None:
-        """Refuses a proxy that is none (ConfigurationError, configuration.invalid)."""
+        """Refuses an invalid proxy (ConfigurationError, configuration.invalid)."""
         if self.proxy is not None and not self.proxy.startswith(_PROXY_SCHEMES):
             schemes = ", ".join(_PROXY_SCHEMES)
             raise ConfigurationError(
-                Code.CONFIGURATION_INVALID, f"proxy is a URL that begins with {schemes}"
+                Code.CONFIGURATION_INVALID, f"proxy must be a URL that begins with {schemes}"
             )
 
     def verification(self) -> ssl.SSLContext | bool:
-        """What httpx takes as `verify`.
+        """The `verify` argument of httpx.
 
         Raises ConfigurationError (configuration.key_unusable) for files that cannot be used.
         """
@@ -68,13 +70,13 @@ class HTTPOptions:
                 context.load_cert_chain(
                     self.client_certificate_file,
                     self.client_certificate_key_file,
-                    # Without a password OpenSSL would ask for one at the terminal.
+                    # Without a password OpenSSL would prompt for one in the terminal.
                     self.client_certificate_password or "",
                 )
         return context
 
     def proxy_for(self, url: str) -> str | None:
-        """Host and port of the proxy by which `url` is asked; no credentials."""
+        """The host and port of the proxy for `url`, without credentials."""
         try:
             proxy = self.proxy or (_proxy_of_environment(url) if self.trust_env else None)
             return urlsplit(proxy).netloc.rpartition("@")[2] if proxy else None
@@ -88,7 +90,7 @@ def _usable(option: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
-        # Without the file's name: what stands there by mistake may be the key itself.
+        # Without the file's name, which may be the key itself by mistake.
         explanation = f"{option}: cannot be used: {reason}"
         raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
 

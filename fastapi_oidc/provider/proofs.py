@@ -8,13 +8,13 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.dpop import DPoPKey
 
 MAX_NONCE_LENGTH: Final = 1000
-"""Characters of the longest nonce that is sent back."""
+"""Maximum length, in characters, of a nonce that is sent back."""
 
 
 class Proofs:
-    """Signs with the key of a session; remembers nonces in this process alone.
+    """Signs proofs with a session's key, and stores nonces in this process only.
 
-    Another process learns its nonce by the refusal of its first request (8, 9).
+    Another process gets a nonce with the refusal of its first request (8, 9).
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,10 +31,10 @@ class Proofs:
         return {"DPoP": key.proof(method, endpoint, now, access_token=access_token, nonce=nonce)}
 
     def nonce(self, endpoint: str) -> str | None:
-        """The nonce that the next proof for `endpoint` has."""
+        """The nonce for the next proof to `endpoint`."""
         return self._nonces.get(endpoint)
 
     def learn(self, endpoint: str, nonce: str) -> None:
-        """Use `nonce`, the header of a response, for the next request to `endpoint` (8.2)."""
+        """Use `nonce`, from a response header, for the next request to `endpoint` (8.2)."""
         if 0 < len(nonce) <= MAX_NONCE_LENGTH:
             self._nonces[endpoint] = nonce

@@ -1,4 +1,4 @@
-"""The OpenID Provider (OP): its metadata, and every call that this application makes to it."""
+"""The OpenID Provider (OP): its metadata, and all calls to it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _logger = logging.getLogger("fastapi_oidc.provider")
 _ACCEPT: Final = "application/json"
 
 LONGEST_EXCHANGE: Final = 60.0
-"""Seconds that the answer to a refresh token is awaited."""
+"""Seconds for which the response to a refresh token is awaited."""
 
 
 class Provider:
-    """One OP, asked over the network when needed; making one does no I/O.
+    """The client for one OP. The initializer makes no requests.
 
-    Each call but `refresh` takes `timeout` seconds at most, for every request it needs. Failures
-    are ProviderErrors, answers that break the protocol ProtocolViolations.
+    Each call except `refresh` takes at most `timeout` seconds for all its requests. Failures raise
+    ProviderError; responses that break the protocol raise ProtocolViolation.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Provider:
         self._http = HTTPClient(
             timeout=timeout, max_answer_bytes=max_answer_bytes, transport=transport, options=http
         )
-        # Two documents that are stale leave each call half of its time.
+        # With two stale documents, each call still has half of its time.
         patience = min(STALE_PATIENCE, timeout / 4)
         self._metadata = Document("metadata", self._fetch_metadata, clock, patience=patience)
         self._verifier = TokenVerifier(
@@ -76,29 +76,29 @@ class Provider:
         self._endpoints = ClientEndpoints(self._http, registration, clock)
 
     async def metadata(self) -> ProviderMetadata:
-        """The discovery document, fetched when there is none younger than an hour.
+        """The metadata, fetched again when it is older than an hour.
 
-        All that is needed before a code is presented. The last known one serves for a day while a
-        new one cannot be had. A failed fetch is not tried again for five seconds
+        Only this is needed before a code exchange. The last known metadata is used for a day while
+        a new one is unavailable. A failed fetch is not repeated for five seconds
         (provider.unavailable).
         """
         async with self._limit():
             return await self._metadata.get()
 
     async def prepare_refresh(self) -> None:
-        """Metadata and keys are at hand afterwards: all that a refreshed answer needs.
+        """Make sure that the metadata and keys for a refresh response are available.
 
-        To be awaited before a refresh token is presented, which works once. Raises ProviderError
-        when they cannot be had and the last known ones are over a day old.
+        Await this before a refresh, because the refresh token may work only once. Raises
+        ProviderError when they are unavailable and the last known ones are more than a day old.
         """
         async with self._limit():
             await self._metadata.get()
             await self._verifier.prepare()
 
     async def is_reachable(self) -> bool:
-        """Whether the OP answers now, whatever is remembered of it; a 5xx is no answer.
+        """Whether the OP responds now; cached metadata and 5xx responses do not count.
 
-        A browser that is sent to an OP that does not answer ends on an error page.
+        Check this before redirecting a browser, which would otherwise show an error page.
         """
         try:
             async with self._limit():
@@ -115,9 +115,9 @@ class Provider:
         *,
         key: DPoPKey | None = None,
     ) -> TokenResponse:
-        """The tokens for `code` (OpenID Connect Core 3.1.3); nothing in them is verified yet.
+        """The tokens for `code` (OpenID Connect Core 3.1.3), not verified yet.
 
-        With a `key` they are bound to it (RFC 9449 5).
+        With a `key` the tokens are bound to it (RFC 9449 5).
         """
         grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
         return await self.obtain(grant, key=key)
@@ -125,9 +125,9 @@ class Provider:
     async def obtain(
         self, grant: Mapping[str, str], *, key: DPoPKey | None = None
     ) -> TokenResponse:
-        """The tokens for a `grant` that is not used up when the proof lacks a nonce.
+        """The tokens for a `grant` that may be repeated when the proof lacks a nonce.
 
-        With a `key` they are bound to it (RFC 9449 5).
+        With a `key` the tokens are bound to it (RFC 9449 5).
         """
         async with self._limit():
             metadata = await self._metadata.get()
@@ -146,15 +146,16 @@ class Provider:
         target: Mapping[str, str] | None = None,
         before_sending: Callable[[], None] = lambda: None,
     ) -> TokenResponse:
-        """New tokens (OpenID Connect Core 12); RefusedGrant when the refresh token is over.
+        """New tokens (OpenID Connect Core 12). Raises RefusedGrant for an invalid refresh token.
 
-        With a `key` they are bound to it (RFC 9449 5); NonceRequired when the proof needs a nonce,
-        which the next call has. `target` asks for a token for another API (RFC 8707 2.2).
+        With a `key` the tokens are bound to it (RFC 9449 5). Raises NonceRequired when the proof
+        needs a nonce; the next call sends it. `target` requests a token for another API (RFC 8707
+        2.2).
 
-        The request goes out within `timeout` seconds, or not at all; nothing is awaited between
-        `before_sending`, which may raise, and the request. Once it is sent its answer is
-        awaited for up to 60 seconds, because the OP may have used the token up: a caller with less
-        time waits in a task of its own and lets this one run.
+        The request is sent within `timeout` seconds or not at all. Nothing is awaited between
+        `before_sending`, which may raise, and the request. The response is awaited for up to 60
+        seconds, because the OP may have used up the token. So a caller with less time must run this
+        in a task and stop waiting for the task.
         """
         metadata = await self.metadata()
         before_sending()
@@ -164,13 +165,13 @@ class Provider:
     async def userinfo(
         self, access_token: str, *, sub: str, key: DPoPKey | None = None
     ) -> Claims | None:
-        """The UserInfo claims about exactly `sub` (OpenID Connect Core 5.3), as JSON or signed.
+        """The UserInfo claims of exactly `sub` (OpenID Connect Core 5.3), from JSON or a JWT.
 
-        `key` is the one that the access token is bound to (RFC 9449 7.1).
+        `key` is the key to which the access token is bound (RFC 9449 7.1).
 
-        None when the OP has no such endpoint. Only an answer about somebody else is a
-        ProtocolViolation (userinfo.subject): one that is over, or that is not this provider's for
-        this client, says nothing about the user and is a ProviderError like no answer.
+        None when the OP has no such endpoint. Raises ProtocolViolation (userinfo.subject) only for
+        a response about another user. An expired response, or one with another issuer or audience,
+        is a ProviderError, like no response.
         """
         async with self._limit():
             endpoint = (await self._metadata.get()).userinfo_endpoint
@@ -191,10 +192,10 @@ class Provider:
     ) -> VerifiedToken:
         """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
-        Without any it is those of ID tokens; `setting` is where they are pinned. Raises
-        ProtocolViolation (`jws` codes), or Undecided when newer keys may verify it. What the keys
-        at hand do not verify makes them be read again, at once the first time and then once a
-        minute at the most for each kind of sender.
+        The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
+        the current keys do not verify the token, they are fetched again: immediately the first
+        time, then at most once a minute for each kind of sender. Raises ProtocolViolation (`jws`
+        codes), or Undecided when newer keys may verify the token.
         """
         async with self._limit():
             return await self._verifier.verify(
@@ -212,16 +213,16 @@ class Provider:
             await self._endpoints.revoke(await self._metadata.get(), token, token_type_hint)
 
     async def introspect(self, token: str) -> Claims:
-        """What the OP says of an access token (RFC 7662); nothing of it is checked yet."""
+        """The OP's introspection response for an access token (RFC 7662), not checked yet."""
         async with self._limit():
             return await self._endpoints.introspect(await self._metadata.get(), token)
 
     async def aclose(self) -> None:
-        """Close the pooled connections; a later call opens new ones."""
+        """Close the pooled connections. A later call opens new ones."""
         await self._http.aclose()
 
     def _limit(self) -> AbstractAsyncContextManager[None]:
-        """The time limit of one call; each request inside names its own URL."""
+        """The time limit of one call; the errors have the URL of the request under way."""
         return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
     async def _userinfo(
@@ -229,7 +230,7 @@ class Provider:
     ) -> Claims:
         answer = await self._get_userinfo(endpoint, access_token, key)
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            # Spring Authorization Server does so when its access tokens are opaque (RFC 6750 3.1).
+            # Spring Authorization Server does this for opaque access tokens (RFC 6750 3.1).
             raise answer.refused_status("; fetch_userinfo=False leaves UserInfo out")
         answer.require_status(200)
         if not answer.is_jwt:
@@ -251,7 +252,7 @@ class Provider:
     async def _get_userinfo(
         self, endpoint: str, access_token: str, key: DPoPKey | None, *, may_repeat: bool = True
     ) -> OPResponse:
-        """The response, to a second request when the first lacked the nonce (RFC 9449 9)."""
+        """The response; of a second request if the first one lacked the nonce (RFC 9449 9)."""
         proofs = self._endpoints.proofs
         sent = proofs.nonce(endpoint)
         answer = await self._http.get(

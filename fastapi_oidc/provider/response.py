@@ -1,4 +1,4 @@
-"""A response of the OpenID Provider (OP), and how it is read: status, media type, strict JSON."""
+"""Responses of the OpenID Provider (OP), with strict checks of status, media type and JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class OPResponse:
-    """One complete response; `url` is without its query, the body may hold tokens.
+    """One complete response. `url` has no query; the body may contain tokens.
 
-    `sent` are the secrets of the request, which some OPs repeat in their error messages; `date`,
-    `location` and `dpop_nonce` are the headers of these names (RFC 9110 6.6.1, 10.2.2; RFC 9449 8).
+    `sent` are the secrets in the request, which some OPs repeat in their error messages. `date`,
+    `location` and `dpop_nonce` are the headers with these names (RFC 9110 6.6.1, 10.2.2; RFC 9449
+    8).
     """
 
     url: str
@@ -54,7 +55,7 @@ class OPResponse:
         return document
 
     def published_document(self) -> JSON:
-        """As `document`, for a file that web servers may give out as plain text."""
+        """Like `document`, for a file that web servers may send as plain text."""
         return self._parsed() if self.media_type == "text/plain" else self.document()
 
     def _parsed(self) -> JSON:
@@ -73,25 +74,25 @@ class OPResponse:
             raise self._malformed("the body is not ASCII") from None
 
     def document_or_none(self) -> JSON:
-        """The parsed JSON body, or None when there is none: error answers come in any form."""
+        """The parsed JSON body, or None if it is not JSON: error responses may have any form."""
         try:
             return self.document()
         except ProviderError:
             return None
 
     def require_status(self, *expected: int) -> None:
-        """Refuse any other status with provider.status."""
+        """Raise ProviderError (provider.status) for any other status."""
         if self.status not in expected:
             raise self.refused_status()
 
     def refused_status(self, advice: str = "") -> ProviderError:
-        """The error that the status stands for (provider.status), with the OP's own words."""
+        """The ProviderError for the status (provider.status), with the OP's error message."""
         said = self._words_of_refusal()
         explanation = f"HTTP {self.status}{said and ': '}{said}{advice}"
         return ProviderError(Code.PROVIDER_STATUS, explanation, url=self.url, status=self.status)
 
     def require_no_redirect(self) -> None:
-        """Refuse 3xx: a redirect would carry credentials to a place nobody configured."""
+        """Raise ProviderError for 3xx: a redirect could send credentials to an unknown place."""
         if 300 <= self.status < 400:
             explanation = f"HTTP {self.status}; redirects are not followed"
             raise ProviderError(Code.PROVIDER_REDIRECTED, explanation, url=self.url)

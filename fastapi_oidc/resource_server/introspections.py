@@ -1,4 +1,4 @@
-"""What the provider says of opaque tokens, asked once for many requests (RFC 7662)."""
+"""Cached introspection of opaque tokens at the provider (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from fastapi_oidc.provider import Provider
 from fastapi_oidc.ttl_cache import TTLCache
 
 MAX_TOKENS: Final = 10_000
-"""Responses in the cache; beyond that the one that expires first goes."""
+"""Maximum number of cached responses; beyond it, the one that expires first is evicted."""
 
 INACTIVE_LIFETIME: Final = 5
-"""Seconds for which "not active" is cached: a client that repeats a dead token does not load the
-provider, and a token that reached a replica late is soon usable."""
+"""Seconds for which "not active" is cached. Repeated requests with an invalid token do not load the
+provider, and a new token that the provider's replicas do not know yet is soon accepted.
+"""
 
 
 class Introspections:
-    """Asks the provider about tokens: one request at a time for each, and none within `lifetime`.
+    """Introspects tokens at the provider: one request at a time for each token, then cached.
 
-    `lifetime` is in seconds; a response is never used beyond the `exp` in it. The cache has digests
-    of the tokens, never the tokens. Failures are not cached.
+    `lifetime` is in seconds. A response is never used after its `exp`. The cache contains digests
+    of the tokens, not the tokens. Failures are not cached.
     """
 
     def __init__(self, provider: Provider, clock: Clock, lifetime: int) -> None:
@@ -33,13 +34,13 @@ class Introspections:
         self._flights: SingleFlight[bytes, Claims] = SingleFlight()
 
     async def of(self, token: str) -> Claims:
-        """The provider's response about `token`, unchecked; raises ProviderError."""
+        """The provider's response for `token`, unchecked; raises ProviderError."""
         key = hashlib.sha256(token.encode()).digest()
         known = self._responses.get(key)
         return known or await self._flights.run(key, lambda: self._asked(key, token))
 
     async def _asked(self, key: bytes, token: str) -> Claims:
-        # By the time before the request: the response may be older than its arrival.
+        # The time before the request: the response may be older than its arrival.
         asked_at = self._clock.now()
         response = await self._provider.introspect(token)
         self._responses.set(key, response, expires_at=self._usable_until(response, asked_at))

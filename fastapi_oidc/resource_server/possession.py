@@ -1,4 +1,4 @@
-"""Whether the sender of a token possesses what the token is bound to (RFC 9449, RFC 8705)."""
+"""Proofs that the sender has a bound token's key or certificate (RFC 9449, RFC 8705)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
 
 
 class Proofs:
-    """Lets each DPoP proof pass once (RFC 9449 11.1), in every process that shares `records`."""
+    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `records`."""
 
     def __init__(self, records: SealedRecords) -> None:
         self._records = records
 
     async def require_first_use(self, proof: Proof) -> None:
-        """Raises ProtocolViolation (dpop.replayed), SessionError when the records are down."""
+        """Raises ProtocolViolation (dpop.replayed), or SessionError when the records are down."""
         name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
-        # A proof is acceptable from a window before its time to a window after it.
+        # A proof is accepted from one window before its time to one window after it.
         seconds = 2 * PROOF_WINDOW + 1
         owner = secrets.token_urlsafe(12)
         take = Take(generation=0, owner=owner, hold=seconds, answered_hold=seconds)
@@ -35,10 +35,11 @@ class Proofs:
 
 
 def require_certificate(header: str | None, thumbprint: str) -> None:
-    """The certificate of the connection is the token's (RFC 8705 3).
+    """Require the certificate to which the token is bound (RFC 8705 3).
 
-    `header` is what the front server says of it: base64 between colons (RFC 9440), or PEM, which
-    may be percent-encoded. Raises ProtocolViolation (access_token.certificate).
+    `header` is the client's certificate as the front server sends it: base64 between colons (RFC
+    9440), or PEM, which may be percent-encoded. Raises ProtocolViolation
+    (access_token.certificate).
     """
     if header is None:
         raise _refused("the token is bound to a certificate, and the request has none")

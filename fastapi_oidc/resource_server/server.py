@@ -1,10 +1,9 @@
-"""From what a request presents to an access token of its rightful sender."""
+"""Validates presented tokens and their proofs of possession."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation
@@ -13,7 +12,7 @@ from fastapi_oidc.protocol.access_token import (
     ExpectedAccessToken,
     accept_access_token,
 )
-from fastapi_oidc.protocol.dpop import accept_proof
+from fastapi_oidc.protocol.dpop import Scheme, accept_proof
 from fastapi_oidc.protocol.introspection import accept_introspection
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.json import Claims
@@ -22,15 +21,13 @@ from fastapi_oidc.resource_server.introspections import Introspections
 from fastapi_oidc.resource_server.possession import Proofs, require_certificate
 from fastapi_oidc.resource_server.token import AccessToken
 
-Scheme: TypeAlias = Literal["Bearer", "DPoP"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentedToken:
-    """A token as a request brings it; nothing of it is checked.
+    """An unchecked access token from a request.
 
-    `url` is that of the request, `proofs` are its `DPoP` headers, and `certificate` is what a
-    trusted front server says of the client's certificate.
+    `url` is the request's URL, `proofs` are its `DPoP` headers, and `certificate` is the header of
+    a trusted front server with the client's certificate.
     """
 
     scheme: Scheme
@@ -45,7 +42,8 @@ class PresentedToken:
 class ResourceServer:
     """One API as OAuth sees it (RFC 6749 1.1).
 
-    `algorithms` sign its JWTs; with `introspections` the provider is asked about every token.
+    `algorithms` are the accepted ones for JWTs. With `introspections`, every token is introspected
+    at the provider.
     """
 
     expected: ExpectedAccessToken
@@ -56,10 +54,10 @@ class ResourceServer:
     introspections: Introspections | None = None
 
     async def accept(self, presented: PresentedToken) -> AccessToken:
-        """The token, after every rule.
+        """The token after all checks.
 
-        Raises ProtocolViolation when it is refused, ProviderError or SessionError when that could
-        not be decided.
+        Raises ProtocolViolation when the token is refused, ProviderError or SessionError when it
+        cannot be checked.
         """
         claims = await self._claims(presented.value)
         await self._require_possession(presented, claims)
@@ -74,12 +72,12 @@ class ResourceServer:
                 value, sender="anybody", algorithms=self.algorithms, setting="algorithms"
             )
         except Undecided as undecided:
-            # Whatever key has signed it, a token that breaks another rule is refused.
+            # A token that breaks another rule is refused, whichever key has signed it.
             unverified = CompactJWS.parse(value)
             self._accepted(unverified.typ, unverified.claims())
             if not undecided.is_by_new_keys:
                 raise
-            # The provider's keys were read just now: no key of it has signed this.
+            # The provider's keys were just read: none of them has signed this token.
             raise ProtocolViolation(undecided.code, undecided.explanation) from None
         return self._accepted(verified.header_typ, verified.claims)
 
@@ -87,7 +85,7 @@ class ResourceServer:
         return accept_access_token(header_typ, claims, self.expected, self.clock.instant())
 
     async def _require_possession(self, presented: PresentedToken, claims: AccessClaims) -> None:
-        """A bound token is of use to nobody who has only the token (RFC 9449 7.1, RFC 8705 3)."""
+        """Require the key or certificate of a bound token (RFC 9449 7.1, RFC 8705 3)."""
         confirmation = claims.confirmation
         is_bound = confirmation.jkt is not None
         if is_bound != (presented.scheme == "DPoP"):
@@ -100,7 +98,7 @@ class ResourceServer:
             await self._require_proof(presented, confirmation.jkt)
 
     async def _require_proof(self, presented: PresentedToken, thumbprint: str) -> None:
-        """One proof, for this request and this token, by the token's key (RFC 9449 4.3, 7.1)."""
+        """Require one proof for this request and token by the token's key (RFC 9449 4.3, 7.1)."""
         if len(presented.proofs) != 1:
             explanation = f"{len(presented.proofs)} DPoP headers in place of one"
             raise ProtocolViolation(Code.DPOP_MALFORMED, explanation)

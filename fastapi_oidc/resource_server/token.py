@@ -1,4 +1,4 @@
-"""What an endpoint learns of an access token, and of whoever called it."""
+"""Accepted access tokens and callers, as endpoints get them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 
 @dataclass(frozen=True, slots=True)
 class AccessToken(NeverFromARequest):
-    """An access token that was accepted from its rightful sender; only `ResourceServer` makes one.
+    """An access token that was accepted. Only `ResourceServer` makes instances.
 
     `sub` is the user or, when a client acts for itself, usually the client. `expires_at` is in
-    seconds since the epoch. `claims` are those of the JWT or of the provider's introspection
+    seconds since the epoch. `claims` are the claims of the JWT or the provider's introspection
     response, and `value` is the token itself, for a token exchange.
     """
 
@@ -33,7 +33,7 @@ class AccessToken(NeverFromARequest):
 
     @classmethod
     def of(cls, claims: AccessClaims, value: str) -> AccessToken:
-        """The token whose `claims` were accepted, and whose sender may present it."""
+        """The token `value` with its accepted `claims`."""
         return cls(
             iss=claims.iss,
             sub=claims.sub,
@@ -49,14 +49,14 @@ class AccessToken(NeverFromARequest):
 
 @dataclass(frozen=True)
 class Caller(NeverFromARequest, Generic[Identity]):
-    """Who called an endpoint, and how: exactly one of `session` and `access_token` is set."""
+    """The caller of an endpoint: exactly one of `session` and `access_token` is set."""
 
     identity: Identity
     session: OIDCSession[Identity] | None = None
     access_token: AccessToken | None = None
 
     def __class_getitem__(cls, types: object) -> object:
-        """`Caller[User]`, which FastAPI must not call either."""
+        """`Caller[User]`, which FastAPI must refuse as a dependency too."""
         alias = super().__class_getitem__(types)  # type: ignore[misc]
         alias.__signature__ = REFUSED_SIGNATURE
         return alias

@@ -1,4 +1,4 @@
-"""Where sessions are between requests: what the flows rely on, in cookies and with a store."""
+"""Where sessions are between requests: the interface that the flows use."""
 
 from __future__ import annotations
 
@@ -16,38 +16,41 @@ from fastapi_oidc.session.revocations import RevocationRecord, RevocationStore, 
 
 
 class StoredSession(NamedTuple, Generic[Identity]):
-    """A session and, when it is in a store, the reference that its cookie carries."""
+    """A session and, if it is in a store, the reference in its cookie."""
 
     session: OIDCSession[Identity]
     reference: SessionReference | None = None
 
 
 class Lookup(NamedTuple, Generic[Identity]):
-    """A session that was found; `ended` is the reason of a revocation record that ends it."""
+    """A session that was found. `ended` is the reason of a revocation record that ends it."""
 
     stored: StoredSession[Identity]
     ended: EndReason | None = None
 
 
 class CookieHint(NamedTuple, Generic[Identity]):
-    """What a cookie says without its store: enough to end the session; `stored` if it is there."""
+    """The data in a session cookie, enough to end the session without the store.
+
+    `stored` is the session itself, if the cookie contains it.
+    """
 
     previous: PreviousSession
     stored: StoredSession[Identity] | None = None
 
 
 class SessionBackend(ABC, Generic[Identity]):
-    """Keeps sessions between requests; `CookieBackend` and `StoreBackend` are the two ways.
+    """Stores sessions between requests, in cookies (`CookieBackend`) or a store (`StoreBackend`).
 
-    What is async raises SessionError (session.store_unavailable, session.revocation_unavailable)
-    when a store cannot be asked.
+    The async methods raise SessionError (session.store_unavailable, session.revocation_unavailable)
+    when a store is unavailable.
     """
 
     records_last_use: bool
     in_memory: tuple[str, ...] = ()
-    """The stores that are this process's memory, which no other process sees, by their options."""
+    """The names of the options whose stores are in this process's memory."""
     finds_by_id: bool
-    """Whether `lookup_by_id` works, as far as is known before it is tried."""
+    """Whether `lookup_by_id` may work; a store may still lack the method."""
 
     def __init__(
         self,
@@ -61,21 +64,21 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @property
     def records_revocations(self) -> bool:
-        """Whether a session can be ended for every copy of its cookie."""
+        """Whether ending a session invalidates every copy of its cookie."""
         return self._revocations is not None
 
     @abstractmethod
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
-        """The session of these cookies; None without one, for an unreadable or an unknown one."""
+        """The session of these cookies; None without a cookie or if it is unreadable or unknown."""
 
     @abstractmethod
     def hint(
         self, cookies: Mapping[str, str], issuer: str, client_id: str
     ) -> CookieHint[Identity] | None:
-        """What these cookies say without a store; `issuer` and `client_id` are those to assume."""
+        """The data in these cookies, without the store. `issuer` and `client_id` fill its gaps."""
 
     def fault(self, cookies: Mapping[str, str]) -> Code | None:
-        """Why the session cookie cannot be read; None for one that can, and without one."""
+        """Why the session cookie cannot be read; None if it can, or without one."""
         value = cookies.get(self._names.session)
         try:
             if value:
@@ -86,26 +89,26 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @abstractmethod
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
-        """The session with this id; None for an unknown one, also one that has ended.
+        """The session with this id, even if it has ended; None for an unknown id.
 
         Raises ConfigurationError (configuration.store_missing) when no store can find it.
         """
 
     @abstractmethod
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
-        """What is stored now in place of `stored`, which may have been refreshed or ended."""
+        """The current state of `stored`, which may have been refreshed or ended."""
 
     @abstractmethod
     def place(self, session: OIDCSession[Identity]) -> StoredSession[Identity]:
-        """A place that nobody knows yet, for the session of a new login."""
+        """A new, unguessable place for the session of a new login."""
 
     @abstractmethod
     async def save(self, stored: StoredSession[Identity]) -> None:
-        """Keep the session of a new login."""
+        """Store the session of a new login."""
 
     @abstractmethod
     async def replace(self, stored: StoredSession[Identity]) -> bool:
-        """Keep the session in place of an earlier generation; False when there is none."""
+        """Store the session in place of an earlier generation; False if there is none."""
 
     @abstractmethod
     async def touch(self, stored: StoredSession[Identity], at: int) -> None:
@@ -113,17 +116,18 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @abstractmethod
     def previous(self, stored: StoredSession[Identity]) -> PreviousSession:
-        """What it takes to end `stored` later."""
+        """The data with which `stored` can be ended later."""
 
     async def end(self, previous: PreviousSession, reason: EndReason) -> None:
-        """Record the end of the session, where that is possible, and remove its row."""
+        """Record the end of the session, if possible, and remove its row."""
         if self._revocations is not None:
             await self.revoke(end_record(previous, reason, self._clock.now()))
 
     async def revoke(self, record: RevocationRecord) -> None:
-        """From now on every session that `record` ends is found with its reason.
+        """Store `record`: later lookups of the sessions that it ends return its reason.
 
-        Raises ConfigurationError (configuration.store_missing) when nothing keeps such records.
+        Raises ConfigurationError (configuration.store_missing) without a store of revocation
+        records.
         """
         if self._revocations is None:
             raise ConfigurationError(
@@ -135,7 +139,7 @@ class SessionBackend(ABC, Generic[Identity]):
             await self._revocations.revoke(record)
 
     async def stamps(self, session: OIDCSession[Identity]) -> tuple[str, ...]:
-        """The stamps of the revocations that the login of `session` comes after."""
+        """The stamps of the revocations before the login of `session`."""
         if self._revocations is None:
             return ()
         with unavailable_as(Code.SESSION_REVOCATION_UNAVAILABLE):
@@ -152,23 +156,23 @@ class SessionBackend(ABC, Generic[Identity]):
 
     @abstractmethod
     def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
-        """The cookies that lead to `stored`, as far as is known here; raises CookieTooLarge."""
+        """The cookies that lead to `stored`, if its secret is known; raises CookieTooLarge."""
 
     @abstractmethod
     def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:
-        """Whether the cookie that led to an earlier state of the session leads to `stored` too."""
+        """Whether the cookie of an earlier state of the session also leads to `stored`."""
 
     def clearing(self) -> tuple[CookieChange, ...]:
-        """The cookies to change so that none leads to a session."""
+        """The changes that delete the session cookie."""
         return (session_cookie(self._names, None, max_age=0),)
 
     async def aclose(self) -> None:
-        """Close the connections that the stores opened for themselves."""
+        """Close the stores' own connections."""
         if self._revocations is not None:
             await self._revocations.aclose()
 
     async def ended_by(self, session: OIDCSession[Identity]) -> EndReason | None:
-        """The reason of a record that ends `session`."""
+        """The reason of a record that ends `session`, None without one."""
         if self._revocations is None:
             return None
         try:
@@ -180,5 +184,5 @@ class SessionBackend(ABC, Generic[Identity]):
 
 
 def session_cookie(names: CookieNames, value: str | None, *, max_age: int) -> CookieChange:
-    """Sets the session cookie for `max_age` seconds, or deletes it when `value` is None."""
+    """Set the session cookie for `max_age` seconds, or delete it if `value` is None."""
     return CookieChange(name=names.session, value=value, max_age=max_age, secure=names.secure)

@@ -1,4 +1,4 @@
-"""Sessions and transactions as bytes, and back: the one way their secrets are written out."""
+"""Sessions and transactions as bytes and back; only this module serializes their secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNPACKED_PART: Final = re.compile(rb"\x01([^\x00]*)\x00")
 
 
 class SessionCodec(Generic[Identity]):
-    """Writes and reads sessions whose identity is an `identity_type`: any type pydantic reads.
+    """Encodes and decodes sessions with an identity of `identity_type`.
 
     Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type.
     """
@@ -52,9 +52,9 @@ class SessionCodec(Generic[Identity]):
         self.read_identity: Callable[[bytes], Identity] = of_identity.validator.validate_json
 
     def encode(self, session: OIDCSession[Identity]) -> bytes:
-        """The session with its tokens, as JSON that `decode` is sure to read.
+        """The session with its tokens, as JSON that `decode` can read.
 
-        Raises ConfigurationError (configuration.invalid) when the identity is of another type.
+        Raises ConfigurationError (configuration.invalid) when the identity has another type.
         """
         try:
             encoded = session.model_dump_json(context=SEALING).encode()
@@ -74,9 +74,9 @@ class SessionCodec(Generic[Identity]):
             raise _malformed(error) from None
 
     def copied(self, session: OIDCSession[Identity]) -> OIDCSession[Identity]:
-        """`session` again; nothing that can be changed is part of both.
+        """A copy of `session` that shares no mutable part with it.
 
-        An identity that cannot be written stays the same object, in the store of an application.
+        An identity that cannot be serialized, as in an application's own store, is shared.
         """
         with suppress(ConfigurationError):
             return self.decode(self.encode(session))
@@ -84,10 +84,10 @@ class SessionCodec(Generic[Identity]):
 
 
 class SessionReader(Generic[Identity]):
-    """Returns the session that a codec wrote, each time as the caller's own.
+    """Decodes one session as often as it is called, each time with its own claims and identity.
 
-    Two sessions share what nobody can change. Claims and identity are each caller's own. A session
-    that is read only once stays bytes, which take a third of the room. Threads may share a reader.
+    The results share immutable parts only. A session that is read only once stays as bytes, which
+    take a third of the memory. Threads may share a reader.
     """
 
     __slots__ = ("_codec", "_encoded", "_template", "_was_read")
@@ -173,16 +173,16 @@ class TransactionCodec:
 
 
 def unpack_jwts(encoded: bytes) -> bytes:
-    """JSON with each JWT part written as the JSON it encodes, which deflates better.
+    """JSON with each JWT part replaced by the JSON that it encodes, which deflates better.
 
-    base64 hides from a compressor what several tokens repeat. The bytes around an unpacked part
-    occur neither in JSON nor in base64.
+    base64 hides from a compressor the text that several tokens share. The bytes around an unpacked
+    part occur neither in JSON nor in base64.
     """
     return _JSON_PART.sub(_unpacked, encoded)
 
 
 def pack_jwts(text: bytes) -> bytes:
-    """What `unpack_jwts` was given."""
+    """Undo `unpack_jwts`."""
     return _UNPACKED_PART.sub(lambda found: base64url.encode(found[1]).encode(), text)
 
 
@@ -196,7 +196,7 @@ def _unpacked(found: re.Match[bytes]) -> bytes:
 
 
 def _malformed(error: ValidationError) -> SessionError:
-    """Says where the first fault is and of which kind, never what was found there."""
+    """The error with the place and kind of the first fault, without the value there."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(part) for part in fault["loc"]) or "the whole"
     return SessionError(Code.SESSION_MALFORMED, f"{place}: {fault['type']}")

@@ -1,4 +1,4 @@
-"""The whole session is in its cookie: sealed, deflated when it must be, never over the limit."""
+"""Sessions in cookies: sealed, deflated if necessary, never larger than the limit."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
 
 DEFAULT_MAX_COOKIE_SIZE: Final = 3800
 MAXIMUM_PLAINTEXT_BYTES: Final = 65_536
-# What begins a deflated session; one that is not deflated begins like JSON.
+# The first byte of a deflated session; one that is not deflated begins like JSON.
 _DEFLATED, _DEFLATED_UNPACKED = b"d", b"j"
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 _TOO_LARGE: Final = (
-    "the session cookie needs {size} bytes and may have {limit}; its parts: {parts}. Keep sessions "
-    "in a session_store, drop what you do not need in before_session_persist, or raise "
+    "the session cookie needs {size} bytes and may have {limit}; its parts: {parts}. Use "
+    "a session_store, remove unneeded data in before_session_persist, or raise "
     "max_cookie_size (browsers refuse more than 4096)"
 )
 
 
 class CookieTooLarge(SessionError):
-    """The session does not fit `limit` bytes of cookie name and value.
+    """The session does not fit into `limit` bytes of cookie name and value.
 
-    `size` is what it would take, deflated; `parts` has the JSON bytes of each part of the session.
+    `size` is the required number of bytes, deflated. `parts` has the JSON size of each part of the
+    session, in bytes.
     """
 
     def __init__(self, size: int, limit: int, parts: Mapping[str, int]) -> None:
@@ -89,7 +90,7 @@ class SessionCookie(Generic[Identity]):
 
 
 class CookieBackend(SessionBackend[Identity]):
-    """Nothing is stored on the server but revocations."""
+    """Sessions in cookies; the server stores revocation records only."""
 
     records_last_use = True
     finds_by_id = False
@@ -120,17 +121,17 @@ class CookieBackend(SessionBackend[Identity]):
         return None if stored is None else CookieHint(self.previous(stored), stored)
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
-        """Raises ConfigurationError: nobody knows what browsers hold."""
+        """Raises ConfigurationError: sessions in cookies cannot be found or listed."""
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING, "only a session_store can find a session by its id"
         )
 
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity]:
-        """`stored`, which nobody can change, and whether it has ended."""
+        """`stored` itself, which cannot have changed, and whether it has ended."""
         return Lookup(stored, await self.ended_by(stored.session))
 
     def place(self, session: OIDCSession[Identity]) -> StoredSession[Identity]:
-        """The place of the session is its cookie."""
+        """The session without a reference: its place is the cookie."""
         return StoredSession(session)
 
     async def save(self, stored: StoredSession[Identity]) -> None:
@@ -144,13 +145,13 @@ class CookieBackend(SessionBackend[Identity]):
         """The response sets the cookie."""
 
     def previous(self, stored: StoredSession[Identity]) -> PreviousSession:
-        """The session's name and end."""
+        """The session's names and end."""
         return PreviousSession.of(stored.session)
 
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str
     ) -> Sequence[OIDCSession[Identity]]:
-        """Raises ConfigurationError: nobody knows what browsers hold."""
+        """Raises ConfigurationError: sessions in cookies cannot be found or listed."""
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING, "only a session_store can list sessions"
         )
@@ -162,7 +163,7 @@ class CookieBackend(SessionBackend[Identity]):
         return (session_cookie(self._names, value, max_age=max_age),)
 
     def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:
-        """False: each state of the session is another cookie."""
+        """False: each state of the session needs another cookie."""
         return False
 
     def _opened(self, cookies: Mapping[str, str]) -> StoredSession[Identity] | None:
@@ -176,7 +177,7 @@ class CookieBackend(SessionBackend[Identity]):
 
 
 def _forms(encoded: bytes) -> Iterator[bytes]:
-    """Ways to write the session, the fastest to read first, the shortest last."""
+    """The encodings of the session: the fastest to read first, the shortest last."""
     yield encoded
     yield _DEFLATED + _deflated(encoded)
     yield _DEFLATED_UNPACKED + _deflated(unpack_jwts(encoded))
@@ -187,7 +188,7 @@ def _deflated(content: bytes) -> bytes:
 
 
 def _inflated(content: bytes) -> bytes:
-    """At most MAXIMUM_PLAINTEXT_BYTES; a stream that would give more is refused unread."""
+    """The content, at most MAXIMUM_PLAINTEXT_BYTES; a longer one is refused."""
     inflater = zlib.decompressobj(wbits=_RAW_DEFLATE)
     try:
         inflated = inflater.decompress(content, MAXIMUM_PLAINTEXT_BYTES)

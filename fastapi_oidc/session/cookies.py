@@ -1,4 +1,4 @@
-"""Cookies as values: names, attributes and the header line. Only the web layer sends them."""
+"""Cookie names, attributes and `Set-Cookie` headers, which only the web layer sends."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _HASH_LENGTH = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CookieChange:
-    """One `Set-Cookie` to come: `max_age` in seconds, `value` None deletes the cookie.
+    """A change of one cookie. `max_age` is in seconds; a `value` of None deletes the cookie.
 
-    Always HttpOnly, Path=/ and without Domain, as the `__Host-` prefix asks (RFC 6265bis 4.1.3.2).
+    It is always HttpOnly, with Path=/ and without Domain, as the `__Host-` prefix requires (RFC
+    6265bis 4.1.3.2).
     """
 
     name: str
@@ -32,7 +33,7 @@ class CookieChange:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or not _VALUE.fullmatch(self.value or ""):
-            raise ValueError("a cookie name or value has a character that does not belong there")
+            raise ValueError("a cookie name or value has a character that is not allowed")
 
     def header_value(self) -> str:
         """The text of the `Set-Cookie` header."""
@@ -50,10 +51,10 @@ class CookieChange:
 
 @dataclass(frozen=True)
 class CookieNames:
-    """The cookie names of one OIDC instance; two instances need two prefixes.
+    """The cookie names of one OIDC instance. Each instance needs its own prefix.
 
-    `secure` adds `__Host-`, which browsers accept over https alone. Raises ConfigurationError
-    (configuration.invalid) for a prefix that is no cookie name.
+    `secure` adds `__Host-`, which browsers accept over https only. Raises ConfigurationError
+    (configuration.invalid) for an invalid prefix.
     """
 
     prefix: str
@@ -68,31 +69,31 @@ class CookieNames:
 
     @cached_property
     def session(self) -> str:
-        """The cookie that holds the session, or the reference to it."""
+        """The cookie with the session, or with the reference to it."""
         return self._named("session")
 
     @cached_property
     def logout(self) -> str:
-        """The cookie that remembers the `state` of a logout at the provider."""
+        """The cookie with the `state` of a logout at the provider."""
         return self._named("logout")
 
     @cached_property
     def transaction_prefix(self) -> str:
-        """How the name of every pending login begins."""
+        """The prefix of the cookie names of pending logins."""
         return self._named("login_")
 
     def transaction(self, state: str) -> str:
-        """The cookie of the login with this `state`, which the name does not give away."""
+        """The cookie of the login with this `state`. The name does not reveal the state."""
         digest = hashlib.sha256(state.encode(errors="surrogatepass")).hexdigest()
         return self.transaction_prefix + digest[:_HASH_LENGTH]
 
     def is_transaction(self, name: str) -> bool:
-        """Whether `name` is that of a pending login of this instance, and not of another's."""
+        """Whether `name` is the cookie of a pending login of this instance."""
         start, digest = name[:-_HASH_LENGTH], name[-_HASH_LENGTH:]
         return start == self.transaction_prefix and not set(digest) - set("0123456789abcdef")
 
     def is_ours(self, name: str) -> bool:
-        """Whether this instance sets cookies of this name."""
+        """Whether this instance sets cookies with this name."""
         return name == self.session or name == self.logout or self.is_transaction(name)
 
     def _named(self, role: str) -> str:

@@ -1,4 +1,4 @@
-"""The identity of a user whose application does not resolve one of its own."""
+"""The identity of a user when the application has no `resolve_identity`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StandardIdentity(Frozen):
 
     @classmethod
     def from_claims(cls, sub: str, *sources: Mapping[str, object]) -> Self:
-        """Each claim from the last source that has it; one of another type counts as absent."""
+        """Each claim from the last source that has it. A claim of a wrong type counts as absent."""
         found = {name: value for source in sources for name, value in source.items()}
         return cls(
             sub=sub,

@@ -1,4 +1,4 @@
-"""A logout that went on to the provider: what to check and where to go when the browser is back."""
+"""The cookie of a pending logout: the `state` to check and the path after the provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIFETIME = 600
 
 
 class PendingLogout(Frozen):
-    """The `state` sent with a logout (RP-Initiated Logout 1.0 2) and the path to go on with."""
+    """The `state` of a logout request (RP-Initiated Logout 1.0 2) and the path to return to."""
 
     state: str = Field(repr=False)
     return_to: str
@@ -23,18 +23,18 @@ class PendingLogout(Frozen):
 
 
 class LogoutCookie:
-    """Remembers one logout for ten minutes."""
+    """Writes and reads the cookie of one pending logout, which is valid for ten minutes."""
 
     def __init__(self, sealer: Sealer, names: CookieNames) -> None:
         self._sealer, self._names = sealer, names
 
     def begun(self, pending: PendingLogout) -> CookieChange:
-        """Keeps `pending`, in place of an earlier logout."""
+        """Set the cookie to `pending`; it replaces an earlier logout."""
         plaintext = pending.model_dump_json().encode()
         return self._change(self._sealer.seal(plaintext, name=self._names.logout))
 
     def find(self, cookies: Mapping[str, str], *, now: int) -> PendingLogout | None:
-        """The pending logout; None when it is missing, broken or too old."""
+        """The pending logout; None when it is missing, unreadable or too old."""
         try:
             plaintext = self._sealer.open(
                 cookies.get(self._names.logout, ""), name=self._names.logout
@@ -45,7 +45,7 @@ class LogoutCookie:
         return pending if now < pending.created_at + LIFETIME else None
 
     def ended(self) -> CookieChange:
-        """Forgets it."""
+        """Delete the cookie."""
         return self._change(None)
 
     def _change(self, value: str | None) -> CookieChange:

@@ -27,10 +27,10 @@ from fastapi_oidc.session.stores import SessionStore
 from fastapi_oidc.ttl_cache import TTLCache
 
 REMOVALS_WHEN_FULL: Final = 1000
-"""Expired entries that a full store removes for a new one: no call takes long."""
+"""Maximum number of expired entries that a full store removes for a new one."""
 
 CHECKED_PER_LOGIN: Final = 4
-"""A user's oldest sessions that a login looks at; those that are gone leave the user's list."""
+"""Number of a user's oldest sessions that a login checks, to drop expired ones from the list."""
 
 Entry = TypeVar("Entry", bound=Hashable)
 Readers: TypeAlias = DecryptionCache[bytes, SessionReader[Identity]]
@@ -39,7 +39,7 @@ Readers: TypeAlias = DecryptionCache[bytes, SessionReader[Identity]]
 class MemoryRevocationStore(RevocationStore):
     """Revocation records in memory, `max_records` at most.
 
-    A full store raises SessionError (session.revocation_unavailable) rather than forget a logout.
+    A full store raises SessionError (session.revocation_unavailable), so no logout is lost.
     """
 
     def __init__(self, *, clock: Clock | None = None, max_records: int = 100_000) -> None:
@@ -47,7 +47,7 @@ class MemoryRevocationStore(RevocationStore):
         self._found: TTLCache[Key, Revocation] = TTLCache(self._clock)
         self._max_records = max_records
         self.has_records = False
-        """Whether there ever was one; a plain attribute, since every request looks at it."""
+        """Whether there ever was a record; a plain attribute, because every request reads it."""
 
     async def revoke(self, record: RevocationRecord, /) -> None:
         """See `RevocationStore.revoke`."""
@@ -67,7 +67,7 @@ class MemoryRevocationStore(RevocationStore):
         return stamps_in(self._values(session))
 
     def reason(self, session: OIDCSession[Identity]) -> EndReason | None:
-        """As `ended_by`, for callers that are not async."""
+        """Like `ended_by`, for sync callers."""
         return first_reason(session, self._values(session)) if self.has_records else None
 
     def _values(self, session: OIDCSession[Identity]) -> list[Revocation | None]:
@@ -76,7 +76,7 @@ class MemoryRevocationStore(RevocationStore):
 
 @dataclass(slots=True)
 class _Row(Generic[Identity]):
-    """An encoded session for `readers`, or a copy of its own without them."""
+    """An encoded session for `readers`; without readers, a copy of the session."""
 
     content: Any
     readers: Readers[Identity] | None
@@ -118,12 +118,12 @@ class MemorySessionStore(SessionStore[Identity]):
 
     @property
     def revocations(self) -> RevocationStore:
-        """Kept beside the sessions."""
+        """The store's own records, in the same memory."""
         return self._revocations
 
     @property
     def records(self) -> RefreshRecords:
-        """Kept beside the sessions."""
+        """The store's own records, in the same memory."""
         return self._records
 
     def bind(self, codec: SessionCodec[Identity], sealer: Sealer, /) -> None:
@@ -159,7 +159,7 @@ class MemorySessionStore(SessionStore[Identity]):
             (self._users.get(row.user) or {}).pop(id, None)
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
-        """See `SessionStore.replace`; in one step."""
+        """See `SessionStore.replace`; this one is atomic."""
         before = self._rows.get(id)
         if before is None or before.generation >= session.generation:
             return False

@@ -1,7 +1,7 @@
-"""What a signed-in user's session holds, and the shapes around it.
+"""The session of a signed-in user, and the types around it.
 
-Everything here is frozen. Tokens and other secrets stay out of `repr`, and only `codec` can write
-them out: an endpoint that returns a session by accident fails instead of giving tokens away.
+All types here are frozen. `repr` leaves out tokens and other secrets, and only `codec` can
+serialize them: an endpoint that returns a session by mistake fails and sends no tokens.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from fastapi_oidc.session.origin import REFUSED_SIGNATURE, NeverFromARequest
 if TYPE_CHECKING:
     from pydantic import JsonValue
 else:
-    # A session is read on every request; its claims were checked at login and are sealed since.
+    # A session is read on every request. Its claims were checked at login and have been sealed
+    # since.
     JsonValue = Any
 
 Identity = TypeVar("Identity")
 
 EndReason: TypeAlias = Literal["expired", "revoked", "signed_out", "ended_by_provider"]
-"""Why a session is over: its time, the application, its user or the provider ended it."""
+"""Why a session has ended: by its time, the application, its user or the provider."""
 
 SEALING: Final = object()
-"""The serialization context in which a session may write out its tokens."""
+"""The serialization context in which the tokens of a session are written."""
 
 
 class Frozen(BaseModel):
-    """Cannot be changed after it was made; validation errors never quote their input."""
+    """A model that cannot be changed. Validation errors never quote their input."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
 
 class Tokens(NeverFromARequest, Frozen):
-    """The tokens of a session; `expires_at` is the access token's end, seconds since the epoch.
+    """The tokens of a session. `expires_at` is the access token's, in seconds since the epoch.
 
-    `dpop_key` is the private key that they are bound to, if they are (RFC 9449).
+    `dpop_key` is the private key of bound tokens, None for bearer tokens (RFC 9449).
     """
 
     id_token: str = Field(repr=False)
@@ -72,14 +73,14 @@ Tokens.__signature__ = REFUSED_SIGNATURE
 
 
 class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
-    """One signed-in user. Times are seconds since the epoch.
+    """The login of one user at this application. Times are in seconds since the epoch.
 
-    `id` is random and no secret: it names the session in logs and locks. `claims` are the validated
-    ID token claims, `generation` counts the refreshes so far, and `expires_at` is the absolute end,
-    fixed at login. `authenticated_at` is compared with the `iat` of logout tokens,
-    `prior_revocations` are the stamps of revocations that this login came after. `csrf_id` is the
-    id of the session that this one replaced by a step-up: the CSRF tokens of both are the same.
-    `last_seen_at` is set with an idle timeout alone, and may lie a tenth of that time back.
+    `id` is random and not a secret: it names the session in logs and records. `claims` are the
+    validated ID token claims, `generation` counts the refreshes, and `expires_at` is the absolute
+    end, fixed at login. `authenticated_at` is compared with the `iat` of logout tokens.
+    `prior_revocations` are the stamps of revocations before this login. After a step-up, `csrf_id`
+    is the id of the session that this one replaced: the CSRF tokens of both are the same.
+    `last_seen_at` is only set with an idle timeout, and may be late by a tenth of that time.
     """
 
     id: str
@@ -108,12 +109,12 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         members = handler(self)
-        # An identity of None or [] is a value like any other.
+        # An identity may be None or [].
         return _without_nulls(members) | {"identity": members["identity"]}
 
 
 class PublicSession(Frozen, Generic[Identity]):
-    """What a browser may know of its session: no token and no claim."""
+    """The part of a session that a browser may see: no tokens and no claims."""
 
     is_authenticated: bool
     sub: str | None = None
@@ -124,7 +125,7 @@ class PublicSession(Frozen, Generic[Identity]):
 
     @classmethod
     def of(cls, session: OIDCSession[Identity] | None) -> Self:
-        """The token-free view of `session`; without one, nobody is signed in."""
+        """The token-free view of `session`; of None, the view without a signed-in user."""
         if session is None:
             return cls(is_authenticated=False)
         return cls(
@@ -138,10 +139,10 @@ class PublicSession(Frozen, Generic[Identity]):
 
 
 class PreviousSession(Frozen):
-    """The session that a browser had when it began a login: enough to end it.
+    """The browser's session at the begin of a login, with the data that ending it requires.
 
-    The provider's cross-site form post comes without the session cookie. `reference` names the row
-    of a session store.
+    It is stored with the login, because the provider's cross-site form post has no session cookie.
+    `reference` names the row in the session store.
     """
 
     id: str
@@ -152,7 +153,7 @@ class PreviousSession(Frozen):
 
     @classmethod
     def of(cls, session: OIDCSession[Identity], reference: str | None = None) -> Self:
-        """What is needed of `session`."""
+        """The data of `session` that ending it requires."""
         return cls(
             id=session.id,
             issuer=session.issuer,
@@ -163,10 +164,10 @@ class PreviousSession(Frozen):
 
 
 class LoginTransaction(Frozen):
-    """A login that was begun and is not finished; `created_at` in seconds since the epoch.
+    """A login that has begun and is not complete. `created_at` is in seconds since the epoch.
 
-    `silent` marks a `prompt=none` check whose result goes to a hidden iframe, and `steps_up` a
-    login that asks for more than others. `scope` was asked for, None for that of the settings.
+    `silent` marks a `prompt=none` check in a hidden iframe, and `steps_up` a login with `max_age`
+    or `acr_values` of its own. `scope` is the requested scope, None for the one in the settings.
     `previous` is the session that the login replaces.
     """
 
@@ -186,12 +187,12 @@ class LoginTransaction(Frozen):
 
 
 def copied(value: Any) -> Any:
-    """JSON again; nothing that can be changed is part of both."""
+    """A copy of a JSON value that shares no mutable part with it."""
     if isinstance(value, dict):
         return {name: copied(part) for name, part in value.items()}
     return [copied(part) for part in value] if isinstance(value, list) else value
 
 
 def _without_nulls(members: dict[str, object]) -> dict[str, object]:
-    """What is absent takes no room in a cookie; fields are read back with their defaults."""
+    """Leave out None and empty members to save space in cookies; defaults restore them."""
     return {name: value for name, value in members.items() if value not in (None, [], ())}

@@ -1,8 +1,8 @@
-"""Sessions, tokens and locals come from this library alone, never out of a request.
+"""Types that FastAPI must never read from a request: sessions, tokens and locals.
 
-FastAPI makes the parameters of an endpoint out of the request whenever pydantic can read their
-type, so that a forgotten `Depends(...)` would let anybody write the session they like. Therefore
-pydantic cannot read these types, but for the codec that reads what was sealed.
+FastAPI reads the parameters of an endpoint from the request if pydantic can validate their types.
+With a forgotten `Depends(...)` a client could send any session. So pydantic refuses these types,
+except for the codec, which reads sealed data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _reading_back: ContextVar[bool] = ContextVar("fastapi_oidc_reading_back", defaul
 
 @contextmanager
 def reading_back() -> Iterator[None]:
-    """Inside, pydantic learns to read sessions and tokens: those that were sealed."""
+    """Within the block, pydantic can build validators of sessions and tokens, for sealed data."""
     token = _reading_back.set(True)
     try:
         yield
@@ -32,16 +32,17 @@ def reading_back() -> Iterator[None]:
 
 
 class NeverFromARequest:
-    """A type that no endpoint can have as a parameter of its own.
+    """Base class of types that FastAPI must not read from a request.
 
-    The route's definition raises ConfigurationError (configuration.invalid) with what to write.
+    An endpoint with such a parameter raises ConfigurationError (configuration.invalid) when its
+    route is defined. The error says how to write the parameter.
     """
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler, /
     ) -> CoreSchema:
-        """Raises ConfigurationError, but for the codec and while the class itself is made."""
+        """Raises ConfigurationError, except for the codec and while the class is created."""
         if not (_reading_back.get() or _is_being_made(cls)):
             _refuse(cls)
         with reading_back():
@@ -49,7 +50,7 @@ class NeverFromARequest:
 
 
 class _Refused:
-    """What FastAPI finds when a class is its own dependency."""
+    """The type of the parameter that FastAPI finds when such a class is a dependency."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> NoReturn:
@@ -59,13 +60,14 @@ class _Refused:
 REFUSED_SIGNATURE: Final = Signature(
     [Parameter("session", Parameter.KEYWORD_ONLY, annotation=_Refused)]
 )
-"""For `Annotated[Tokens, Depends()]`: FastAPI calls a class with what its signature names."""
+"""The signature for `Annotated[Tokens, Depends()]`: FastAPI reads a class's parameters there."""
 
 
 def _is_being_made(cls: type) -> bool:
-    """Whether pydantic asks for the first time, as it makes the class.
+    """Whether pydantic calls for the first time, because it is creating the class.
 
-    A session of a forward reference is asked again when the reference is known; not by us.
+    A session type with a forward reference is built again when the reference is resolved, but not
+    by this library.
     """
     return hasattr(cls, "__pydantic_complete__") and "__pydantic_core_schema__" not in vars(cls)
 

@@ -1,4 +1,4 @@
-"""A store that fails is an outage (503), never a reason to sign anybody out."""
+"""Errors of stores become 503 responses, which sign nobody out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fastapi_oidc.errors import Code, OIDCError, SessionError
 
 
 class unavailable_as:  # noqa: N801 - a context manager reads like a function
-    """What a store raises within the block becomes a SessionError with `code`, a 503 response."""
+    """Turn an exception of a store within the block into a SessionError with `code` (503)."""
 
     __slots__ = ("_code",)
 
@@ -19,11 +19,11 @@ class unavailable_as:  # noqa: N801 - a context manager reads like a function
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: object
     ) -> None:
-        """Raise the SessionError; errors of this library and cancellations pass."""
+        """Raise the SessionError. Errors of this library and cancellations pass unchanged."""
         if isinstance(error, Exception) and not isinstance(error, OIDCError):
             raise unavailable(self._code, error) from error
 
 
 def unavailable(code: Code, error: Exception) -> SessionError:
-    """The error for what a store raised."""
+    """The SessionError for an exception of a store."""
     return SessionError(code, f"the store raised {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Writes that a store could not take: repeated until it does."""
+"""Failed writes to stores, repeated until they succeed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.events import Announcer, Event, EventName, refusal
 
 OUTBOX_LIMIT: Final = 10_000
-"""Writes that one process keeps at most; beyond it the oldest is given up."""
+"""Maximum number of writes that wait in one process; beyond it, the oldest is dropped."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""Seconds between two attempts while a store is down; doubled each time."""
+"""Seconds before the next attempt while a store is down; doubled each time."""
 
 SHUTDOWN_SECONDS, SHUTDOWN_PAUSE = 5.0, 0.5
-"""Seconds that a process which ends tries to write what is left, and between two attempts."""
+"""Seconds for which a process tries the remaining writes at shutdown, and between attempts."""
 
 Write = Callable[[], Awaitable[object]]
 
@@ -34,12 +34,11 @@ class _Owed(NamedTuple):
 
 
 class Outbox:
-    """Writes to stores that outlive the request they come from.
+    """Writes to stores that do not depend on their request.
 
-    A write belongs to no request: a request that is cancelled stops waiting, and the write goes on.
-    One that the store cannot take is kept here until its session would be over anyhow, and repeated
-    after a pause or when a request has found that the store responds (`wake`). A process that dies
-    before has written nothing.
+    If a request is cancelled, its write continues. A failed write is repeated until its session
+    would have expired: after a pause, or when a request finds that the store responds (`wake`). The
+    waiting writes are in memory and lost if the process dies.
     """
 
     def __init__(self, clock: Clock, announcer: Announcer) -> None:
@@ -51,16 +50,16 @@ class Outbox:
         self._is_closing = False
 
     def __len__(self) -> int:
-        """How many writes the stores have not taken."""
+        """The number of waiting writes."""
         return len(self._owed)
 
     async def write(
         self, key: Hashable, write: Write, *, session_id: str, expires_at: int, ends: bool = False
     ) -> None:
-        """Await `write()`; it is owed when it raises OIDCError.
+        """Await `write()`. If it raises OIDCError, the write waits and is repeated.
 
-        A later write of the same `key` replaces one that is owed. `ends` says that it ends the
-        session, which is announced when it is late.
+        A later write with the same `key` replaces a waiting one. `ends`: the write ends the
+        session, which is announced if it is late.
         """
         owed = _Owed(write, expires_at, session_id, ends)
 
@@ -68,7 +67,7 @@ class Outbox:
             before = self._owed.get(key)
             try:
                 await write()
-                if self._owed.get(key) is before:  # else a later write is owed meanwhile
+                if self._owed.get(key) is before:  # else a later write waits by now
                     self._owed.pop(key, None)
             except OIDCError as error:
                 self.owe(key, owed, error)
@@ -78,7 +77,7 @@ class Outbox:
     def postpone(
         self, key: Hashable, write: Write, error: OIDCError, *, session_id: str, expires_at: int
     ) -> None:
-        """Owe a `write` that ends a session; its store has just raised `error`."""
+        """Repeat a `write` that ends a session; its store has just raised `error`."""
         self.owe(key, _Owed(write, expires_at, session_id, ends_session=True), error)
 
     def owe(self, key: Hashable, owed: _Owed, error: OIDCError) -> None:
@@ -93,13 +92,13 @@ class Outbox:
         self._start()
 
     def wake(self) -> None:
-        """A store has responded: what is owed is written now."""
+        """Try the waiting writes now, because a store has responded."""
         if self._owed:
             self._start()
             self._woken.set()
 
     async def aclose(self) -> None:
-        """Wait for the writes under way, and try what is owed for a few seconds more."""
+        """Wait for the writes under way, and try the waiting ones for a few more seconds."""
         ends = monotonic() + SHUTDOWN_SECONDS
         await self._attempts.wait(SHUTDOWN_SECONDS)
         if not self._owed:
@@ -125,7 +124,7 @@ class Outbox:
 
     def _start(self) -> None:
         task = self._writer
-        # A task of another event loop (an earlier test, the parent of a fork) never ends here.
+        # A task of another event loop (an earlier test, the parent of a fork) never finishes here.
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             self._woken = asyncio.Event()
             self._writer = asyncio.create_task(self._repeat())
@@ -141,7 +140,7 @@ class Outbox:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _write_owed(self) -> None:
-        """Until every write was tried once; one that fails goes to the end."""
+        """Try each waiting write once; a failed one moves to the end of the queue."""
         for key, owed in list(self._owed.items()):
             is_over = self._clock.now() >= owed.expires_at
             try:
@@ -151,7 +150,7 @@ class Outbox:
                 if self._owed.get(key) is owed:
                     self._owed[key] = self._owed.pop(key)
                 return
-            if self._owed.get(key) is owed:  # else a later write took its place meanwhile
+            if self._owed.get(key) is owed:  # else a later write has replaced it
                 del self._owed[key]
             if owed.ends_session and not is_over:
                 now = self._clock.now()

@@ -1,4 +1,4 @@
-"""One attempt of a process to own a refresh record, from `take` to the end of its refresh."""
+"""The hold: one attempt of a process to own a refresh record."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from fastapi_oidc.session.revocations import CLOCK_MARGIN
 
 
 class RecordHold:
-    """The record `id` at `generation`, which this process owns for `seconds` after `take`, and for
-    `answered_seconds` once the token endpoint has responded.
+    """A hold on the record `id` at `generation`.
 
-    The record lives until `expires_at` and `margin` seconds longer. Methods raise SessionError
-    (session.lock_unavailable) when the records cannot be reached, unless they say otherwise.
+    After `take` this process owns the record for `seconds`, and for `answered_seconds` once the
+    token endpoint has responded. The record is stored until `margin` seconds after `expires_at`
+    (seconds since the epoch). Methods raise SessionError (session.lock_unavailable) when the
+    records are unavailable, unless their description says otherwise.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class RecordHold:
 
     @property
     def age(self) -> float:
-        """Seconds since this process asked for the record."""
+        """Seconds since this process requested the record."""
         return monotonic() - self._taken_at
 
     async def take(self) -> RefreshRecord:
-        """The record, owned by this process if nobody else owns it; see `owns`."""
+        """Take the record unless another process owns it, and return it; see `owns`."""
         self._taken_at = monotonic()
         take = Take(
             generation=self._generation,
@@ -57,35 +58,35 @@ class RecordHold:
         return await self._records.take(self._id, take, lifetime=self._lifetime())
 
     def owns(self, record: RefreshRecord) -> bool:
-        """Whether `record`, which `take` returned, is this process's to advance."""
+        """Whether this process owns `record`, which `take` returned, and may advance it."""
         return record.owner == self._owner and record.phase in (Phase.SENT, Phase.ANSWERED)
 
     async def answered(self, data: bytes) -> None:
-        """Keep the response of the token endpoint for others, should this process die.
+        """Store the token endpoint's response, so another process can use it if this one dies.
 
-        What the records cannot take now is written as soon as they can be reached.
+        A failed write is repeated as soon as the records are available.
         """
         await self._owe(self._change(Phase.ANSWERED, data=data, hold=self._answered_seconds))
 
     async def done(self, session: bytes) -> bool:
-        """The next generation is stored; `session` is its session where the record keeps it.
+        """Record that the next generation is stored, with its `session` for sessions in cookies.
 
-        False when another process ended the session, or took the record from this one. A change
-        that the records cannot take now is written as soon as they can be reached.
+        False when another process ended the session or took the record. A failed write is repeated
+        as soon as the records are available.
         """
         next_generation = self._generation + 1
         change = self._change(Phase.IDLE, to_generation=next_generation, session=session)
         return await self._owe(change)
 
     async def release(self, data: bytes = b"") -> None:
-        """Let others go on at once, from the response `data` or by presenting the token.
+        """Let another process continue immediately, with the response `data` or by a new request.
 
-        Best effort: a record that cannot be reached is free when its time has come.
+        Best effort: otherwise the record becomes free when the hold expires.
         """
         await self._try(self._change(Phase.ANSWERED if data else Phase.IDLE, data=data))
 
     async def end(self) -> None:
-        """Nobody goes on: what was presented is used up. Best effort."""
+        """End the record: the code or token that was sent is used up. Best effort."""
         await self._try(self._change(Phase.ENDED))
 
     async def _try(self, change: Advance) -> None:

@@ -1,4 +1,4 @@
-"""The session cookie of an application with a session store: a reference to the session's row."""
+"""The reference cookie: the session cookie of an application with a session store."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _END_BYTES: Final = 8
 
 @dataclass(frozen=True)
 class SessionReference:
-    """Names a row of the session store.
+    """The name of a row in the session store.
 
-    `store_id` is what the store sees: a SHA-256 of `secret`, from which nobody who reads the store
-    can go back. Only a cookie needs the 256 random bits of `secret`; a session that was found by
-    its id has none.
+    The store sees `store_id`, the SHA-256 of `secret`: the secret cannot be derived from the
+    store's content. The 256 random bits of `secret` are for the cookie only; a session that was
+    found by its id has none.
 
-    `digests` name the revocation records that could end the session, so that row and records are
-    asked for together. `session_id` and `expires_at` (seconds since the epoch) are enough to end
+    `digests` name the revocation records that could end the session, so the row and the records can
+    be read in one step. `session_id` and `expires_at` (seconds since the epoch) are enough to end
     the session while its store is down.
     """
 
@@ -39,7 +39,7 @@ class SessionReference:
 
     @classmethod
     def new(cls) -> SessionReference:
-        """A reference nobody can guess; a new one at every login."""
+        """A new, unguessable reference; each login gets one."""
         return cls.of(os.urandom(_SECRET_BYTES))
 
     @classmethod
@@ -50,13 +50,13 @@ class SessionReference:
         session_id: str = "",
         expires_at: int = 0,
     ) -> SessionReference:
-        """The reference of a cookie with this `secret`."""
+        """The reference with the `secret` of a cookie."""
         digest = base64.urlsafe_b64encode(hashlib.sha256(secret).digest())
         return cls(digest.decode().rstrip("="), secret, digests, session_id, expires_at)
 
 
 class ReferenceCookie:
-    """Writes and reads the cookie that holds a reference."""
+    """Writes and reads the reference cookie."""
 
     def __init__(self, sealer: Sealer, names: CookieNames, *, clock: Clock | None = None) -> None:
         self._sealer, self._names = sealer, names

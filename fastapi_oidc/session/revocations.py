@@ -1,4 +1,4 @@
-"""Which sessions are over: revocation records, and the keys under which they are looked up."""
+"""Revocation records, which end sessions, and the keys under which they are stored."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from fastapi_oidc.session.model import (
 )
 
 MINIMUM_RECORD_LIFETIME: Final = 30 * 24 * 3600
-"""Seconds; a shorter `session_lifetime` must not bring a revoked session back to life."""
+"""Seconds. A shorter `session_lifetime` must not make a revoked session valid again."""
 
 CLOCK_MARGIN: Final = 3600
-"""Seconds that a record outlives the sessions it covers: a store forgets it by a clock of its own,
-and a response to a request of an ended session may still be under way."""
+"""Seconds that a record outlives its sessions: a store deletes it by its own clock, and a response
+to a request of an ended session may still be under way.
+"""
 
 STAMP_LENGTH: Final = 16
-"""Characters of the stamp that stands for several records."""
+"""Length in characters of a stamp that combines several records."""
 
 Key: TypeAlias = tuple[str, ...]
 Maker: TypeAlias = Literal["provider", "application"]
@@ -40,20 +41,20 @@ def _usual_reason(fields: Mapping[str, object]) -> EndReason:
 
 
 class RevocationRecord(Frozen):
-    """The end of one or more sessions; names a `session_id`, a `sid` or a `sub`.
+    """The end of one or more sessions; it names a `session_id`, a `sid` or a `sub`.
 
-    A `session_id` ends that session. Any other record names the sessions of `issuer` and
-    `client_id` with this `sid` (and this `sub` when both are given), or with this `sub`. A
-    provider's record with `sid` and `sub` also names the sessions of that `sub` without a `sid`.
+    A record with a `session_id` ends that session. Any other record names the sessions of `issuer`
+    and `client_id` with this `sid` (and this `sub` if both are set), or with this `sub`. A
+    provider's record with `sid` and `sub` also names the sessions of that `sub` that have no `sid`.
 
-    Of the named sessions, a provider's record ends those whose `authenticated_at` is not after
-    `issued_at`, both by the provider's clock (Back-Channel Logout 1.0, 2.6). An application's
-    record ends those that began before it was stored: a login afterwards finds the record and
-    remembers its `stamp`. So no two clocks are compared.
+    A provider's record ends the named sessions whose `authenticated_at` is not after `issued_at`;
+    both are times of the provider's clock (Back-Channel Logout 1.0, 2.6). An application's record
+    ends the named sessions that began before it was stored: a later login finds the record and
+    stores its `stamp` in the session. So times of different clocks are never compared.
 
-    A store may forget the record after `expires_at`. `reason` defaults to "ended_by_provider" for a
-    provider's record, which has no other, and to "revoked" for the application's. Raises ValueError
-    when the record names nothing, or too much.
+    A store may delete the record after `expires_at` (seconds since the epoch). `reason` is always
+    "ended_by_provider" for a provider's record and defaults to "revoked" for an application's.
+    Raises ValueError when the record names nothing, or more than one kind of target.
     """
 
     issuer: str
@@ -78,34 +79,34 @@ class RevocationRecord(Frozen):
         return self
 
     def names(self, session: OIDCSession[Identity]) -> bool:
-        """Whether the record is about `session`, which it ends unless the login came later."""
+        """Whether the record names `session`; it ends the session unless the login was later."""
         return not set(keys_of_record(self)).isdisjoint(keys_of_session(session))
 
     def ends(self, session: OIDCSession[Identity]) -> bool:
-        """Whether `session` is over by this record."""
+        """Whether this record ends `session`."""
         return self.names(session) and Revocation.of(self).reason_for(session) is not None
 
 
 class RevocationStore(ABC):
-    """Keeps revocation records for every process of an application.
+    """Stores revocation records for all processes of an application.
 
-    A subclass has `revoke`, and either `records_of` or both `ended_by` and `stamps`. What a method
-    raises becomes a 503 response.
+    A subclass must implement `revoke`, and either `records_of` or both `ended_by` and `stamps`. An
+    exception of a method leads to a 503 response.
     """
 
     @abstractmethod
     async def revoke(self, record: RevocationRecord, /) -> None:
-        """Keep `record` until `record.expires_at`; repeating the call is harmless."""
+        """Store `record` until `record.expires_at`. The call may be repeated."""
 
     async def records_of(self, session: OIDCSession[Identity], /) -> Sequence[RevocationRecord]:
-        """The records kept here that name `session` (`record.names(session)`)."""
+        """The stored records that name `session` (`record.names(session)`)."""
         raise ConfigurationError(
             Code.CONFIGURATION_STORE_MISSING,
             f"{type(self).__name__} implements neither records_of nor ended_by and stamps",
         )
 
     async def ended_by(self, session: OIDCSession[Identity], /) -> EndReason | None:
-        """The `reason` of a record that ends `session`; None while the session goes on."""
+        """The `reason` of a record that ends `session`; None if no record does."""
         records = await self.records_of(session)
         return next((record.reason for record in records if record.ends(session)), None)
 
@@ -115,14 +116,14 @@ class RevocationStore(ABC):
         return tuple(record.stamp for record in records if record.made_by == "application")
 
     async def aclose(self) -> None:  # noqa: B027 - a default
-        """Close the store's own connections; a later call may open new ones."""
+        """Close the store's own connections. A later call may open new ones."""
 
 
 class Revocation(NamedTuple):
-    """What a store of ours keeps under one key.
+    """The content that this library's stores have under one key.
 
-    `provider` is the latest `issued_at` of the provider's records, `stamp` stands for all of the
-    application's records so far ("" without one), `reason` is that of the latest.
+    `provider` is the latest `issued_at` of the provider's records, `stamp` combines all of the
+    application's records so far ("" without one), and `reason` is the latest record's.
     """
 
     provider: int = 0
@@ -131,40 +132,40 @@ class Revocation(NamedTuple):
 
     @classmethod
     def of(cls, record: RevocationRecord) -> Self:
-        """What `record` adds under each of its keys."""
+        """The content that `record` adds under each of its keys."""
         if record.made_by == "provider":
             return cls(provider=record.issued_at)
         return cls(stamp=record.stamp, reason=record.reason)
 
     def merged(self, earlier: Revocation | None) -> Revocation:
-        """Both, in the order in which the store received them."""
+        """Both contents combined, in the order in which the store received them."""
         if earlier is None:
             return self
         latest = self if self.stamp else earlier
         stamp = latest.stamp
         if self.stamp and earlier.stamp and self.stamp != earlier.stamp:
-            # Not the record's own: written again after a later one, it would be known to logins
-            # that came between the two.
+            # Not the record's own stamp: if the record is written again after a later one, logins
+            # between the two would have that stamp.
             both = f"{earlier.stamp} {self.stamp}".encode()
             stamp = hashlib.sha1(both, usedforsecurity=False).hexdigest()[:STAMP_LENGTH]
         return Revocation(max(self.provider, earlier.provider), stamp, latest.reason)
 
     def reason_for(self, session: OIDCSession[Identity]) -> EndReason | None:
-        """Why `session`, which has this key, is over; None when its login came later."""
+        """Why `session`, which has this key, has ended; None when its login was later."""
         if self.stamp and self.stamp not in session.prior_revocations:
             return self.reason
         return "ended_by_provider" if session.authenticated_at <= self.provider else None
 
 
 def expiry_of_record(now: int, session_lifetime: int) -> int:
-    """When a record made at `now` may be forgotten, however `session_lifetime` changes."""
+    """When a record from `now` may be deleted, however `session_lifetime` changes."""
     return now + max(session_lifetime, MINIMUM_RECORD_LIFETIME) + CLOCK_MARGIN
 
 
 def end_record(
     session: OIDCSession[Identity] | PreviousSession, reason: EndReason, now: int
 ) -> RevocationRecord:
-    """The record that ends this one session; it outlives every copy of the session's cookie."""
+    """The record that ends this session; it outlives every copy of the session's cookie."""
     return RevocationRecord(
         issuer=session.issuer,
         client_id=session.client_id,
@@ -177,7 +178,7 @@ def end_record(
 
 
 def keys_of_record(record: RevocationRecord) -> tuple[Key, ...]:
-    """The keys under which `record` is kept, so that finding it needs no search."""
+    """The keys under which `record` is stored, so that finding it needs no search."""
     if record.session_id is not None:
         return (_session_key(record.session_id),)
     client = (record.issuer, record.client_id)
@@ -201,7 +202,7 @@ def keys_of_session(session: OIDCSession[Identity]) -> tuple[Key, ...]:
 def first_reason(
     session: OIDCSession[Identity], found: Sequence[Revocation | None]
 ) -> EndReason | None:
-    """Why `session` is over, by what was found under its keys; None when it goes on."""
+    """Why `session` has ended, by the contents `found` under its keys; None if it has not."""
     for revocation in found:
         reason = None if revocation is None else revocation.reason_for(session)
         if reason is not None:
@@ -210,17 +211,17 @@ def first_reason(
 
 
 def stamps_in(found: Sequence[Revocation | None]) -> tuple[str, ...]:
-    """The stamps of the application's records among what was found under a session's keys."""
+    """The stamps of the application's records in the contents `found` under a session's keys."""
     return tuple(each.stamp for each in found if each is not None and each.stamp)
 
 
 def digests_of(session: OIDCSession[Identity]) -> tuple[str, ...]:
-    """The digests of `keys_of_session`, for a cookie to carry."""
+    """The digests of `keys_of_session`, for the reference cookie."""
     return tuple(map(digest, keys_of_session(session)))
 
 
 def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
-    """Whether `digests` are those of `session`, of which only the `sid` can have changed."""
+    """Whether `digests` are those of `session`; only its `sid` can have changed."""
     if session.sid is None:
         return len(digests) == 3 and digests[2] == digest(_key_without_sid(session))
     return len(digests) == 4 and digests[2] == digest(_key_of_sid(session, session.sid))
@@ -228,7 +229,7 @@ def are_current(digests: Sequence[str], session: OIDCSession[Identity]) -> bool:
 
 @lru_cache(maxsize=4096)
 def digest(key: Key) -> str:
-    """The SHA-256 of the key in hexadecimal digits; it names nobody."""
+    """The SHA-256 of the key in hexadecimal digits, which does not reveal the user."""
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()
 
 

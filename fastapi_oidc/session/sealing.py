@@ -1,4 +1,4 @@
-"""Authenticated encryption of what a browser keeps for us."""
+"""Authenticated encryption of cookies, rows and records."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ _NONCE_BYTES = 12
 _TAG_BYTES = 16
 
 CACHED_SECONDS: Final = 60
-"""Seconds for which a sealed text is not opened again."""
+"""Seconds for which the content of a sealed text is cached."""
 
 CACHED_TEXTS: Final = 1000
-"""Sealed texts remembered at most; those that expire first are evicted."""
+"""Maximum number of cached sealed texts; those that expire first are evicted."""
 
 LARGEST_CACHED_TEXT: Final = 12 * 1024
-"""Bytes of a text and what it holds; larger texts are opened each time."""
+"""Maximum size, in bytes, of a cached text with its content; larger ones are not cached."""
 
 Sealed = TypeVar("Sealed", bound=Hashable)
 Opened = TypeVar("Opened")
 
 
 class KeyRing:
-    """Keys derived from secrets, the newest first: it seals, all of them open.
+    """Keys derived from secrets, the newest first. The newest key seals, all keys open.
 
-    Raises ConfigurationError (configuration.secret_too_short) for a secret under 32 bytes.
+    Raises ConfigurationError (configuration.secret_too_short) for a secret of fewer than 32 bytes.
     """
 
     def __init__(self, secrets: Sequence[str]) -> None:
         if isinstance(secrets, str) or not secrets:
             raise ConfigurationError(
-                Code.CONFIGURATION_SECRET_TOO_SHORT, "give a list of at least one cookie secret"
+                Code.CONFIGURATION_SECRET_TOO_SHORT, "cookie_secret needs at least one secret"
             )
         self._secrets = tuple(_long_enough(secret) for secret in secrets)
 
     def keys(self, purpose: str) -> tuple[bytes, ...]:
-        """A 32-byte key per secret for one purpose (HKDF-SHA256, RFC 5869); newest first."""
+        """A 32-byte key for each secret and one purpose (HKDF-SHA256, RFC 5869); newest first."""
         return tuple(_derived(secret, purpose) for secret in self._secrets)
 
     def sealer(self, purpose: str) -> Sealer:
-        """A sealer for one purpose. Derives keys, so make it once and keep it."""
+        """A sealer for one purpose. It derives keys, so create it once."""
         return Sealer(self.keys(purpose))
 
 
 class Sealer:
-    """AES-256-GCM with a random 96-bit nonce; what was sealed under one name opens only there.
+    """AES-256-GCM with a random 96-bit nonce. Each text is bound to the name it was sealed under.
 
     A key may seal 2**32 texts before random nonces become a risk (NIST SP 800-38D 8.3).
     """
@@ -70,11 +70,11 @@ class Sealer:
         self._ciphers = tuple(AESGCM(key) for key in keys)
 
     def seal(self, plaintext: bytes, *, name: str) -> str:
-        """The sealed text: base64url without padding, safe in a cookie."""
+        """The sealed text in base64url without padding, as cookies can hold it."""
         return base64url.encode(self.encrypt(plaintext, name=name))
 
     def open(self, sealed: str, *, name: str) -> bytes:
-        """The plaintext; raises SessionError (session.seal_broken) unless it was sealed here."""
+        """The plaintext; raises SessionError (session.seal_broken) for another key or name."""
         if len(sealed) > MAXIMUM_SEALED_LENGTH:
             raise SessionError(Code.SESSION_SEAL_BROKEN, "longer than any cookie")
         try:
@@ -84,12 +84,12 @@ class Sealer:
         return self.decrypt(raw, name=name)
 
     def encrypt(self, plaintext: bytes, *, name: str) -> bytes:
-        """The sealed bytes, for what is no cookie."""
+        """The sealed bytes, for rows and records."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, plaintext, _BOUND_TO + name.encode())
 
     def decrypt(self, raw: bytes, *, name: str) -> bytes:
-        """What `encrypt` sealed; raises SessionError (session.seal_broken)."""
+        """The plaintext of bytes from `encrypt`; raises SessionError (session.seal_broken)."""
         nonce, encrypted = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
         associated = _BOUND_TO + name.encode()
         for cipher in self._ciphers:
@@ -100,16 +100,16 @@ class Sealer:
         raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
 
     def also_opening(self, other: Sealer) -> Sealer:
-        """A sealer that seals as this one and opens what either has sealed."""
+        """A sealer that seals like this one and opens the texts of both."""
         return Sealer(self._keys + tuple(key for key in other._keys if key not in self._keys))
 
 
 class DecryptionCache(Generic[Sealed, Opened]):
-    """Opens sealed texts with `read`, and remembers for a minute what they held.
+    """Opens sealed texts with `read` and caches the results for a minute.
 
-    A page makes its requests within seconds, all with one cookie. Opening is a function of text and
-    key alone, so a remembered result is right; whether the session goes on is asked at every
-    request. `read` returns a value that its callers cannot change, and how many bytes it holds.
+    A page makes its requests within seconds, all with the same cookie. The result depends on the
+    text and the key only, so it can be cached; whether the session has ended is checked for every
+    request. `read` returns an immutable value and its size in bytes.
     """
 
     def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
@@ -117,7 +117,7 @@ class DecryptionCache(Generic[Sealed, Opened]):
         self._opened: TTLCache[Sealed, Opened] = TTLCache(clock, max_entries=CACHED_TEXTS)
 
     def open(self, sealed: Sealed) -> Opened:
-        """What `sealed` holds; raises what `read` raises."""
+        """The content of `sealed`; raises what `read` raises."""
         opened = self._opened.get(sealed)
         if opened is not None:
             return opened
@@ -128,7 +128,7 @@ class DecryptionCache(Generic[Sealed, Opened]):
 
 
 def sealed_length(plaintext_length: int) -> int:
-    """How many characters `seal` makes of that many bytes."""
+    """The number of characters that `seal` returns for a plaintext of that many bytes."""
     return -(-(plaintext_length + _NONCE_BYTES + _TAG_BYTES) * 4 // 3)
 
 

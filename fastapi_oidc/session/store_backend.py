@@ -1,4 +1,4 @@
-"""The session is in the application's store; its cookie is a sealed reference."""
+"""Sessions in a store; the cookie is a sealed reference."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fastapi_oidc.session.revocations import RevocationStore, are_current, diges
 from fastapi_oidc.session.stores import SessionStore
 
 LISTED_TOGETHER: Final = 32
-"""Sessions of a list whose revocations are looked up at the same time."""
+"""Number of listed sessions whose revocation records are read at the same time."""
 
 
 class StoreBackend(SessionBackend[Identity]):
     """A row in the store for each session.
 
-    `revocations` is a store beside it; without one the session store's own revocations count.
+    `revocations` replaces the session store's own revocation records.
     """
 
     finds_by_id = True
@@ -54,14 +54,14 @@ class StoreBackend(SessionBackend[Identity]):
             self.in_memory = ("session_store",)
 
     async def lookup(self, cookies: Mapping[str, str]) -> Lookup[Identity] | None:
-        """The session that the store has under the cookie's reference."""
+        """The session in the row of the cookie's reference."""
         reference = self._opened(cookies)
         return None if reference is None else await self._found(reference)
 
     def hint(
         self, cookies: Mapping[str, str], issuer: str, client_id: str
     ) -> CookieHint[Identity] | None:
-        """What the reference names."""
+        """The session's names and end from the reference."""
         reference = self._opened(cookies)
         if reference is None:
             return None
@@ -75,7 +75,7 @@ class StoreBackend(SessionBackend[Identity]):
         return CookieHint(previous)
 
     async def lookup_by_id(self, session_id: str) -> Lookup[Identity] | None:
-        """The session with this id, which the store finds without a cookie."""
+        """The session with this id, found without a cookie."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             found = await self._store.find_by_session_id(session_id)
         if found is None:
@@ -88,7 +88,7 @@ class StoreBackend(SessionBackend[Identity]):
         return Lookup(StoredSession(session, reference), ended)
 
     async def reread(self, stored: StoredSession[Identity]) -> Lookup[Identity] | None:
-        """What the store has now."""
+        """The session that is in the store now."""
         return await self._found(_reference(stored))
 
     def place(self, session: OIDCSession[Identity]) -> StoredSession[Identity]:
@@ -106,16 +106,16 @@ class StoreBackend(SessionBackend[Identity]):
             return await self._store.replace(_reference(stored).store_id, stored.session)
 
     async def touch(self, stored: StoredSession[Identity], at: int) -> None:
-        """Record the moment beside the row."""
+        """Set the row's `last_seen_at`."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             await self._store.touch(_reference(stored).store_id, at)
 
     def previous(self, stored: StoredSession[Identity]) -> PreviousSession:
-        """The session's name and end, and the reference to its row."""
+        """The session's names and end, and the reference to its row."""
         return PreviousSession.of(stored.session, _reference(stored).store_id)
 
     async def end(self, previous: PreviousSession, reason: EndReason) -> None:
-        """Record the end and delete the row; each of them, also when the other one fails."""
+        """Record the end and delete the row. Each step runs even if the other one fails."""
         try:
             await super().end(previous, reason)
         finally:
@@ -126,7 +126,7 @@ class StoreBackend(SessionBackend[Identity]):
     async def sessions_of(
         self, issuer: str, client_id: str, sub: str
     ) -> Sequence[OIDCSession[Identity]]:
-        """What the store has of this user and no record ends."""
+        """The user's sessions in the store that no revocation record ends."""
         with unavailable_as(Code.SESSION_STORE_UNAVAILABLE):
             sessions = await self._store.sessions_of(issuer, client_id, sub)
         active: list[OIDCSession[Identity]] = []
@@ -137,7 +137,7 @@ class StoreBackend(SessionBackend[Identity]):
         return active
 
     def cookies(self, stored: StoredSession[Identity], now: int) -> tuple[CookieChange, ...]:
-        """The sealed reference, until the session's absolute end; none without its secret."""
+        """The sealed reference, until the session's absolute end; no cookie without the secret."""
         session, secret = stored.session, _reference(stored).secret
         if secret is None:
             return ()
@@ -146,7 +146,7 @@ class StoreBackend(SessionBackend[Identity]):
         return (session_cookie(self._names, self._cookie.seal(reference), max_age=max_age),)
 
     def is_cookie_current(self, stored: StoredSession[Identity]) -> bool:
-        """Whether the reference names all revocation records of the session."""
+        """Whether the reference names all of the session's revocation records."""
         return are_current(_reference(stored).digests, stored.session)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""What an application can plug in: base classes whose methods speak values, never requests."""
+"""The base classes of an application's own stores and locks."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from fastapi_oidc.session.sealing import Sealer
 
 
 class SessionStore(ABC, Generic[Identity]):
-    """Keeps sessions on the server.
+    """Stores sessions on the server.
 
-    A subclass has `get`, `set` and `delete`; every other method has a default, and a subclass that
-    can do better overrides it. `id` is an opaque text of 43 characters. What a method raises
-    becomes a 503 response and signs nobody out.
+    A subclass must implement `get`, `set` and `delete`. The other methods have defaults, which a
+    subclass may override. `id` is an opaque text of 43 characters. An exception of a method leads
+    to a 503 response and signs nobody out.
     """
 
     records_last_use: bool = False
-    """Whether `touch` works; `idle_timeout` needs it."""
+    """Whether `touch` is implemented, as `idle_timeout` requires."""
 
     returns_copies: bool = False
-    """Whether no two calls return the same object; otherwise each session is copied."""
+    """Whether each call returns a new object. If not, the caller copies each session."""
 
     @abstractmethod
     async def get(self, id: str, /) -> OIDCSession[Identity] | None:
-        """The session last set under `id`; None without one, or after its `expires_at`."""
+        """The session that was last set under `id`; None without one or after its `expires_at`."""
 
     @abstractmethod
     async def set(self, id: str, session: OIDCSession[Identity], /) -> None:
-        """Keep `session` under `id`, in place of an earlier one."""
+        """Store `session` under `id`; it replaces an earlier one."""
 
     @abstractmethod
     async def delete(self, id: str, /) -> None:
-        """Forget `id`; nothing happens when it is unknown."""
+        """Delete the session under `id`; an unknown `id` is not an error."""
 
     async def replace(self, id: str, session: OIDCSession[Identity], /) -> bool:
-        """Keep `session` if an earlier generation of it is kept under `id`; whether that was so.
+        """Store `session` if an earlier generation of it is stored under `id`, and return whether.
 
-        The default takes two steps: a sign-out between them is undone. Override it with one step.
+        The default takes two steps: it would undo a sign-out between them. Override it with an
+        atomic operation.
         """
         before = await self.get(id)
         if before is None or before.generation >= session.generation:
@@ -53,9 +54,9 @@ class SessionStore(ABC, Generic[Identity]):
         return True
 
     async def touch(self, id: str, at: int, /) -> None:
-        """From now on the session under `id` has `last_seen_at=at`, unless it was seen later.
+        """Set the `last_seen_at` of the session under `id` to `at`, unless it is later already.
 
-        A refresh at the same time is not overwritten. Nothing happens when `id` is unknown.
+        This must not overwrite a concurrent refresh. An unknown `id` is not an error.
         """
         raise _unsupported("touch")
 
@@ -68,26 +69,26 @@ class SessionStore(ABC, Generic[Identity]):
     async def find_by_session_id(
         self, session_id: str, /
     ) -> tuple[str, OIDCSession[Identity]] | None:
-        """The session whose own `id` is `session_id`, behind the `id` under which it was set."""
+        """The session with the `id` `session_id`, as a pair: the store's `id` and the session."""
         raise _unsupported("find_by_session_id")
 
     @property
     def revocations(self) -> RevocationStore | None:
-        """The revocation records kept beside the sessions, where the store keeps them."""
+        """The store's own revocation records, None if it has none."""
         return None
 
     @property
     def records(self) -> RefreshRecords | None:
-        """The refresh records kept beside the sessions, where the store keeps them."""
+        """The store's own refresh records, None if it has none."""
         return None
 
     async def find(
         self, id: str, digests: Sequence[str], /
     ) -> tuple[OIDCSession[Identity] | None, EndReason | None]:
-        """The session under `id`, and why it is over by the store's own `revocations`.
+        """The session under `id`, and why it has ended according to the store's `revocations`.
 
-        `digests` name the revocation records of the session as its cookie knows them, so that a
-        store can ask for everything in one step.
+        `digests` are the names of the session's revocation records from its cookie, so that a store
+        can read the session and the records in one step.
         """
         session = await self.get(id)
         if session is None or self.revocations is None:
@@ -95,33 +96,33 @@ class SessionStore(ABC, Generic[Identity]):
         return session, await self.revocations.ended_by(session)
 
     def bind(self, codec: SessionCodec[Any], sealer: Sealer, /) -> None:
-        """Each `OIDC` object that is given this store calls this before any request.
+        """Each `OIDC` object that uses this store calls this method before the first request.
 
-        A store may write sessions with `codec` and seal them with `sealer`.
+        The store may serialize sessions with `codec` and seal them with `sealer`.
         """
 
     async def aclose(self) -> None:
-        """Close the store's own connections; a later call may open new ones."""
+        """Close the store's own connections. A later call may open new ones."""
 
 
 class RefreshLock(ABC):
     """Excludes other processes while one of them refreshes a session.
 
-    A lock keeps nothing. `RedisRefreshLock` and `MemoryRefreshLock` keep the refresh record
-    (`RefreshRecords`) and are the better choice where they can be had.
+    A lock stores nothing. `RedisRefreshLock` and `MemoryRefreshLock` store refresh records
+    (`RefreshRecords`) and should be preferred.
     """
 
     @abstractmethod
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[None]], /
     ) -> None:
-        """Await `operation()`, at most one at a time for each `session_id` over all processes.
+        """Await `operation()`, one at a time for each `session_id` across all processes.
 
-        What `operation` raises is raised here. A lock that cannot be had raises anything else.
+        Raises what `operation` raises. If the lock cannot be acquired, raises any other exception.
         """
 
     async def aclose(self) -> None:  # noqa: B027 - a default
-        """Close the lock's own connections; a later call may open new ones."""
+        """Close the lock's own connections. A later call may open new ones."""
 
 
 def require_option(name: str, value: object, *kinds: type, memory: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Pending logins: one sealed cookie each, so that logins in several tabs do not meet."""
+"""Pending logins: one sealed cookie each, so logins in several tabs do not interfere."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MAXIMUM_PENDING_BYTES = 6144
 
 
 class TransactionCookies:
-    """Writes, finds and ends pending logins; each lives ten minutes.
+    """Writes, finds and ends pending logins. Each expires after ten minutes.
 
-    A browser has eight of them at the most, with names and values of 6144 bytes in all: with other
-    cookies they stay under the 8 kB of headers that servers and proxies take.
+    A browser has at most eight of them, with names and values of at most 6144 bytes in total. With
+    other cookies they fit into the 8 kB of headers that servers and proxies accept.
 
-    `same_site` is "none" only when the provider answers with a cross-site form post.
+    `same_site` is "none" only if the provider responds with a cross-site form post.
     """
 
     def __init__(self, sealer: Sealer, names: CookieNames, *, same_site: SameSite = "lax") -> None:
@@ -32,7 +32,7 @@ class TransactionCookies:
     def begun(
         self, transaction: LoginTransaction, cookies: Mapping[str, str]
     ) -> tuple[CookieChange, ...]:
-        """Keeps a new login and evicts the oldest of `cookies` (all that the browser sent)."""
+        """Set the cookie of a new login and delete old ones of `cookies`, if they do not fit."""
         name = self._names.transaction(transaction.state)
         value = self._sealer.seal(self._codec.encode(transaction), name=name)
         room = MAXIMUM_PENDING_BYTES - len(name) - len(value)
@@ -40,7 +40,7 @@ class TransactionCookies:
         return (*evictions, self._change(name, value))
 
     def find(self, state: str, cookies: Mapping[str, str], *, now: int) -> LoginTransaction | None:
-        """The pending login with this `state`; None when it is missing, broken or too old."""
+        """The pending login with this `state`; None when it is missing, unreadable or too old."""
         name = self._names.transaction(state)
         pending = self._opened(name, cookies.get(name, ""))
         if pending is None or now >= pending.created_at + LIFETIME:
@@ -48,10 +48,10 @@ class TransactionCookies:
         return pending
 
     def ended(self, state: str, cookies: Mapping[str, str]) -> tuple[CookieChange, ...]:
-        """Forgets the login with this `state`, whatever became of it.
+        """Delete the cookie of the login with this `state`, whatever its outcome.
 
-        A cookie that cannot be read stays: another version of this library may have written it,
-        which a process that serves the next request can read.
+        An unreadable cookie stays: another version of this library may have written it, and the
+        next request may reach a process that can read it.
         """
         name = self._names.transaction(state)
         if name in cookies and self._opened(name, cookies[name]) is None:
@@ -59,7 +59,7 @@ class TransactionCookies:
         return (self._change(name, None),)
 
     def _evictions(self, cookies: Mapping[str, str], room: int, *, now: int) -> list[CookieChange]:
-        """Every cookie that leaves so that the rest fits: old ones, unreadable ones, the oldest."""
+        """The cookies to delete so the rest fits: expired and unreadable ones, then the oldest."""
         names = [name for name in cookies if self._names.is_transaction(name)]
         born = {name: self._created_at(name, cookies[name], now) for name in names}
         newest_first = sorted(names, key=lambda name: -born[name])
@@ -70,7 +70,7 @@ class TransactionCookies:
         return [self._change(name, None) for name in names if name not in kept]
 
     def _created_at(self, name: str, value: str, now: int) -> int:
-        """Of one that cannot be read, as long ago as a login lives."""
+        """When the login began; for an unreadable cookie, one login lifetime ago."""
         pending = self._opened(name, value)
         return pending.created_at if pending is not None else now - LIFETIME + 1
 

@@ -1,4 +1,4 @@
-"""The options of one OIDC instance, checked when they are made."""
+"""The settings of one OIDC instance. They are validated when they are created."""
 
 from fastapi_oidc.settings.options import OIDCSettings
 from fastapi_oidc.settings.texts import revealed

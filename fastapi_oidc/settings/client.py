@@ -1,4 +1,4 @@
-"""The client as its options describe it: how it authenticates, which signatures it accepts."""
+"""The client's authentication, certificates and signature algorithms, as the settings say."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fastapi_oidc.settings.texts import pem_or_jwk, revealed
 
 
 def authentication_of(method: str | None, options: Mapping[str, Any]) -> ClientAuthentication:
-    """How the client authenticates (Core 9); raises ConfigurationError.
+    """The client's authentication method (Core 9); raises ConfigurationError.
 
-    Without a method: `client_secret_basic` with a secret, `none` without.
+    The default is `client_secret_basic` with a secret and `none` without.
     """
     if method is None:
         method = "none" if options["client_secret"] is None else "client_secret_basic"
@@ -31,12 +31,12 @@ def authentication_of(method: str | None, options: Mapping[str, Any]) -> ClientA
 
 
 def require_authorities(ca_file: str | None) -> None:
-    """The file has authorities to trust; raises ConfigurationError."""
+    """Require a file with certificate authorities; raises ConfigurationError."""
     _require_files(HTTPOptions(ca_file=ca_file))
 
 
 def require_certificate(certificate_file: str | None, options: Mapping[str, Any]) -> None:
-    """The file has a certificate, and it or `client_certificate_key_file` the certificate's key.
+    """Require a certificate in the file, and its key there or in `client_certificate_key_file`.
 
     Raises ConfigurationError.
     """
@@ -50,13 +50,13 @@ def _require_files(options: HTTPOptions) -> None:
     try:
         options.verification()
     except ConfigurationError as error:
-        # Which option it is says whoever knows how it was written.
+        # Without the option's name: the caller adds it as the user wrote it.
         explanation = error.explanation.partition(": ")[2]
         raise ConfigurationError(error.code, explanation) from None
 
 
 def tenants_of(names: Sequence[str], options: Mapping[str, Any]) -> Tenants | None:
-    """The tenants for which the issuer stands, None for an issuer of its own.
+    """The allowed tenants of a shared issuer, None for any other issuer.
 
     Raises ConfigurationError.
     """

@@ -1,4 +1,4 @@
-"""Which variables of the environment belong to an instance, and which are misspelt."""
+"""The environment variables of an instance, and warnings about misspelled ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
 FILE = ".env"
 SIMILARITY = 0.85
-"""How alike a variable and an option must be for the one to be meant as the other (0 to 1)."""
+"""The similarity (0 to 1) from which an unknown variable counts as a misspelled option."""
 
 _logger = logging.getLogger("fastapi_oidc.configuration")
 
 
 def prefix_of(name: object) -> str:
-    """`OIDC_`, or `OIDC_PARTNERS_` for the instance `partners`, which reads no other variable."""
+    """`OIDC_`, or `OIDC_PARTNERS_` for the instance `partners`, which reads only such variables."""
     if not isinstance(name, str) or name == DEFAULT_NAME:
         return PREFIX
     return f"{PREFIX}{name.upper().replace('-', '_')}_"
 
 
 class FileOfVariables(PydanticBaseSettingsSource):
-    """A `.env` file, which may have variables of others too."""
+    """A `.env` file, which may also have variables of other programs."""
 
     def __init__(self, file: DotEnvSettingsSource) -> None:
         super().__init__(file.settings_cls)
@@ -39,7 +39,7 @@ class FileOfVariables(PydanticBaseSettingsSource):
         return self._file.get_field_value(field, field_name)
 
     def __call__(self) -> dict[str, Any]:
-        """What the file says of options; a misspelt variable is logged."""
+        """The values of options in the file; a misspelled variable is logged."""
         options, variables = self.settings_cls.model_fields, self._file.env_vars
         misspelt(self._file.env_prefix, options, variables)
         return {
@@ -50,15 +50,15 @@ class FileOfVariables(PydanticBaseSettingsSource):
 
 
 def unread_file(values: Mapping[str, Any], configured: object) -> str | None:
-    """The name of a `.env` file that is here, when the settings name no file at all."""
+    """`.env` if the file exists in this directory and the settings name no file, else None."""
     is_named = configured is not None or "_env_file" in values
     return None if is_named or not Path(FILE).is_file() else FILE
 
 
 def misspelt(prefix: str, options: Collection[str], variables: Iterable[str]) -> Mapping[str, str]:
-    """Those of `variables` that nothing reads, each with the one that is meant; both are logged.
+    """The misspelled ones of `variables`, each with the likely correct name. Each pair is logged.
 
-    `OIDC_PARTNERS_SCOPE` is taken for a variable of another instance.
+    A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another instance.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)

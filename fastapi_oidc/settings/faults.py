@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in the words of the person who wrote them."""
+"""Faults of the settings, each with the setting's name as the user wrote it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODES = frozenset(map(str, Code))
 
 
 def obeyed(rule: Callable[[], Value]) -> Value:
-    """The value of `rule`; its ConfigurationError becomes one fault beside the others."""
+    """The result of `rule`. Its ConfigurationError becomes one of pydantic's validation errors."""
     try:
         return rule()
     except ConfigurationError as error:
@@ -35,11 +35,11 @@ def configuration_error(
     misspelt: Mapping[str, str] | None = None,
     unread: str | None = None,
 ) -> ConfigurationError:
-    """One error with every fault, none of which shows a value.
+    """One error that lists every fault, without any value.
 
-    `variable` gives the name of an option that was not written in code. `unread` is the name of a
-    file that may have what is missing. The code is that of the
-    faults when they have the same, else configuration.invalid.
+    `variable` returns the name of an option's environment variable. `unread` is the name of a file
+    that may have the missing values. The error has the code of the faults if they all have the same
+    code, else configuration.invalid.
     """
     details = error.errors(include_url=False, include_context=False, include_input=False)
     faults = [_fault(detail, options, variable, misspelt or {}) for detail in details]
@@ -69,7 +69,7 @@ def _fault(
 
 
 def _as_written(word: str, options: Collection[str], variable: Callable[[str], str]) -> str:
-    """The name of another option beside that of a variable, as a variable too."""
+    """The name of another option in the text of a variable's fault, as a variable too."""
     return variable(word) if word in options else word
 
 
@@ -84,7 +84,7 @@ def _said(
         yield "is missing"
         yield from (f"is {wrong} meant?" for wrong, meant in misspelt.items() if meant == name)
     elif detail["type"] == "extra_forbidden":
-        yield "is no setting"
+        yield "is not a setting"
         yield from (f"is {meant} meant?" for meant in get_close_matches(option, options, n=1))
     else:
         yield detail["msg"].removeprefix("Value error, ")

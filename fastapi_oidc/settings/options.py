@@ -1,4 +1,4 @@
-"""The options as a pydantic model; everything that flows and the web layer need is made of them."""
+"""The settings as a pydantic model, and the objects that the other layers make from them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from fastapi_oidc.settings.types import (
 
 
 class OIDCSettings(BaseSettings):
-    """Settings of `OIDC`; what is not given is read from `OIDC_*` environment variables.
+    """Settings of `OIDC`. Settings that are not passed are read from `OIDC_*` variables.
 
-    An instance with a name of its own reads variables of its own: `OIDC_PARTNERS_CLIENT_ID` for
-    `OIDCSettings(name="partners")`. Times are in seconds, sizes in bytes. In the environment a list
-    is JSON or words with spaces between them, `extra_params` is JSON, and `cookie_secret` is one
-    secret or a JSON list. Raises ConfigurationError, which names every wrong or missing setting as
-    it was written and shows no value.
+    A named instance reads its own variables: `OIDC_PARTNERS_CLIENT_ID` for
+    `OIDCSettings(name="partners")`. Times are in seconds, sizes in bytes. In the environment, a
+    list is JSON or words separated by spaces, `extra_params` is JSON, and `cookie_secret` is one
+    secret or a JSON list. Raises ConfigurationError, which names every invalid or missing setting
+    and shows no value.
     """
 
     model_config = SettingsConfigDict(
@@ -71,74 +71,74 @@ class OIDCSettings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    # First, because other options are checked by it.
+    # This must come first: the validation of other settings reads it.
     allow_insecure_http: bool = False
 
     issuer: Issuer
-    """The OpenID Provider's issuer identifier, exactly as it writes it itself."""
+    """The OpenID Provider's issuer identifier, exactly as in its metadata."""
     allowed_tenants: AllowedTenants = ()
-    """The tenant ids of a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
+    """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
     client_id: str = Field(min_length=1)
     client_secret: Secret | None = None
     client_private_key: Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
     client_assertion_algorithm: str | None = None
-    # After what it is checked by.
+    # This must come after the settings that its validation reads.
     client_auth_method: ClientAuthMethod = Field(default=None, validate_default=True)
-    """None: `client_secret_basic` with a secret, `none` without."""
+    """None means `client_secret_basic` with a secret and `none` without."""
     client_certificate_key_file: str | None = None
     client_certificate_file: CertificateFile = None
-    """PEM, for mutual TLS (RFC 8705); with its key, unless `client_certificate_key_file` has it."""
+    """PEM file for mutual TLS (RFC 8705); it has the key, or `client_certificate_key_file` does."""
     ca_file: CAFile = None
-    """PEM of the authorities that are trusted in place of the system's."""
+    """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
     cookie_secret: Secrets
-    """At least 32 random bytes. Several rotate it: the first seals, all of them open."""
+    """At least 32 random bytes. With a list, the first secret seals and all of them open."""
     base_url: BaseURL = Field(default=None, validate_default=True)
-    """Scheme and host that browsers use, such as `https://app.example.com`."""
+    """The application's scheme and host in browsers, such as `https://app.example.com`."""
     name: InstanceName = DEFAULT_NAME
-    """Names the instance: its cookies, its routes and `request.state.<name>`."""
+    """The instance's name; it is used for its cookies, its routes and `request.state.<name>`."""
     trusted_origins: Origins = ()
-    """More origins than the application's own from which websockets are accepted."""
+    """Origins from which websockets are accepted, besides the application's own."""
 
     scope: Scope = ("openid", "profile", "email")
     extra_params: Members = Field(default_factory=dict)
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
     dpop: bool = False
-    """Bind each session's tokens to a key of its own (RFC 9449)."""
+    """Bind the tokens of each session to the session's own key (RFC 9449)."""
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
     id_token_signing_algorithms: Algorithms = ("RS256",)
     userinfo_signing_algorithms: Algorithms | None = None
-    """None: those of ID tokens."""
+    """None means those of ID tokens."""
     trusted_id_token_audiences: Words = ()
     front_channel_logout: bool = False
-    """Mount a route at which a page of the provider ends sessions; it needs revocations."""
+    """Mount the front-channel logout route; it needs a store of revocation records."""
     logout_token_without_exp: bool = False
-    """For a provider whose logout tokens have no `exp`: accept them for two minutes from `iat`."""
+    """Accept logout tokens without `exp` for two minutes from their `iat`."""
 
     default_return_path: ReturnPath = "/"
     post_logout_redirect_uri: PostLogoutRedirectURI = "route"
-    """`route`: the library's own, when it is mounted; `none`, or a URL of yours."""
+    """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60)
     idle_timeout: int | None = Field(default=None, ge=60)
-    """None: a session lives to its end however long nobody asks for anything."""
+    """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
-    """For a provider that does not say `expires_in`."""
+    """The lifetime to assume if the provider sends no `expires_in`."""
     clock_drift: int = Field(default=30, ge=0, le=300)
     provider_timeout: float = Field(default=10.0, gt=0, le=60)
     callback_timeout: float = Field(default=10.0, gt=0, le=60)
-    """For each of the application's callbacks during a refresh."""
+    """The time limit of each callback of the application during a refresh."""
     revoke_on_local_logout: bool = True
     logout_without_session: bool = False
-    """Whether a sign-out without a session goes on to the provider, too."""
+    """Whether a sign-out without a session also goes to the provider."""
 
-    if not TYPE_CHECKING:  # checkers make the signature out of the fields
+    if not TYPE_CHECKING:  # type checkers derive the signature from the fields
 
         def __init__(self, **values: Any) -> None:
             config, options = type(self).model_config, type(self).model_fields
@@ -166,22 +166,22 @@ class OIDCSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """A `.env` file may have variables of others, for instance of another OIDC instance."""
+        """A `.env` file may have other variables, for example those of another OIDC instance."""
         if isinstance(dotenv_settings, DotEnvSettingsSource):
             dotenv_settings = FileOfVariables(dotenv_settings)
         return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     def checked(self) -> Self:
-        """These settings, each rule applied, however they were made; nothing else is read.
+        """These settings, validated again. The environment is not read.
 
         Raises ConfigurationError.
         """
         return self._written_anew({})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """These settings with `update`, each rule applied; `deep` changes nothing.
+        """These settings with the changes of `update`, validated. `deep` has no effect.
 
-        A copy for another issuer needs credentials of its own. Raises ConfigurationError.
+        A copy for another issuer must set its own credentials. Raises ConfigurationError.
         """
         require_own_credentials(vars(self), update or {})
         return self._written_anew(update or {})
@@ -189,7 +189,7 @@ class OIDCSettings(BaseSettings):
     def _written_anew(self, changes: Mapping[str, Any]) -> Self:
         made, values = type(self).__new__(type(self)), {**vars(self), **changes}
         try:
-            # The initializer would ask the environment for what is not there.
+            # The initializer would read missing values from the environment.
             type(self).__pydantic_validator__.validate_python(
                 values, self_instance=made, by_alias=False, by_name=True
             )
@@ -199,7 +199,7 @@ class OIDCSettings(BaseSettings):
 
     @property
     def origin(self) -> str | None:
-        """`base_url` without a slash at its end."""
+        """`base_url` without a trailing slash."""
         return None if self.base_url is None else self.base_url.rstrip("/")
 
     def algorithms(self) -> frozenset[str]:
@@ -212,11 +212,11 @@ class OIDCSettings(BaseSettings):
         return self.algorithms() if names is None else algorithms_of(names, vars(self))
 
     def tenants(self) -> Tenants | None:
-        """The tenants for which `issuer` stands."""
+        """The allowed tenants of a shared `issuer`, None for any other issuer."""
         return tenants_of(self.allowed_tenants, vars(self))
 
     def http_options(self) -> HTTPOptions:
-        """How the provider is reached, unless `OIDC` is given other options."""
+        """The options of the connections to the provider; the argument `http` replaces them."""
         return HTTPOptions(
             ca_file=self.ca_file,
             client_certificate_file=self.client_certificate_file,
@@ -224,20 +224,20 @@ class OIDCSettings(BaseSettings):
         )
 
     def authentication(self) -> ClientAuthentication:
-        """How the client authenticates at the provider (Core 9)."""
+        """The client's authentication method (Core 9)."""
         return authentication_of(self.client_auth_method, vars(self))
 
     def key_ring(self) -> KeyRing:
-        """The keys made of `cookie_secret`."""
+        """The keys derived from `cookie_secret`."""
         return key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
 
     def cookie_names(self) -> CookieNames:
-        """Secure names, unless browsers reach the application over plain http."""
+        """The cookie names; secure ones if `base_url` is https."""
         secure = self.base_url is not None and self.base_url.startswith("https:")
         return CookieNames(self.name, secure=secure)
 
     def policy(self) -> Policy:
-        """What the flows decide by."""
+        """The settings that the flows use."""
         return Policy(
             issuer=self.issuer,
             client_id=self.client_id,

@@ -1,4 +1,4 @@
-"""The rules of single options; each raises ConfigurationError and returns what it accepts."""
+"""The rules of single settings. Each raises ConfigurationError for an invalid value."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local deve
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
 
 CREDENTIALS = ("client_secret", "client_private_key")
-"""What one provider gave to this client, and no other provider may see."""
+"""Credentials from one provider, which must not be sent to another."""
 
 
 def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str | None:
-    """Scheme and host, nothing more; without them only local development can go on."""
+    """Require scheme and host only; None is accepted for local development."""
     if base_url is not None:
         return require_origin(base_url, allow_insecure_http=allow_insecure_http)
     if not allow_insecure_http:
@@ -27,60 +27,60 @@ def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str 
 
 
 def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
-    """Scheme and host as browsers write them."""
+    """Require scheme and host as browsers write them."""
     fault = fault_of_url(origin, allow_insecure_http=allow_insecure_http)
     if fault is URLFault.INSECURE:
         raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None or origin.rstrip("/").count("/") != 2 or "?" in origin:
         raise _invalid("is scheme and host, as in https://app.example.com")
     if origin != origin.lower() or _DEFAULT_PORT.search(origin):
-        raise _invalid("is written as browsers do: in small letters, without a default port")
+        raise _invalid("must be as browsers write it: in lower case, without a default port")
     return origin
 
 
 def require_origins(origins: Iterable[str], *, allow_insecure_http: bool) -> None:
-    """Each is scheme and host as the `Origin` header has them (RFC 6454 6.2)."""
+    """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
     for origin in origins:
         if require_origin(origin, allow_insecure_http=allow_insecure_http).endswith("/"):
-            raise _invalid("an origin has no slash at its end")
+            raise _invalid("an origin must not end with a slash")
 
 
 def require_scope(scope: Iterable[str]) -> None:
-    """Each value has the characters of RFC 6749 3.3: no space, quote or backslash."""
+    """Require the characters of RFC 6749 3.3 in each value: no space, quote or backslash."""
     if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
-        raise _invalid("has a value with a character that no scope has")
-    # A comma is a character of a scope; what lies between two of them is no scope of OpenID.
+        raise _invalid("has a value with a character that a scope must not contain")
+    # A scope may contain a comma, but a value with `openid` between commas is a list by mistake.
     if any("," in token and "openid" in token.split(",") for token in scope):
         raise _invalid("has commas: put spaces between the values")
 
 
 def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> None:
-    """`route`, `none` or an absolute URL."""
+    """Require `route`, `none` or an absolute URL."""
     if uri in ("route", "none"):
         return
     fault = fault_of_url(uri, allow_insecure_http=allow_insecure_http)
     if fault is URLFault.INSECURE:
         raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
     if fault is not None:
-        raise _invalid('is "route", "none" or an absolute URL')
+        raise _invalid('must be "route", "none" or an absolute URL')
 
 
 def require_path(path: str) -> str:
-    """A path of this application."""
+    """Require a path of this application."""
     if not is_same_origin_path(path):
-        raise _invalid("is no path of this application")
+        raise _invalid("must be a path of this application")
     return path
 
 
 def require_own_credentials(current: Mapping[str, object], changes: Mapping[str, object]) -> None:
-    """What a client got from one provider does not go to another that a copy names."""
+    """Require new credentials when a copy of the settings changes the issuer."""
     if changes.get("issuer", current.get("issuer")) == current.get("issuer"):
         return
     missing = [name for name in CREDENTIALS if current.get(name) and name not in changes]
     if missing:
         raise _invalid(
-            f"another issuer needs its own {', '.join(missing)}: give it with the copy, "
-            "None where there is none"
+            f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
+            "or None if it has none"
         )
 
 

@@ -1,4 +1,4 @@
-"""What an option can be written as: lists, objects and keys as texts of the environment."""
+"""Reads lists, objects and keys from the text of environment variables."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pydantic import SecretStr
 
 
 def words(value: object) -> object:
-    """A text is a JSON list, or words with spaces between them; anything else stays as it is."""
+    """Parse a text as a JSON list or as words separated by spaces; other values are unchanged."""
     if not isinstance(value, str):
         return value
     return _json(value) if value.lstrip().startswith("[") else tuple(value.split())
 
 
 def secrets(value: object) -> object:
-    """A text is a JSON list, or one secret."""
+    """Parse a text as a JSON list or as one secret."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         return _json(value)
     return (value,) if isinstance(value, str | SecretStr) else value
 
 
 def members(value: object) -> object:
-    """A text is a JSON object."""
+    """Parse a text as a JSON object."""
     return _json(value) if isinstance(value, str) else value
 
 
 def pem_or_jwk(text: str | None) -> str | dict[str, object] | None:
-    """A JWK comes as JSON text; text that is neither is refused later as no key."""
+    """Parse a JWK from JSON text. Text that is neither PEM nor JWK is refused later."""
     if text is None or not text.lstrip().startswith("{"):
         return text
     try:
@@ -38,7 +38,7 @@ def pem_or_jwk(text: str | None) -> str | dict[str, object] | None:
 
 
 def revealed(secret: str | SecretStr | None) -> str | None:
-    """The text of a secret, for the one who needs it."""
+    """The plain text of a secret."""
     return secret.get_secret_value() if isinstance(secret, SecretStr) else secret
 
 
@@ -46,5 +46,5 @@ def _json(text: str) -> object:
     try:
         value: object = json.loads(text)
     except ValueError:
-        raise ValueError("begins like JSON and is none") from None
+        raise ValueError("begins like JSON but is not valid JSON") from None
     return tuple(value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The types of the options: how each may be written, and the rule that it obeys."""
+"""The types of the settings: how each may be written, and its validation rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 def _obeying(rule: Callable[[Value], object]) -> AfterValidator:
-    """The value is kept when `rule` raises no ConfigurationError."""
+    """A validator that accepts the value unless `rule` raises ConfigurationError."""
 
     def kept(value: Value) -> Value:
         obeyed(lambda: rule(value))
@@ -37,7 +37,7 @@ def _obeying(rule: Callable[[Value], object]) -> AfterValidator:
 
 
 def _obeying_url_rule(rule: Callable[..., object]) -> AfterValidator:
-    """As `_obeying`, with a rule that knows whether plain http is allowed."""
+    """Like `_obeying`; the rule gets `allow_insecure_http`."""
 
     def kept(value: Value, info: ValidationInfo) -> Value:
         insecure = bool(info.data.get("allow_insecure_http"))
@@ -48,7 +48,7 @@ def _obeying_url_rule(rule: Callable[..., object]) -> AfterValidator:
 
 
 def _obeying_client_rule(rule: Callable[[Value, Mapping[str, Any]], object]) -> AfterValidator:
-    """As `_obeying`, with a rule that knows the client; unless that is at fault itself."""
+    """Like `_obeying`; the rule gets the other settings and is skipped if they are invalid."""
 
     def kept(value: Value, info: ValidationInfo) -> Value:
         with suppress(KeyError):
@@ -59,7 +59,7 @@ def _obeying_client_rule(rule: Callable[[Value, Mapping[str, Any]], object]) -> 
 
 
 def key_ring(secrets: Sequence[SecretStr]) -> KeyRing:
-    """The keys made of cookie secrets; raises ConfigurationError for one that is too short."""
+    """The keys derived from the secrets; raises ConfigurationError if one is too short."""
     return KeyRing([secret.get_secret_value() for secret in secrets])
 
 
@@ -89,7 +89,7 @@ PostLogoutRedirectURI = Annotated[str, _obeying_url_rule(rules.require_post_logo
 ReturnPath = Annotated[str, _obeying(rules.require_path)]
 
 if TYPE_CHECKING:
-    # What a caller may write; it is kept as the types below.
+    # The types that a caller may pass; the values are converted to the types below.
     Secret: TypeAlias = str | SecretStr
     Secrets: TypeAlias = Secret | Sequence[Secret]
     Words: TypeAlias = Sequence[str]

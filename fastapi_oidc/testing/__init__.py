@@ -1,4 +1,4 @@
-"""An OpenID Provider for your tests and demos. For development only: it asks for no password."""
+"""An OpenID Provider for tests and demos. For development only: it needs no passwords."""
 
 from fastapi_oidc.testing.faults import AnswerLost, Delay, Drip, OAuthError, ServerError
 from fastapi_oidc.testing.headless import sign_in, sign_in_sync

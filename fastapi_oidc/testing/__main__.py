@@ -1,4 +1,4 @@
-"""`python -m fastapi_oidc.testing`: a DevProvider on a port until Ctrl-C, for one application."""
+"""`python -m fastapi_oidc.testing`: serves a DevProvider for one application until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_USERS = (
 
 
 def main(arguments: Sequence[str] | None = None, *, stop: Event | None = None) -> int:
-    """Serves until a signal or `stop` (0), or not at all and says why (1)."""
+    """Serve until a signal or `stop` (returns 0); print an error and return 1 on failure."""
     options = _parser().parse_args(arguments)
     try:
         saved = SavedSecrets.read(options.secrets)
@@ -66,7 +66,7 @@ def _client(options: argparse.Namespace, saved: SavedSecrets) -> DevClient:
 
 
 def _told(issuer: str, client: DevClient, saved: SavedSecrets, options: argparse.Namespace) -> str:
-    """What to paste into the terminal of the application, and who can sign in."""
+    """The lines to paste into the application's terminal, and the users."""
     variables = {
         "OIDC_ISSUER": issuer,
         "OIDC_CLIENT_ID": client.client_id,
@@ -79,7 +79,7 @@ def _told(issuer: str, client: DevClient, saved: SavedSecrets, options: argparse
     lines = [f"export {name}={value}" for name, value in variables.items()]
     return "\n".join(
         [
-            f"# DevProvider at {issuer}, for development only: nobody is asked for a password.",
+            f"# DevProvider at {issuer}, for development only: it needs no passwords.",
             f"# Keys and secrets are in {options.secrets.resolve()}; without it, they are new.",
             f"# Users: {users}. Paste these lines where {options.app} is started:",
             *lines,
@@ -92,13 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m fastapi_oidc.testing",
         description="An OpenID Provider for development on 127.0.0.1, until Ctrl-C.",
     )
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0: any free one")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0: any free port")
     parser.add_argument(
         "--app",
         type=_origin,
         default=DEFAULT_APP,
         metavar="URL",
-        help="where browsers find it",
+        help="its address in browsers",
     )
     parser.add_argument("--prefix", default="/auth", help="of the library's routes in the app")
     parser.add_argument("--client-id", default="app")

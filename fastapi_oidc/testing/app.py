@@ -1,4 +1,4 @@
-"""The provider's routes, with counting, faults and refusals around every endpoint."""
+"""The provider's routes, with counts, faults and refusals for every endpoint."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def metadata(op: ProviderState, request: Request) -> Response:
     members |= _abilities()
     if op.acr_values:
         members["acr_values_supported"] = list(op.acr_values)
-    # A shared endpoint has no single issuer that an authorization response could name (RFC 9207).
+    # With a shared issuer, an authorization response cannot name a single one (RFC 9207).
     members["authorization_response_iss_parameter_supported"] = op.published_issuer == op.issuer
     return JSONResponse(op.edits.edited("metadata", members))
 
@@ -90,7 +90,7 @@ def _abilities() -> dict[str, JsonValue]:
 
 
 class Served(NamedTuple):
-    """One path: what it does, and how it tells a refusal."""
+    """One path: its endpoint, and the form of its refusals."""
 
     endpoint: Endpoint
     path: str
@@ -136,7 +136,7 @@ def provider_app(op: ProviderState) -> Starlette:
                 for row in SERVED
             ),
         ],
-        # For clients that are pages, such as the API document of FastAPI (RFC 6749 2.1).
+        # For clients in browsers, such as FastAPI's documentation page (RFC 6749 2.1).
         middleware=[Middleware(CORSMiddleware, allow_origins=["*"], allow_headers=["*"])],
     )
 

@@ -1,4 +1,4 @@
-"""The authorization endpoint: its request, the login page, and the answer to the client."""
+"""The authorization endpoint: its request, the login page, and the response to the client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHALLENGE_LENGTH = 43
 
 
 def resolved(op: ProviderState, parameters: Parameters) -> Parameters:
-    """The parameters, or those that were pushed under `request_uri`; each push is used once."""
+    """The parameters, or those that were pushed as `request_uri`. Each push is used once."""
     if "request_uri" not in parameters:
         client = op.clients.get(parameters.get("client_id", ""))
         if client is not None and client.require_pushed_authorization_requests:
@@ -49,7 +49,7 @@ def resolved(op: ProviderState, parameters: Parameters) -> Parameters:
 
 
 def return_address(op: ProviderState, parameters: Parameters) -> ReturnAddress:
-    """Refuses an unknown client or redirect URI, which must never be redirected to."""
+    """Refuse an unknown client or redirect URI, to which the browser must not be redirected."""
     client = op.clients.get(required(parameters, "client_id"))
     if client is None:
         raise Refusal("invalid_client", "no client is registered under this client_id")
@@ -62,7 +62,7 @@ def return_address(op: ProviderState, parameters: Parameters) -> ReturnAddress:
 def authorization_request(
     op: ProviderState, parameters: Parameters, address: ReturnAddress
 ) -> AuthorizationRequest:
-    """Refuses everything that a client may be told about."""
+    """Read the request; its refusals may be sent to the client."""
     if "request" in parameters:
         raise Refusal("request_not_supported", "request objects are not supported")
     if required(parameters, "response_type") != "code":
@@ -91,7 +91,7 @@ def _response_mode(parameters: Parameters) -> ResponseMode:
 
 
 def _scope(parameters: Parameters) -> tuple[str, ...]:
-    """The scope; whoever wants a token for an API alone needs no `openid` (RFC 6749 3.3)."""
+    """The scope; a request for an API's token only needs no `openid` (RFC 6749 3.3)."""
     scope = tuple(parameters.get("scope", "").split(" "))
     if "openid" not in scope and "resource" not in parameters:
         raise Refusal("invalid_scope", "scope must contain openid, unless there is a resource")
@@ -99,7 +99,7 @@ def _scope(parameters: Parameters) -> tuple[str, ...]:
 
 
 def _code_challenge(parameters: Parameters) -> str:
-    """PKCE with S256 is demanded of every client (RFC 7636 4.3, RFC 9700 2.1.1)."""
+    """Require PKCE with S256 from every client (RFC 7636 4.3, RFC 9700 2.1.1)."""
     challenge = required(parameters, "code_challenge")
     if parameters.get("code_challenge_method") != "S256" or len(challenge) != _CHALLENGE_LENGTH:
         raise Refusal("invalid_request", "code_challenge must be of method S256")
@@ -125,7 +125,7 @@ def _max_age(parameters: Parameters) -> int | None:
 
 
 async def authorize(op: ProviderState, request: Request) -> Response:
-    """Answers an authorization request at once, or with the login page (Core 3.1.2)."""
+    """Respond to an authorization request directly or with the login page (Core 3.1.2)."""
     given = await request_parameters(request)
     parameters = resolved(op, given)
     address = return_address(op, parameters)
@@ -143,7 +143,7 @@ async def authorize(op: ProviderState, request: Request) -> Response:
 
 
 async def log_in(op: ProviderState, request: Request) -> Response:
-    """Signs in the user chosen on the login page; a page can be used once."""
+    """Sign in the user who was chosen on the login page. A page can be used once."""
     form = await form_parameters(request)
     name = required(form, "user")
     user = op.users.get(name)
@@ -169,11 +169,11 @@ async def decline(op: ProviderState, request: Request) -> Response:
 def _session_without_page(
     op: ProviderState, asked: AuthorizationRequest, session: OPSession | None
 ) -> OPSession | None:
-    """The session to answer with; None when a person must choose on the login page."""
+    """The session for the response; None when the login page is needed."""
     is_fresh = session is not None and not _must_sign_in_again(op, asked, session)
     if "none" in asked.prompt:
         if session is None or not is_fresh or not _is_expected(op, asked, session.user):
-            raise Refusal("login_required", "nobody suitable is signed in")
+            raise Refusal("login_required", "no suitable user is signed in")
         return session
     hinted = op.users.get(asked.login_hint or "")
     if hinted is not None and not (is_fresh and session is not None and session.user == hinted):
@@ -184,7 +184,7 @@ def _session_without_page(
 def _must_sign_in_again(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> bool:
     if asked.prompt & {"login", "select_account"}:
         return True
-    if asked.max_age == 0:  # as prompt=login (Core 3.1.2.1)
+    if asked.max_age == 0:  # like prompt=login (Core 3.1.2.1)
         return True
     if asked.acr_values and session.acr not in asked.acr_values:
         return True
@@ -192,7 +192,7 @@ def _must_sign_in_again(op: ProviderState, asked: AuthorizationRequest, session:
 
 
 def _is_expected(op: ProviderState, asked: AuthorizationRequest, user: DevUser) -> bool:
-    """Whether `user` is the one that the ID token given as a hint names (Core 3.1.2.1)."""
+    """Whether `user` is the user of the `id_token_hint` (Core 3.1.2.1)."""
     if asked.id_token_hint is None:
         return True
     hinted = op.credentials.grant_of_id_token(asked.id_token_hint)
@@ -213,7 +213,7 @@ def _signed_in(
 
 
 def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -> Response:
-    """Answers with a new code (Core 3.1.2.5)."""
+    """Respond with a new code (Core 3.1.2.5)."""
     address, sid = asked.address, session.sid_for(asked.client)
     grant = Grant(
         asked.client,
@@ -241,7 +241,7 @@ def _grant(op: ProviderState, asked: AuthorizationRequest, session: OPSession) -
 
 
 def _answer(op: ProviderState, address: ReturnAddress, members: Mapping[str, str]) -> Response:
-    """Sends the browser back with `members`, the state and the issuer (RFC 9207)."""
+    """Redirect the browser back with `members`, the state and the issuer (RFC 9207)."""
     state = {} if address.state is None else {"state": address.state}
     issuer = {"iss": op.issuer} if op.published_issuer == op.issuer else {}
     edited = op.edits.edited("authorization_response", {**members, **state, **issuer})

@@ -1,4 +1,4 @@
-"""Who is calling: exactly one client authentication, by exactly the registered method (Core 9)."""
+"""Client authentication: exactly one, by the registered method (Core 9)."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ LONGEST_LIFETIME = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A client's signed statement about itself, not yet verified (RFC 7523, Core 9)."""
+    """A client assertion, not verified yet (RFC 7523, Core 9)."""
 
     jws: CompactJWS
     claims: Claims = field(repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Assertion:
-        """Reads the compact form; anything else is refused."""
+        """Parse the compact form; other texts are refused."""
         try:
             jws = CompactJWS.parse(text)
             return cls(jws, jws.claims())
         except ProtocolViolation as malformed:
-            raise _refused("the assertion is no JWT") from malformed
+            raise _refused("the assertion is not a JWT") from malformed
 
     @property
     def subject(self) -> str:
-        """The client the assertion speaks for."""
+        """The client of the assertion."""
         return str(self.claims.get("sub", ""))
 
     def require_signed_by(self, client: DevClient) -> None:
-        """Refuses a signature that is not made with the client's secret or private key."""
+        """Refuse a signature by another key than the client's secret or private key."""
         key = client.verification_key
         named = {} if self.jws.kid is None else {"kid": self.jws.kid}
         keys = JsonWebKeySet.parse({"keys": [{**public_jwk(key), **named}] if key else []})
@@ -58,7 +58,7 @@ class Assertion:
             raise _refused("the signature of the assertion is wrong") from violation
 
     def require_fresh(self, op: ProviderState) -> None:
-        """Refuses wrong `iss`, `sub`, `aud`, `exp` and `iat`, and a `jti` seen before."""
+        """Refuse a wrong `iss`, `sub`, `aud`, `exp` or `iat`, and a used `jti`."""
         if self.claims.get("iss") != self.subject:
             raise _refused("iss and sub of the assertion differ")
         if self.claims.get("aud") not in (op.issuer, op.url("/token")):
@@ -72,7 +72,7 @@ class Assertion:
     def _require_times(self, now: int) -> int:
         expires_at, issued_at = self.claims.get("exp"), self.claims.get("iat")
         if type(expires_at) is not int or not now < expires_at <= now + LONGEST_LIFETIME:
-            raise _refused("exp is missing, over, or more than a day ahead")
+            raise _refused("exp is missing, has passed, or is more than a day ahead")
         if type(issued_at) is not int or issued_at > now + 60:
             raise _refused("iat is missing or in the future")
         return expires_at
@@ -87,7 +87,7 @@ ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """What a request offered to prove who its client is."""
+    """The client credentials in a request."""
 
     method: AuthenticationMethod
     client_id: str
@@ -98,7 +98,7 @@ class Presented:
 def authenticated_client(
     op: ProviderState, headers: Mapping[str, str], form: Parameters
 ) -> DevClient:
-    """The client that sent the request; `invalid_client` when it is not proved (RFC 6749 5.2)."""
+    """The client that sent the request; `invalid_client` without a proof (RFC 6749 5.2)."""
     presented = _presented(headers, form)
     client = op.clients.get(presented.client_id)
     if client is None:
@@ -113,7 +113,7 @@ def authenticated_client(
 
 
 def invalid_client(description: str) -> Refusal:
-    """The refusal of a client that is not who it says (RFC 6749 5.2)."""
+    """The refusal of a client that is not authenticated (RFC 6749 5.2)."""
     return Refusal(
         "invalid_client",
         description,

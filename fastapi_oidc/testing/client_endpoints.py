@@ -1,4 +1,4 @@
-"""What clients and APIs ask themselves: UserInfo, pushed requests, introspection, revocation."""
+"""The endpoints for clients and APIs: UserInfo, pushed requests, introspection, revocation."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ async def userinfo(op: ProviderState, request: Request) -> Response:
 
 
 async def _access_token(op: ProviderState, request: Request) -> AccessToken:
-    """The user's access token of the request, sent as its type demands (RFC 6750, RFC 9449 7)."""
+    """The user's access token in the request, sent as its type requires (RFC 6750, RFC 9449 7)."""
     scheme, value = await _sent_token(request)
     token = op.credentials.access_token(value)
     if token is None or not token.is_valid(op.clock.now()):
         raise _unauthorized("invalid_token", "the access token is unknown, expired or revoked")
     if scheme != token.access.token_type.lower():
-        # A bound token that is accepted as a bearer token is bound to nothing (RFC 9449 7.2).
+        # Accepting a bound token as a bearer token would ignore its binding (RFC 9449 7.2).
         raise _unauthorized("invalid_token", f"send it as {token.access.token_type}")
     if scheme == "dpop":
         require_possession(op, request, value, token.access)
@@ -54,7 +54,7 @@ async def _access_token(op: ProviderState, request: Request) -> AccessToken:
 
 
 async def _sent_token(request: Request) -> tuple[str, str]:
-    """Scheme and token, from the header or the body, never the query, never twice (RFC 6750 2)."""
+    """The scheme and the only token, from the header or the body, not the query (RFC 6750 2)."""
     offered = []
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("bearer", "dpop"):
@@ -63,7 +63,7 @@ async def _sent_token(request: Request) -> tuple[str, str]:
         form = await form_parameters(request)
         offered.extend(("bearer", form[name]) for name in ("access_token",) if name in form)
     if len(offered) != 1 or "access_token" in request.query_params:
-        raise _unauthorized("invalid_request", "give one access token, in the header or the body")
+        raise _unauthorized("invalid_request", "send one access token, in the header or the body")
     return offered[0]
 
 
@@ -80,7 +80,7 @@ _CREDENTIALS = ("client_secret", "client_assertion", "client_assertion_type")
 
 
 async def push_authorization_request(op: ProviderState, request: Request) -> Response:
-    """Checks an authorization request ahead of time and keeps it for one use (RFC 9126 2)."""
+    """Check an authorization request and store it for one use (RFC 9126 2)."""
     form = await form_parameters(request)
     client = authenticated_client(op, request.headers, form)
     if "request_uri" in form:
@@ -96,7 +96,7 @@ async def push_authorization_request(op: ProviderState, request: Request) -> Res
 
 
 async def introspect(op: ProviderState, request: Request) -> Response:
-    """What a token permits, for confidential clients; `active` alone when nothing (RFC 7662 2)."""
+    """Introspection for confidential clients; only `active` for invalid tokens (RFC 7662 2)."""
     form = await form_parameters(request)
     client = authenticated_client(op, request.headers, form)
     if client.authentication_method == "none":
@@ -123,7 +123,7 @@ def _introspected(op: ProviderState, value: str) -> dict[str, JsonValue]:
 
 
 async def revoke(op: ProviderState, request: Request) -> Response:
-    """Revokes a token of the client; an unknown one is answered 200 too (RFC 7009 2.2).
+    """Revoke a token of the client; the status is also 200 for an unknown token (RFC 7009 2.2).
 
     Revoking a refresh token ends its whole grant, revoking an access token only that token.
     """

@@ -11,10 +11,10 @@ from fastapi_oidc.testing.state import ProviderState
 
 
 def requested_contexts(op: ProviderState, parameters: Parameters) -> tuple[str, ...]:
-    """The `acr` values that the sign-in may have, in the client's order; none when any will do.
+    """The `acr` values that the sign-in may have, in the client's order; empty for any.
 
-    Values that the provider does not know are ignored, unless the claim is essential and it knows
-    none of them (Unmet Authentication Requirements 1.0).
+    Unknown values are ignored, unless the claim is essential and all its values are unknown (Unmet
+    Authentication Requirements 1.0).
     """
     claim = _acr_claim(parameters)
     named = _texts(claim.get("values")) or _texts([claim.get("value")])
@@ -22,7 +22,7 @@ def requested_contexts(op: ProviderState, parameters: Parameters) -> tuple[str, 
     known = tuple(value for value in wished if value in op.acr_values)
     if claim.get("essential") is True and wished and not known:
         raise Refusal(
-            "unmet_authentication_requirements", f"nobody can reach {' or '.join(wished)}"
+            "unmet_authentication_requirements", f"no user can reach {' or '.join(wished)}"
         )
     return known
 

@@ -1,4 +1,4 @@
-"""Failures and changed messages on demand: a provider that is down, slow or wrong."""
+"""Failures and changed messages on demand, to simulate a provider that is down, slow or wrong."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Answer: TypeAlias = Callable[[], Awaitable[Response]]
 
 
 class Fault(Protocol):
-    """One failure; `answer` is what the endpoint would do."""
+    """One failure. `answer` calls the endpoint."""
 
     async def happen(self, answer: Answer) -> Response:
-        """The response that is sent instead."""
+        """The response to send in place of the endpoint's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ServerError:
     body: str = "<html>out of order</html>"
 
     async def happen(self, answer: Answer) -> Response:
-        """An answer that is no JSON."""
+        """A response that is not JSON."""
         return Response(self.body, self.status, media_type="text/html")
 
 
@@ -63,34 +63,34 @@ class OAuthError:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLost:
-    """The request takes effect, a refresh token is rotated, but the answer never arrives."""
+    """The request takes effect, for example rotates a refresh token, but the response is lost."""
 
     async def happen(self, answer: Answer) -> Response:
-        """A gateway's error page instead of the answer."""
+        """A gateway's error page in place of the response."""
         await answer()
         return Response("<html>bad gateway</html>", HTTPStatus.BAD_GATEWAY, media_type="text/html")
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The answer is right but comes `seconds` late."""
+    """The response is correct, but delayed by `seconds`."""
 
     seconds: float
 
     async def happen(self, answer: Answer) -> Response:
-        """The answer, after the wait."""
+        """The response, after the delay."""
         await asyncio.sleep(self.seconds)
         return await answer()
 
 
 @dataclass(frozen=True, slots=True)
 class Drip:
-    """The answer is right but comes one byte at a time, `seconds_per_byte` apart."""
+    """The response is correct, but sent one byte at a time, `seconds_per_byte` apart."""
 
     seconds_per_byte: float
 
     async def happen(self, answer: Answer) -> Response:
-        """The answer as a slow stream."""
+        """The response as a slow stream."""
         response = await answer()
         headers = dict(response.headers)
         return StreamingResponse(self._bytes(bytes(response.body)), response.status_code, headers)
@@ -108,15 +108,15 @@ class Faults:
         self._waiting: defaultdict[Endpoint, deque[Fault]] = defaultdict(deque)
 
     def put(self, endpoint: Endpoint, fault: Fault, *, times: int = 1) -> None:
-        """Lets the next `times` requests to `endpoint` fail."""
+        """Let the next `times` requests to `endpoint` fail."""
         self._waiting[endpoint].extend([fault] * times)
 
     def clear(self) -> None:
-        """Lets every endpoint work again."""
+        """Let every endpoint work again."""
         self._waiting.clear()
 
     def next(self, endpoint: Endpoint) -> Fault | None:
-        """The fault for this request, if one waits."""
+        """The fault for this request, if there is one."""
         waiting = self._waiting[endpoint]
         return waiting.popleft() if waiting else None
 
@@ -146,14 +146,14 @@ class Edits:
         self._edits: dict[Message, Edit] = {}
 
     def put(self, message: Message, edit: Edit) -> None:
-        """Applies `edit` to every such message from now on."""
+        """Apply `edit` to every such message from now on."""
         self._edits[message] = edit
 
     def clear(self) -> None:
-        """Lets every message through as it is."""
+        """Stop editing messages."""
         self._edits.clear()
 
     def edited(self, message: Message, members: Members) -> Members:
-        """The members as they are to be sent."""
+        """The members after the edit, if there is one."""
         edit = self._edits.get(message)
         return edit(members) if edit else members

@@ -1,4 +1,4 @@
-"""What users granted, the credentials that descend from it, and their sessions."""
+"""Grants of users, the credentials issued for them, and sessions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.ttl_cache import TTLCache
 
 REUSE_IS_TOLD: Final = 3600
-"""Seconds after which an authorization code is forgotten, unless it lives longer."""
+"""Seconds after which an authorization code is deleted, unless it is valid longer."""
 
 HINT_IS_KNOWN: Final = 14 * 24 * 3600
-"""Seconds for which an ID token is known as a hint, long after its own end."""
+"""Seconds for which an ID token is accepted as a hint, long after its `exp`."""
 
 LIMIT: Final = 50_000
-"""ID tokens, and sessions, known at the most; beyond it the oldest are forgotten."""
+"""Maximum number of stored ID tokens, and of sessions; beyond it, the oldest are deleted."""
 
 Value = TypeVar("Value")
 
@@ -79,7 +79,7 @@ class AuthorizationCode(Credential):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one access token permits: `client` at `audience`, within `scope`, with that key."""
+    """The permissions of an access token: `client` at `audience`, within `scope`, with the key."""
 
     client: DevClient
     scope: tuple[str, ...]
@@ -101,42 +101,42 @@ class AccessToken(Credential):
 
 
 class Credentials:
-    """What was issued and may come again, by its value; ID tokens too, as they return as hints.
+    """The issued credentials by their values, and ID tokens, which return as hints.
 
-    Whoever comes later than an hour after a code was issued, or after 50,000 other ID tokens or
-    sessions, is a stranger: a provider that serves for hours takes no more and more memory.
+    Codes are deleted an hour after they were issued. ID tokens and sessions are deleted after
+    50,000 newer ones. So a provider that runs for hours does not use more and more memory.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._codes: TTLCache[str, AuthorizationCode] = TTLCache(clock)
         self._access_tokens: TTLCache[str, AccessToken] = TTLCache(clock)
-        # A grant's newest refresh token; who presents another one of it has one that was used.
+        # A grant's newest refresh token; any other refresh token of the grant was used before.
         self._refresh_tokens: TTLCache[str, tuple[str, Credential]] = TTLCache(clock)
         self._id_tokens: TTLCache[bytes, Grant] = TTLCache(clock, max_entries=LIMIT)
         self._sessions: TTLCache[str, list[Grant]] = TTLCache(clock, max_entries=LIMIT)
 
     def issue_code(self, code: AuthorizationCode) -> str:
-        """A code's value; a second use is told from an unknown code for an hour."""
+        """A code's value. For an hour, a second use is distinguished from an unknown code."""
         value = secrets.token_urlsafe(24)
         ends = max(code.expires_at, self._clock.now() + REUSE_IS_TOLD)
         self._codes.set(value, code, expires_at=ends)
         return value
 
     def code(self, value: str) -> AuthorizationCode | None:
-        """The code of this value, which may have been used or have expired."""
+        """The code with this value, which may be used or expired."""
         return self._codes.get(value)
 
     def remember_access_token(self, value: str, token: AccessToken) -> None:
-        """Knows `token` by its value until it expires."""
+        """Store `token` by its value until it expires."""
         self._access_tokens.set(value, token, expires_at=token.expires_at)
 
     def access_token(self, value: str) -> AccessToken | None:
-        """The access token of this value, unless it has expired."""
+        """The access token with this value, unless it has expired."""
         return self._access_tokens.get(value)
 
     def issue_refresh_token(self, refresh_token: Credential) -> str:
-        """The value of a refresh token, in the place of the grant's last one."""
+        """The value of a new refresh token, which replaces the grant's last one."""
         grant = refresh_token.grant
         value = f"{grant.id}.{secrets.token_urlsafe(32)}"
         self._refresh_tokens.set(
@@ -145,14 +145,14 @@ class Credentials:
         return value
 
     def refresh_token(self, value: str) -> Credential | None:
-        """The refresh token of this value, which may be used; not when the newest has expired."""
+        """The refresh token with this value, which may be used; None if the newest has expired."""
         newest, credential = self._refresh_tokens.get(value.partition(".")[0]) or ("", None)
         if credential is None or value == newest:
             return credential
         return replace(credential, is_used=True)
 
     def remember_id_token(self, id_token: str, grant: Grant) -> None:
-        """Keeps a fingerprint of `id_token`, and its grant for the end of its session."""
+        """Store a fingerprint of `id_token`, and its grant for the end of its session."""
         ends = self._clock.now() + HINT_IS_KNOWN
         self._id_tokens.set(_fingerprint(id_token), grant, expires_at=ends)
         of_session = self._sessions.get(grant.sid) or []
@@ -160,11 +160,11 @@ class Credentials:
         self._sessions.set(grant.sid, [*others, grant], expires_at=ends)
 
     def grant_of_id_token(self, id_token: str) -> Grant | None:
-        """The grant `id_token` was issued for, expired or not; None when it is not ours."""
+        """The grant of `id_token`, expired or not; None if another provider issued it."""
         return self._id_tokens.get(_fingerprint(id_token))
 
     def revoke_session(self, sid: str) -> None:
-        """Ends a session's grants, save those for offline use (Back-Channel Logout 1.0, 2.7)."""
+        """End a session's grants, except those for offline use (Back-Channel Logout 1.0, 2.7)."""
         for grant in self._sessions.pop(sid) or []:
             if "offline_access" not in grant.scope:
                 grant.is_revoked = True
@@ -172,7 +172,7 @@ class Credentials:
 
 
 class SingleUse(Generic[Value]):
-    """Values that wait for one visit: pushed requests, open login and logout pages."""
+    """Values that can be used once: pushed requests, open login and logout pages."""
 
     def __init__(self, clock: Clock, *, lifetime: int, prefix: str = "") -> None:
         self.lifetime = lifetime
@@ -181,13 +181,13 @@ class SingleUse(Generic[Value]):
         self._waiting: TTLCache[str, Value] = TTLCache(clock)
 
     def put(self, value: Value) -> str:
-        """A new unguessable name for `value`, good for `lifetime` seconds."""
+        """A new unguessable name for `value`, valid for `lifetime` seconds."""
         name = self._prefix + secrets.token_urlsafe(24)
         self._waiting.set(name, value, expires_at=self._clock.now() + self.lifetime)
         return name
 
     def take(self, name: str) -> Value | None:
-        """The value, once; None when unknown, taken before or too old."""
+        """The value, once; None when it is unknown, used or expired."""
         return self._waiting.pop(name)
 
 
@@ -197,7 +197,7 @@ def _fingerprint(id_token: str) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class OPSession:
-    """One browser signed in as one user, with the `sid` each client knows it by."""
+    """One browser that is signed in as one user, with its `sid` for each client."""
 
     user: DevUser
     auth_time: int
@@ -207,15 +207,15 @@ class OPSession:
     sids: dict[str, str] = field(default_factory=dict)
 
     def sid_for(self, client: DevClient) -> str:
-        """The session id that ID tokens and logout tokens for `client` carry."""
+        """The `sid` in ID tokens and logout tokens for `client`."""
         return self.sids.setdefault(client.client_id, secrets.token_urlsafe(12))
 
 
 class OPSessions:
-    """Every session, found by the browser's cookie."""
+    """All sessions, by the browsers' cookies."""
 
     def __init__(self) -> None:
-        # Cookies do not tell ports apart: providers on one host must not share a name.
+        # Cookies are shared between ports: providers on one host need different names.
         self._cookie = f"dev_provider_{secrets.token_hex(4)}"
         self.browser_state_cookie = f"{self._cookie}_state"
         self._sessions: OrderedDict[str, OPSession] = OrderedDict()
@@ -226,24 +226,24 @@ class OPSessions:
 
     def of_user(self, sub: str) -> list[OPSession]:
         """Every session of one user."""
-        # A copy: the server's thread may add a session meanwhile.
+        # A copy, because the server's thread may add a session during the iteration.
         return [session for session in list(self._sessions.values()) if session.user.sub == sub]
 
     def begin(self, session: OPSession) -> OPSession:
-        """Keeps a new session; beyond the limit the oldest is forgotten."""
+        """Store a new session; beyond the limit, the oldest is deleted."""
         self._sessions[session.id] = session
         if len(self._sessions) > LIMIT:
             self._sessions.popitem(last=False)
         return session
 
     def end(self, session: OPSession) -> None:
-        """Forgets a session."""
+        """Delete a session."""
         self._sessions.pop(session.id, None)
 
     def write_cookies(self, response: Response, session: OPSession | None) -> None:
-        """Tells the browser its session, or that it has none any more.
+        """Set the session's cookies, or delete them for None.
 
-        The browser state is readable by the script of the check_session_iframe.
+        The script of the check_session_iframe can read the browser state.
         """
         state = session.browser_state if session else secrets.token_urlsafe(12)
         response.set_cookie(self.browser_state_cookie, state, httponly=False, samesite="lax")
@@ -254,7 +254,7 @@ class OPSessions:
 
 
 def session_state(session: OPSession, client: DevClient, redirect_uri: str) -> str:
-    """What the client watches for a change (Session Management 1.0, 4.2)."""
+    """The value whose changes the client watches (Session Management 1.0, 4.2)."""
     salt = secrets.token_hex(8)
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(redirect_uri))
     text = f"{client.client_id} {origin} {session.browser_state} {salt}"

@@ -1,4 +1,4 @@
-"""Signing in without a screen: the steps a browser and a person would take."""
+"""Sign in without a browser: the requests that a browser and a user would make."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import httpx
 from fastapi_oidc.testing.pages import PAGE_HEADER
 
 _AS_A_PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate"}
-"""What a browser sends when a person opens an address: a page that needs a session leads to the
-login, where a program is answered 401."""
+"""The headers of a navigation in a browser: a page that needs a session redirects to the login.
+Without them, the response would be a 401.
+"""
 
 
 class BrowserResponse(Protocol):
-    """What a response of httpx, httpx2 and Starlette's `TestClient` has."""
+    """A response of httpx, httpx2 or Starlette's `TestClient`."""
 
     @property
     def status_code(self) -> int:
@@ -33,7 +34,7 @@ class BrowserResponse(Protocol):
 
     @property
     def url(self) -> Any:
-        """Where it came from, after redirects; with a `host`."""
+        """The URL after redirects; it has a `host`."""
         ...
 
     @property
@@ -51,12 +52,12 @@ Response = TypeVar("Response", bound=BrowserResponse, covariant=True)
 
 
 class SyncBrowser(Protocol[Response]):
-    """An `httpx.Client`, or Starlette's `TestClient`, which may be httpx2's."""
+    """A client of httpx or httpx2, or Starlette's `TestClient`."""
 
     def get(
         self, url: str, /, *, headers: dict[str, str] | None = None, follow_redirects: bool = ...
     ) -> Response:
-        """Ask for a page."""
+        """Get a page."""
         ...
 
     def post(
@@ -67,10 +68,10 @@ class SyncBrowser(Protocol[Response]):
 
 
 async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.Response:
-    """Opens `url`, chooses `user` when the provider asks, and returns the page it all ends on.
+    """Open `url`, choose `user` on the provider's login page, and return the final page.
 
-    `url` may be a page that needs a session, which leads to the login as in a person's browser.
-    Raises RuntimeError when the client does not reach the provider.
+    `url` may be a page that needs a session, which redirects to the login as in a browser. Raises
+    RuntimeError when the client does not reach the provider.
     """
     answer = await browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
@@ -85,7 +86,7 @@ async def sign_in(browser: httpx.AsyncClient, url: str, *, user: str) -> httpx.R
 
 
 def sign_in_sync(browser: SyncBrowser[Response], url: str, *, user: str) -> Response:
-    """The same as `sign_in` for a client without `await`, such as `provider.test_client(app)`."""
+    """Like `sign_in`, for a sync client such as `provider.test_client(app)`."""
     answer = browser.get(url, follow_redirects=True)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer = browser.get(url, headers=_AS_A_PAGE, follow_redirects=True)
@@ -97,12 +98,12 @@ def sign_in_sync(browser: SyncBrowser[Response], url: str, *, user: str) -> Resp
 
 
 def _require_provider(answer: BrowserResponse) -> None:
-    """A client whose transport is the application takes every address for the application's."""
+    """Raise RuntimeError for a client that sends all requests to the application."""
     if answer.status_code != HTTPStatus.NOT_FOUND or not answer.history:
         return
     if answer.url.host != answer.history[0].url.host and "code_challenge=" in str(answer.url):
         raise RuntimeError(
-            f"this client does not reach the provider: {answer.url.host} responded 404. Make it by "
+            f"this client does not reach the provider: {answer.url.host} returned 404. Use "
             "provider.test_client(app, base_url=...) or provider.browser(app, base_url=...)"
         )
 

@@ -1,4 +1,4 @@
-"""The provider's signing keys: one per algorithm, published as a JWK Set, replaced by rotation."""
+"""The provider's signing keys: one for each algorithm, in a JWK Set, with rotation."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _unsigned(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A private key, the one algorithm it is used with, and the name it is published under."""
+    """A private key with its algorithm and its published name."""
 
     algorithm: str
     key: PrivateKey = field(repr=False)
@@ -76,9 +76,9 @@ class SavedKey(NamedTuple):
 
 
 class SigningKeys:
-    """A key for each asymmetric algorithm the provider's clients are registered for.
+    """A key for each asymmetric algorithm of the provider's clients.
 
-    A key is made when it is first needed: an RSA key takes a tenth of a second.
+    A key is made when it is first needed, because an RSA key takes a tenth of a second.
     """
 
     def __init__(self, algorithms: frozenset[str]) -> None:
@@ -86,11 +86,11 @@ class SigningKeys:
         self._keys: dict[str, SigningKey] = {}
 
     def rotate(self) -> None:
-        """Replaces every key; what the old ones signed no longer verifies."""
+        """Replace every key. Signatures of the old keys are then invalid."""
         self._keys.clear()
 
     def saved(self) -> dict[str, SavedKey]:
-        """Every key by its algorithm; those that are not there yet are made."""
+        """Every key by its algorithm; missing keys are made."""
         return {name: _saved(self._key(name)) for name in self._algorithms}
 
     def restore(self, saved: Mapping[str, SavedKey]) -> None:

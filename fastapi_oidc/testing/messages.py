@@ -1,4 +1,4 @@
-"""What every endpoint reads and answers with: parameters that occur once, and proper refusals."""
+"""Parameters and refusals, as all endpoints use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class Refusal(Exception):
-    """An OAuth error: the code and sentence the client is told (RFC 6749 4.1.2.1 and 5.2)."""
+    """An OAuth error: the code and sentence for the client (RFC 6749 4.1.2.1 and 5.2)."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
     def members(self) -> dict[str, str]:
-        """The error as parameters or as the members of a JSON answer."""
+        """The error as parameters or as members of a JSON response."""
         return {"error": self.error, "error_description": self.description}
 
     def answer(self) -> JSONResponse:
@@ -48,12 +48,12 @@ def json_answer(
     status: HTTPStatus = HTTPStatus.OK,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """A JSON answer that no cache may keep."""
+    """A JSON response that caches must not store."""
     return JSONResponse(members, status_code=status, headers=NO_STORE | dict(headers or {}))
 
 
 async def form_parameters(request: Request) -> dict[str, str]:
-    """The body of a POST; anything but a form is refused (RFC 6749 3.2)."""
+    """The form in the body of a POST; other bodies are refused (RFC 6749 3.2)."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise Refusal("invalid_request", "the body must be application/x-www-form-urlencoded")
@@ -68,7 +68,7 @@ async def request_parameters(request: Request) -> dict[str, str]:
 
 
 def single_valued(encoded: str) -> dict[str, str]:
-    """The parameters; a repeated one is refused, an empty one is omitted (RFC 6749 3.1)."""
+    """The parameters; repeated ones are refused, empty ones omitted (RFC 6749 3.1)."""
     pairs = parse_qsl(encoded, keep_blank_values=True)
     parameters = dict(pairs)
     if len(parameters) < len(pairs):
@@ -77,7 +77,7 @@ def single_valued(encoded: str) -> dict[str, str]:
 
 
 def required(parameters: Parameters, name: str) -> str:
-    """The value of the parameter `name`; refused as `invalid_request` when it is missing."""
+    """The value of the parameter `name`; `invalid_request` when it is missing."""
     if name not in parameters:
         raise Refusal("invalid_request", f"{name} is missing")
     return parameters[name]

@@ -15,10 +15,10 @@ _LIFETIME = 8 * 3600
 
 
 def session_for(identity: Identity, *, sub: str = "alice", **members: Any) -> OIDCSession[Identity]:
-    """A session of `identity` that no provider has issued, for eight hours.
+    """A session with `identity` for tests, valid for eight hours.
 
-    It is for `app.dependency_overrides[oidc.require_auth]`. `members` replaces any other member of
-    `OIDCSession`; its tokens are no tokens.
+    Return it from `app.dependency_overrides[oidc.require_auth]`. `members` sets other members of
+    `OIDCSession`. Its tokens are placeholders.
     """
     now = int(time.time())
     usual: dict[str, Any] = {

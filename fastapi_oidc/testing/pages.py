@@ -52,10 +52,10 @@ _SUBMIT = "document.forms[0].submit()"
 _HUES = 6
 
 FRAMES_LOAD = 2
-"""Seconds that the frames of a logout have to load."""
+"""Seconds for the frames of a logout to load."""
 
 PAGE_HEADER = "DevProvider-Page"
-"""The header that marks a page whose first form has to be submitted to go on."""
+"""The header of a page whose first form must be submitted to continue."""
 
 
 def source_hash(text: str) -> str:
@@ -64,16 +64,16 @@ def source_hash(text: str) -> str:
 
 
 def welcome() -> HTMLResponse:
-    """For whoever opens the issuer's address, where no provider has anything to show."""
+    """The page at the issuer's address."""
     return _page(
         "A provider for development",
         "<h1>DevProvider</h1><p class='to'>Open your application: it sends you here to sign in.</p>"
-        '<p><a href=".well-known/openid-configuration">What this provider says of itself</a></p>',
+        '<p><a href=".well-known/openid-configuration">Metadata of this provider</a></p>',
     )
 
 
 def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str) -> HTMLResponse:
-    """The page on which a person says who they are."""
+    """The login page, on which a user is chosen."""
     people = "".join(_person(user, suggested=user.sub == asked.login_hint) for user in users)
     where = urlsplit(asked.address.redirect_uri).netloc
     hidden = _hidden("login", login_name)
@@ -89,7 +89,7 @@ def login(users: Iterable[DevUser], asked: AuthorizationRequest, login_name: str
 
 
 def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
-    """The question whether to sign out, asked when no ID token vouches for the request."""
+    """The confirmation of a sign-out, for a request without a valid ID token hint."""
     return _page(
         "Sign out",
         f"""<h1>Sign out?</h1>
@@ -101,7 +101,7 @@ def confirm_logout(user: DevUser, logout_name: str) -> HTMLResponse:
 
 
 def signed_out(frames: Sequence[str] = (), return_url: str | None = None) -> HTMLResponse:
-    """The end of a logout, which loads `frames` before the browser goes on to `return_url`."""
+    """The last page of a logout. It loads `frames` before it redirects to `return_url`."""
     onward = "You can close this page."
     if return_url is not None:
         link = escape(return_url)
@@ -169,7 +169,7 @@ def _page(title: str, content: str, *, asks: str = "", framed: Sequence[str] = (
 <title>{title} · DevProvider</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
 <body>
 <main>{content}</main>
-<footer><strong>For development only.</strong> Nobody is asked for a password here.</footer>
+<footer><strong>For development only.</strong> There are no passwords here.</footer>
 </body></html>"""
     marked = {PAGE_HEADER: asks} if asks else {}
     return HTMLResponse(body, headers=NO_STORE | marked | {"Content-Security-Policy": policy})

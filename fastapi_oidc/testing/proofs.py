@@ -1,4 +1,4 @@
-"""Proofs of possession, as the token endpoint and UserInfo demand them (RFC 9449)."""
+"""Checks proofs of possession at the token endpoint and UserInfo (RFC 9449)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def proven_key(op: ProviderState, client: DevClient, request: Request) -> str | 
 
 
 def require_possession(op: ProviderState, request: Request, access_token: str, of: Access) -> None:
-    """Refuses a bound token whose sender does not prove to have its key (7.1)."""
+    """Refuse a bound token without a proof by its key (7.1)."""
     try:
         url = op.url("/userinfo")
         _proof(op, request, url=url, access_token=access_token, thumbprint=of.thumbprint)

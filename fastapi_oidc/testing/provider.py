@@ -34,10 +34,11 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
-    """Serves `app` on 127.0.0.1 and makes that address the issuer."""
+    """Serve `app` on 127.0.0.1 and make that address the issuer."""
     server = _server(app)
     listener = socket.create_server(("127.0.0.1", port))
-    # Inherited by what it accepts: else each answer's body waits for the head's acknowledgement.
+    # Accepted connections inherit it. Otherwise each body would wait for the head's
+    # acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     path = urlsplit(op.issuer).path.rstrip("/")
     op.issuer = f"http://127.0.0.1:{listener.getsockname()[1]}{path}"
@@ -54,7 +55,7 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
 
 
 def _server(app: ASGIApp) -> uvicorn.Server:
-    """A server that leaves the logging of its process alone."""
+    """A server that does not change the process's logging."""
     try:
         import uvicorn
     except ModuleNotFoundError as missing:
@@ -81,12 +82,12 @@ def _wait_until_started(server: uvicorn.Server, thread: Thread) -> None:
 
 
 class DevProvider:
-    """An OpenID Provider for development: strict with clients, it asks no user for a password.
+    """An OpenID Provider for development: strict with clients, without passwords for users.
 
-    `app` is its ASGI application under `issuer`; `serve()` puts it on a socket of this machine
-    instead. `record` tells what happened, `faults` lets endpoints fail and `edits` changes what
-    the provider says. Tokens can be requested for `resources` alone. Whoever signs in has the first
-    of `acr_values`, unless the client asks for others of them.
+    `app` is its ASGI application at `issuer`; `serve()` serves it on a local socket instead.
+    `record` lists events, `faults` lets endpoints fail and `edits` changes the provider's messages.
+    Tokens can be requested for `resources` only. The `acr` of a sign-in is the first of
+    `acr_values`, unless the client requests others of them.
     """
 
     def __init__(
@@ -115,12 +116,12 @@ class DevProvider:
 
     @property
     def issuer(self) -> str:
-        """The issuer: that of the constructor, or of the socket once served, with the same path."""
+        """The issuer that was passed or, once served, the socket's address with the same path."""
         return self._state.issuer
 
     @property
     def record(self) -> Record:
-        """Every event and the number of calls of each endpoint."""
+        """All events, and the number of calls of each endpoint."""
         return self._state.record
 
     @property
@@ -130,12 +131,12 @@ class DevProvider:
 
     @property
     def edits(self) -> Edits:
-        """Changes to what the provider says."""
+        """Changes to the provider's messages."""
         return self._state.edits
 
     @property
     def dpop_nonce(self) -> str | None:
-        """The nonce that proofs must have (RFC 9449 8 and 9); None demands none."""
+        """The nonce that proofs must have (RFC 9449 8 and 9); None requires none."""
         return self._state.dpop_nonce
 
     @dpop_nonce.setter
@@ -144,7 +145,7 @@ class DevProvider:
 
     @property
     def back_channel_transport(self) -> httpx.AsyncBaseTransport | None:
-        """How logout tokens travel: None is the network, ASGITransport(app) stays in process."""
+        """The transport of logout tokens: None is the network, ASGITransport(app) is in-process."""
         return self._state.back_channel_transport
 
     @back_channel_transport.setter
@@ -152,14 +153,14 @@ class DevProvider:
         self._state.back_channel_transport = transport
 
     def serve(self, *, port: int = 0) -> AbstractContextManager[str]:
-        """Serves on 127.0.0.1 from a thread while the `with` block runs; gives the issuer.
+        """Serve on 127.0.0.1 in a thread while the `with` block runs; it returns the issuer.
 
-        Port 0 is any free one. Raises OSError when the port is taken.
+        Port 0 is any free port. Raises OSError when the port is taken.
         """
         return serving(self._state, self.app, port=port)
 
     def browser(self, app: ASGIApp, *, base_url: str) -> httpx.AsyncClient:
-        """A client that reaches `app` at `base_url` and this provider, both without a socket."""
+        """A client that reaches `app` at `base_url` and this provider, without sockets."""
         return httpx.AsyncClient(
             base_url=base_url,
             transport=httpx.ASGITransport(app),
@@ -183,15 +184,15 @@ class DevProvider:
         return TestClient(both, base_url=base_url)
 
     def rotate_keys(self) -> None:
-        """Replaces every signing key and its `kid` at once."""
+        """Replace every signing key and its `kid`."""
         self._state.keys.rotate()
 
     async def log_out(self, sub: str) -> None:
-        """Ends every session of a user and waits until the clients got their logout tokens."""
+        """End all sessions of a user, and wait until the clients have received logout tokens."""
         for session in self._state.sessions.of_user(sub):
             await end_session(self._state, session, client_id=None)
 
 
 def _algorithms(clients: Iterable[DevClient]) -> frozenset[str]:
-    """RS256 is always there, because every relying party must know it (Core 15.1)."""
+    """The clients' algorithms, and RS256, which every relying party must support (Core 15.1)."""
     return frozenset({"RS256"}).union(*(client.signing_algorithms for client in clients))

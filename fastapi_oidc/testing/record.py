@@ -1,4 +1,4 @@
-"""What happened at a `DevProvider`, for tests to look at."""
+"""The record of a `DevProvider`'s events, for tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequested:
-    """An authorization request was accepted; `pushed` when it came by RFC 9126."""
+    """An authorization request was accepted; `pushed` if it was pushed (RFC 9126)."""
 
     client_id: str
     parameters: Mapping[str, str]
@@ -28,7 +28,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class TokensIssued:
-    """The token endpoint answered with tokens."""
+    """The token endpoint returned tokens."""
 
     client_id: str
     sub: str
@@ -38,7 +38,7 @@ class TokensIssued:
 
 @dataclass(frozen=True, slots=True)
 class UserInfoServed:
-    """UserInfo was given for an access token of this user."""
+    """UserInfo was returned for an access token of this user."""
 
     client_id: str
     sub: str
@@ -46,7 +46,7 @@ class UserInfoServed:
 
 @dataclass(frozen=True, slots=True)
 class TokenIntrospected:
-    """A client asked about a token (RFC 7662); `active` is the answer."""
+    """A client introspected a token (RFC 7662); `active` is the result."""
 
     client_id: str
     active: bool
@@ -62,7 +62,7 @@ class TokenRevoked:
 
 @dataclass(frozen=True, slots=True)
 class SignedOut:
-    """The user's session at the provider ended; `client_id` is the client that asked for it."""
+    """The user's session at the provider ended; `client_id` is the client that requested it."""
 
     sub: str
     client_id: str | None
@@ -70,7 +70,7 @@ class SignedOut:
 
 @dataclass(frozen=True, slots=True)
 class LogoutDelivered:
-    """A logout token was posted; `status` is the client's answer, None when there was none."""
+    """A logout token was posted; `status` is the client's HTTP status, None without a response."""
 
     client_id: str
     uri: str
@@ -79,7 +79,7 @@ class LogoutDelivered:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request was answered with an OAuth error."""
+    """A request was refused with an OAuth error."""
 
     endpoint: str
     error: str
@@ -102,14 +102,14 @@ EventType = TypeVar("EventType", bound=Event)
 
 
 class Record:
-    """Every event in order, and how often each endpoint was called."""
+    """All events in order, and the number of calls of each endpoint."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.calls: Counter[str] = Counter()
 
     def add(self, event: Event) -> None:
-        """Appends `event`."""
+        """Append `event`."""
         self.events.append(event)
 
     def of(self, kind: type[EventType]) -> list[EventType]:
@@ -117,6 +117,6 @@ class Record:
         return [event for event in self.events if isinstance(event, kind)]
 
     def clear(self) -> None:
-        """Forgets events and counts; sessions and tokens stay."""
+        """Delete events and counts; sessions and tokens stay."""
         self.events.clear()
         self.calls.clear()

@@ -1,4 +1,4 @@
-"""Who can sign in at a `DevProvider`, and which applications may ask it to."""
+"""The users, clients and APIs of a `DevProvider`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class DevUser:
-    """A person who can sign in; `claims` are added to the ID token and to UserInfo.
+    """A user. `claims` are added to the ID token and to UserInfo.
 
-    With a `tenant` (a GUID) the tokens about this person are those of Microsoft Entra: of the
-    tenant's own issuer, for which the provider's issuer with `/common` or `/organizations` stands.
+    With a `tenant` (a GUID) the user's tokens are like those of Microsoft Entra: they have the
+    tenant's own issuer, and the provider's issuer, with `/common` or `/organizations`, is shared.
     """
 
     sub: str
@@ -50,11 +50,11 @@ class DevUser:
 
     @property
     def display_name(self) -> str:
-        """What the login page calls this person."""
+        """The user's name on the login page."""
         return self.name or self.sub
 
     def claims_for(self, scope: Sequence[str]) -> dict[str, JsonValue]:
-        """The claims that `scope` gives access to (OpenID Connect Core 5.4)."""
+        """The claims for `scope` (OpenID Connect Core 5.4)."""
         claims = dict(self.claims)
         if "profile" in scope:
             claims |= {"name": self.display_name, "preferred_username": self.sub}
@@ -65,10 +65,10 @@ class DevUser:
 
 @dataclass(frozen=True, slots=True)
 class DevResource:
-    """An API that access tokens can be for (RFC 8707); `identifier` becomes their `aud`.
+    """An API for which access tokens can be requested (RFC 8707); `identifier` is their `aud`.
 
-    A token for another API has none of the values of `scope`. The client `client_id` is the API
-    itself: it may exchange the tokens that it receives.
+    A token for another API never has the values of `scope`. The client `client_id` is the API
+    itself, which may exchange the tokens that it receives.
     """
 
     identifier: str
@@ -78,14 +78,13 @@ class DevResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevClient:
-    """An application registered at the provider; field names as in Dynamic Client Registration 1.0.
+    """A registered application. Field names are those of Dynamic Client Registration 1.0.
 
     `token_endpoint_auth_method` defaults to `client_secret_basic` with a secret, else to `none`.
     `public_key` is the PEM text that verifies the assertions of `private_key_jwt`.
-    `access_token_format` is `jwt` by RFC 9068 or `plain_jwt` as Keycloak writes it; `audience` is
-    the `aud` of tokens that were requested without `resource`, else the issuer.
-    `any_local_uri` accepts every http redirect target on this machine: for a demo, not for tests
-    of redirect URIs.
+    `access_token_format` is `opaque`, `jwt` (RFC 9068) or `plain_jwt` (as from Keycloak).
+    `audience` is the `aud` of tokens that are requested without `resource`; the default is the
+    issuer. `any_local_uri` accepts every http redirect URI on this machine, for demos.
     """
 
     client_id: str
@@ -107,7 +106,7 @@ class DevClient:
     any_local_uri: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses a registration that could never work."""
+        """Refuse a registration that cannot work."""
         if self.authentication_method.startswith("client_secret") and not self.client_secret:
             raise _unusable(self, f"{self.authentication_method} needs a client_secret")
         if self.authentication_method == "private_key_jwt" and self.verification_key is None:
@@ -120,7 +119,7 @@ class DevClient:
 
     @property
     def authentication_method(self) -> AuthenticationMethod:
-        """The only method this client may authenticate with."""
+        """The only authentication method of this client."""
         if self.token_endpoint_auth_method is not None:
             return self.token_endpoint_auth_method
         return "client_secret_basic" if self.client_secret else "none"
@@ -135,23 +134,23 @@ class DevClient:
         except (ValueError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, PublicKey):
-            raise _unusable(self, "public_key is no PEM of an RSA, EC or Ed25519 key")
+            raise _unusable(self, "public_key is not a PEM of an RSA, EC or Ed25519 key")
         return key
 
     @property
     def access_token_typ(self) -> str | None:
-        """The `typ` of its access tokens (RFC 9068 2.1); None when they are no JWTs."""
+        """The `typ` of its access tokens (RFC 9068 2.1); None when they are not JWTs."""
         return {"jwt": "at+jwt", "plain_jwt": "JWT"}.get(self.access_token_format)
 
     @property
     def access_token_signing_alg(self) -> str:
-        """That of ID tokens, or RS256 when that is a secret's: APIs have public keys alone."""
+        """The algorithm of ID tokens, or RS256 if that is HMAC: APIs have only public keys."""
         chosen = self.id_token_signed_response_alg
         return "RS256" if chosen in HMAC_ALGORITHMS else chosen
 
     @property
     def signing_algorithms(self) -> frozenset[str]:
-        """What the provider signs with for this client."""
+        """The algorithms with which the provider signs for this client."""
         chosen = {self.id_token_signed_response_alg, self.userinfo_signed_response_alg}
         return frozenset(algorithm for algorithm in chosen if algorithm is not None)
 

@@ -1,4 +1,4 @@
-"""The file in which `python -m fastapi_oidc.testing` saves keys and secrets for its next start."""
+"""The file of `python -m fastapi_oidc.testing` with keys and secrets for its next start."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def _new_secret() -> str:
 
 
 class UnusableFile(Exception):
-    """The file is there and is not one of this command."""
+    """The file exists, but this command did not write it."""
 
 
 class SavedSecrets(BaseModel):
-    """What an application still has when the provider starts again."""
+    """The secrets that stay the same when the provider restarts."""
 
     client_secret: str = Field(default_factory=_new_secret, repr=False)
     cookie_secret: str = Field(default_factory=_new_secret, repr=False)
@@ -30,7 +30,7 @@ class SavedSecrets(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """What the file has, or new secrets without a file; raises OSError, UnusableFile."""
+        """Read the file, or make new secrets without one; raises OSError, UnusableFile."""
         try:
             return cls.model_validate_json(path.read_bytes(), extra="forbid")
         except FileNotFoundError:
@@ -39,7 +39,7 @@ class SavedSecrets(BaseModel):
             raise _unusable(path) from None
 
     def share(self, keys: SigningKeys, path: Path) -> None:
-        """Give `keys` those of the file, and write all of them into it; raises as `read`."""
+        """Load the file's keys into `keys`, and write all of them to it; raises like `read`."""
         try:
             keys.restore(self.keys)
         except ConfigurationError:

@@ -1,4 +1,4 @@
-"""Sessions that end, here and at their clients, and the page that watches them."""
+"""The end of sessions, here and at the clients, and the page for watching sessions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ addEventListener("message", async (event) => {
 
 
 async def check_session(op: ProviderState, request: Request) -> Response:
-    """The page whose script answers `changed`, `unchanged` or `error` to its parent."""
+    """The page whose script posts `changed`, `unchanged` or `error` to its parent."""
     script = _SCRIPT % json.dumps(op.sessions.browser_state_cookie)
     policy = f"default-src 'none'; script-src {source_hash(script)}"
     body = f"<!doctype html><title>Session check</title><script>{script}</script>"
@@ -63,7 +63,7 @@ DELIVERY_TIMEOUT = 5.0
 
 
 async def end_session(op: ProviderState, session: OPSession, *, client_id: str | None) -> None:
-    """Ends the session and its grants, then waits until every client was told."""
+    """End the session and its grants, then wait until the clients have received logout tokens."""
     op.sessions.end(session)
     op.record.add(SignedOut(session.user.sub, client_id))
     for name, sid in session.sids.items():
@@ -74,7 +74,7 @@ async def end_session(op: ProviderState, session: OPSession, *, client_id: str |
 async def deliver_logout(
     op: ProviderState, client: DevClient, *, user: DevUser, sid: str
 ) -> int | None:
-    """Posts a logout token; returns the client's HTTP status, None when it gave no answer."""
+    """Post a logout token; returns the client's HTTP status, None without a response."""
     uri = client.backchannel_logout_uri
     if uri is None:
         return None
@@ -97,7 +97,7 @@ async def _posted(
 
 
 def front_channel_urls(op: ProviderState, session: OPSession) -> list[str]:
-    """What the browser must load so that clients end the session (Front-Channel Logout 1.0, 3)."""
+    """The URLs that the browser must load to end sessions (Front-Channel Logout 1.0, 3)."""
     urls = []
     for name, sid in session.sids.items():
         client = op.clients[name]
@@ -113,7 +113,7 @@ def front_channel_urls(op: ProviderState, session: OPSession) -> list[str]:
 
 
 async def request_logout(op: ProviderState, request: Request) -> Response:
-    """Signs out the user named by the hint; without a fitting hint the user is asked first."""
+    """Sign out the user of the hint. Without a matching hint the user must confirm first."""
     asked = _logout_request(op, await request_parameters(request))
     session = op.sessions.of(request)
     if session is not None and session.user != asked.hinted_user:
@@ -122,7 +122,7 @@ async def request_logout(op: ProviderState, request: Request) -> Response:
 
 
 async def confirm_logout(op: ProviderState, request: Request) -> Response:
-    """The user agreed to sign out."""
+    """The user confirmed the sign-out."""
     asked = op.logouts.take(required(await form_parameters(request), "logout"))
     if asked is None:
         raise Refusal("invalid_request", "this page is too old: start again from the app")

@@ -1,4 +1,4 @@
-"""All that one provider knows, shared by its endpoints."""
+"""The state of one provider, shared by its endpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ResponseMode: TypeAlias = Literal["query", "form_post"]
 
 @dataclass(frozen=True, slots=True)
 class ReturnAddress:
-    """Where answers go: only once this is known can an error be told to the client."""
+    """The address of responses; errors can be sent to the client only once it is known."""
 
     client: DevClient
     redirect_uri: str
@@ -33,7 +33,7 @@ class ReturnAddress:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """An authorization request that may be granted."""
+    """A valid authorization request."""
 
     address: ReturnAddress
     scope: tuple[str, ...]
@@ -48,13 +48,13 @@ class AuthorizationRequest:
 
     @property
     def client(self) -> DevClient:
-        """The client that asks."""
+        """The client that sent the request."""
         return self.address.client
 
 
 @dataclass(frozen=True, slots=True)
 class LogoutRequest:
-    """A client's wish to sign the user out, and where the browser goes afterwards."""
+    """A client's logout request, with the redirect afterwards."""
 
     client: DevClient | None
     hinted_user: DevUser | None
@@ -62,13 +62,13 @@ class LogoutRequest:
 
     @property
     def client_id(self) -> str | None:
-        """The client that asked, when it said so."""
+        """The client that sent the request, if known."""
         return self.client.client_id if self.client else None
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long what the provider issues is good for, in seconds."""
+    """The lifetimes of codes, tokens, pushed requests and pages, in seconds."""
 
     code: int = 60
     access_token: int = 300
@@ -81,7 +81,7 @@ class Lifetimes:
 
 @dataclass(slots=True)
 class ProviderState:
-    """Users, clients, keys, sessions and everything issued."""
+    """The users, clients, keys, sessions and issued credentials."""
 
     issuer: str
     users: Mapping[str, DevUser]
@@ -105,7 +105,7 @@ class ProviderState:
     logouts: SingleUse[LogoutRequest] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Gives what ends its clock."""
+        """Create the members that need the clock."""
         self.credentials, self.seen_assertions = Credentials(self.clock), TTLCache(self.clock)
         self.seen_proofs = TTLCache(self.clock)
         page = self.lifetimes.page

@@ -1,4 +1,4 @@
-"""Which API a token is for, and which scope it has there (RFC 8707)."""
+"""The API and scope of a requested token (RFC 8707)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fastapi_oidc.testing.state import ProviderState
 def requested_resource(
     op: ProviderState, parameters: Parameters, granted: AbstractSet[str] = frozenset()
 ) -> str | None:
-    """The one known resource that `resource` or `audience` names; None when neither is there.
+    """The known resource in `resource` or `audience`; None without both.
 
-    When the user granted certain resources it is one of those (RFC 8707 2.2).
+    If the user granted certain resources, it must be one of them (RFC 8707 2.2).
     """
     named = {parameters[name] for name in ("resource", "audience") if name in parameters}
     if not named:
@@ -31,7 +31,7 @@ def requested_resource(
 
 
 def scope_at(op: ProviderState, resource: str | None, scope: tuple[str, ...]) -> tuple[str, ...]:
-    """`scope` without the values of other resources; the whole of it without a resource."""
+    """`scope` without the values of other resources; all of `scope` without a resource."""
     if resource is None:
         return scope
     others = {
@@ -42,9 +42,9 @@ def scope_at(op: ProviderState, resource: str | None, scope: tuple[str, ...]) ->
 
 
 def api_access(op: ProviderState, parameters: Parameters) -> tuple[str | None, tuple[str, ...]]:
-    """The resource and scope of a token for an API alone, named by either of the two.
+    """The resource and scope of a token for an API only, by either parameter.
 
-    Without `scope` the token has all of the resource's; without either it has no scope.
+    Without `scope` the token has the resource's whole scope; without both it has no scope.
     """
     resource, scope = requested_resource(op, parameters), requested_scope(parameters)
     if resource is None and not scope:
@@ -61,7 +61,7 @@ def requested_scope(parameters: Parameters) -> tuple[str, ...]:
 
 
 def is_for(op: ProviderState, token: AccessToken, client: DevClient) -> bool:
-    """Whether `client` got the token from this provider, or from a caller of its own API."""
+    """Whether the token was issued to `client`, or for the API that `client` is."""
     audience = op.resources.get(token.access.audience)
     names = {token.access.client.client_id, token.access.audience}
     return client.client_id in names | ({audience.client_id} if audience else set())

@@ -1,4 +1,4 @@
-"""The token endpoint: each grant type's rules, and what it issues."""
+"""The token endpoint and its grant types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SECRETS = ("client_secret", "client_assertion")
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A token request of an authenticated client; `thumbprint` is of the key that it proved."""
+    """A token request of an authenticated client; `thumbprint` is of the key in its proof."""
 
     client: DevClient
     form: Parameters
@@ -72,7 +72,7 @@ def _by_code(op: ProviderState, asked: TokenRequest) -> Issued:
     if code is None or code.grant.client != asked.client:
         raise _invalid_grant("the code is unknown or was issued to another client")
     if code.is_used:
-        # A second use means the code leaked: what the first one gave ends too (RFC 6749 4.1.2).
+        # A second use means that the code leaked: tokens of the first use end too (RFC 6749 4.1.2).
         code.grant.is_revoked = True
         raise _invalid_grant("the code was used before")
     code.is_used = True
@@ -84,7 +84,7 @@ def _by_code(op: ProviderState, asked: TokenRequest) -> Issued:
 
 
 def _require_same_request(code: AuthorizationCode, form: Parameters) -> None:
-    """The token request must come from whoever made the authorization request."""
+    """Require that the sender made the authorization request (redirect URI and PKCE)."""
     if required(form, "redirect_uri") != code.redirect_uri:
         raise _invalid_grant("redirect_uri differs from the authorization request (RFC 6749 4.1.3)")
     verifier = required(form, "code_verifier")
@@ -94,7 +94,7 @@ def _require_same_request(code: AuthorizationCode, form: Parameters) -> None:
 
 
 def _by_refresh_token(op: ProviderState, asked: TokenRequest) -> Issued:
-    """Rotates: the token presented is used up, and presenting it again ends the grant."""
+    """Rotate the refresh token: it is used up, and using it again ends the grant."""
     credential = op.credentials.refresh_token(required(asked.form, "refresh_token"))
     if credential is None or credential.grant.client != asked.client:
         raise _invalid_grant("the refresh token is unknown or was issued to another client")
@@ -144,7 +144,7 @@ def _by_client_credentials(op: ProviderState, asked: TokenRequest) -> Issued:
 
 
 def _by_exchange(op: ProviderState, asked: TokenRequest) -> Issued:
-    """Another token of the same user: for another API, or with less scope (RFC 8693 2)."""
+    """Exchange a user's token for one for another API, or with less scope (RFC 8693 2)."""
     _require_confidential(asked.client)
     if "actor_token" in asked.form:
         raise Refusal("invalid_request", "actor tokens are not supported")
@@ -177,7 +177,7 @@ def _exchanged(op: ProviderState, asked: TokenRequest, subject: Access) -> Acces
 
 
 def _on_behalf_of(op: ProviderState, asked: TokenRequest) -> Issued:
-    """Entra's form of an exchange: `assertion` is the user's token, `scope` names the API."""
+    """Entra's token exchange: `assertion` is the user's token, `scope` names the API."""
     _require_confidential(asked.client)
     if required(asked.form, "requested_token_use") != "on_behalf_of":
         raise Refusal("invalid_request", "requested_token_use must be on_behalf_of")
@@ -190,7 +190,7 @@ def _on_behalf_of(op: ProviderState, asked: TokenRequest) -> Issued:
 
 
 def _token_of(op: ProviderState, client: DevClient, value: str) -> AccessToken | None:
-    """A user's access token that may be exchanged by `client`; None for every other value."""
+    """A user's access token that `client` may exchange; None for any other value."""
     found = op.credentials.access_token(value)
     if found is None or not found.is_valid(op.clock.now()) or not found.grant.is_of_a_user:
         return None
@@ -213,4 +213,4 @@ GRANTS: Final[dict[str, Callable[[ProviderState, TokenRequest], Issued]]] = {
     EXCHANGE: _by_exchange,
     ON_BEHALF_OF: _on_behalf_of,
 }
-"""Every grant type that the token endpoint knows."""
+"""The grant types of the token endpoint."""

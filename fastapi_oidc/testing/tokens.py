@@ -1,4 +1,4 @@
-"""Making the tokens a client receives."""
+"""Makes tokens and token responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def token_response(
     if "openid" in grant.scope:
         members["id_token"] = id_token(op, grant, access.scope, access_token=value, nonce=nonce)
     if grant.client.issue_refresh_tokens:
-        # That of a confidential client is bound to its authentication instead (RFC 9449 5).
+        # A confidential client's refresh token is bound to its authentication instead (RFC 9449 5).
         is_public = grant.client.authentication_method == "none"
         thumbprint = access.thumbprint if is_public else None
         ends = op.clock.now() + op.lifetimes.refresh_token
@@ -65,7 +65,7 @@ def _issued_access_token(op: ProviderState, grant: Grant, access: Access) -> str
 def _access_claims(
     op: ProviderState, grant: Grant, access: Access, expires_at: int
 ) -> dict[str, JsonValue]:
-    """The claims of RFC 9068 2.2, which introspection tells too (RFC 7662 2.2)."""
+    """The claims of RFC 9068 2.2, which introspection returns too (RFC 7662 2.2)."""
     claims: dict[str, JsonValue] = op.issuer_claims(grant.user) | {
         "sub": grant.user.sub,
         "aud": access.audience,
@@ -100,7 +100,7 @@ def _access_token_value(op: ProviderState, client: DevClient, claims: Members) -
 
 
 def _as_keycloak(claims: Members) -> dict[str, JsonValue]:
-    """The claims under the names that Keycloak gives them."""
+    """The claims with Keycloak's names."""
     renamed = {"client_id": "azp"}
     named = {renamed.get(name, name): claim for name, claim in claims.items() if name != "roles"}
     roles = {"realm_access": {"roles": claims["roles"]}} if "roles" in claims else {}
@@ -108,7 +108,7 @@ def _as_keycloak(claims: Members) -> dict[str, JsonValue]:
 
 
 def authentication_claims(grant: Grant) -> dict[str, JsonValue]:
-    """How recently, and how, the user authenticated (Core 2; RFC 9068 2.2.1)."""
+    """The claims about the user's authentication (Core 2; RFC 9068 2.2.1)."""
     acr = {} if grant.acr is None else {"acr": grant.acr}
     return {"auth_time": grant.auth_time, **acr}
 
@@ -121,7 +121,7 @@ def id_token(
     access_token: str,
     nonce: str | None,
 ) -> str:
-    """A signed ID token (Core 2); its hash is kept because it may come back as a hint."""
+    """A signed ID token (Core 2). Its hash is stored, because it may return as a hint."""
     algorithm, now = grant.client.id_token_signed_response_alg, op.clock.now()
     claims: dict[str, JsonValue] = (
         grant.user.claims_for(scope)

@@ -1,4 +1,4 @@
-"""What a request of one instance can do: begin and complete a login, sign out, accept a logout."""
+"""The actions of a request: begin and complete a login, sign out, accept a logout."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
 class Actions(Generic[Identity, RequestData]):
-    """Runs the flows for requests of one instance; their cookies go out with the response.
+    """Runs the flows for requests of one instance. Cookies are sent with the response.
 
-    Each raises OIDCError, which belongs to this instance.
+    Each method raises OIDCError with the name of this instance.
     """
 
     def __init__(self, runtime: Runtime[Identity, RequestData]) -> None:
         self.runtime = runtime
 
     async def begin_login(self, request: Request, options: LoginOptions) -> Response:
-        """Send the browser to the provider."""
+        """Redirect the browser to the provider."""
         context = self._context(request)
         with context.owning():
             redirection = await begin_login(
@@ -66,7 +66,7 @@ class Actions(Generic[Identity, RequestData]):
     async def complete_login(
         self, request: Request, *, with_data: bool = True
     ) -> SignedIn[Identity] | LoginRefused:
-        """What the callback led to; `with_data` loads the request's data for it."""
+        """The outcome of a callback; `with_data` also loads the request's data."""
         context = self._context(request)
         with context.owning():
             parameters = await _callback_parameters(request)
@@ -85,9 +85,9 @@ class Actions(Generic[Identity, RequestData]):
         return outcome
 
     async def require_named_session(self, request: Request) -> None:
-        """Raises SessionError (session.csrf) at a CSRF token of another session than is here.
+        """Raises SessionError (session.csrf) for the CSRF token of another session.
 
-        While a store cannot tell, as without a session, every token will do.
+        Without a session, and while the store is unavailable, every token is accepted.
         """
         context, token = self._context(request), request.headers.get(CSRF_HEADER)
         if token is None:
@@ -100,11 +100,12 @@ class Actions(Generic[Identity, RequestData]):
                 self.runtime.csrf.require(stored.session, token)
 
     async def begin_logout(self, request: Request, options: LogoutOptions) -> Response:
-        """Clear the session and send the browser on."""
+        """End the session and redirect the browser."""
         context = self._context(request)
         with context.owning():
             require_same_origin(context)
-            # To its end, also when the browser goes away: the session's tokens are known once.
+            # A task, so it also finishes if the browser disconnects: the session's tokens are read
+            # only once.
             redirection: Redirection = await self.runtime.sign_outs.run(
                 object(),
                 partial(
@@ -122,7 +123,7 @@ class Actions(Generic[Identity, RequestData]):
         return responses.redirect(redirection.location)
 
     async def accept_back_channel_logout(self, request: Request) -> Response:
-        """200 when every session the logout token names is revoked; else 400 (2.8)."""
+        """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
         party = self.runtime.party
         try:
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
@@ -135,7 +136,7 @@ class Actions(Generic[Identity, RequestData]):
         return Response(status_code=200, headers=NO_STORE)
 
     async def accept_front_channel_logout(self, request: Request) -> Response:
-        """An empty page for a frame of the provider's; raises OIDCError."""
+        """Revoke the sessions of a front-channel logout; an empty page. Raises OIDCError."""
         party = self.runtime.party
         with self._context(request).owning():
             try:

@@ -1,4 +1,4 @@
-"""Guards over several instances: the session of whichever of them has signed the browser in."""
+"""Guards over several instances: the session of the instance that the browser signed in at."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fastapi_oidc.web.runtime import RequestData
 async def context_with_session(
     connection: HTTPConnection, names: Mapping[str, Any], *, active: bool = True
 ) -> RequestContext[Any, Any] | None:
-    """The context of the instance whose session the request has, usable now or not.
+    """The context of the instance that has the request's session, even if it is unavailable.
 
-    Raises SessionError when a store cannot be asked.
+    Raises SessionError when a store is unavailable.
     """
     for name in names:
         context = context_of(connection, name)
@@ -33,7 +33,7 @@ async def context_with_session(
 
 
 class RequireAny(RequireAuth[Identity]):
-    """The session of one of several instances; without any the request is refused."""
+    """The session of one of several instances; requests without one are refused."""
 
     def __init__(self, guards: Mapping[str, RequireAuth[Identity]]) -> None:
         self.guards = guards
@@ -49,13 +49,13 @@ class RequireAny(RequireAuth[Identity]):
             raise
 
     async def name(self, connection: HTTPConnection) -> str:
-        """The instance whose session the request has; without one the first, which refuses it."""
+        """The name of the instance that has the session, else of the first one, which refuses."""
         context = await context_with_session(connection, self.guards)
         return next(iter(self.guards)) if context is None else context.runtime.name
 
 
 class GuardOfAny(Guard[Identity]):
-    """The session, if the guard of its own instance lets it pass."""
+    """The session, if the guard of its own instance accepts it."""
 
     def __init__(
         self, guards: Mapping[str, Guard[Identity]], require_any: RequireAny[Identity]
@@ -75,16 +75,16 @@ class GuardOfAny(Guard[Identity]):
         return await self._guards[name](connection, session)
 
     async def _check(self, *_: object) -> None:
-        """Each instance's own guard checks."""
+        """Do nothing: the instance's own guard has checked the session."""
 
 
 class LocalsOfAny(Generic[Identity, RequestData]):
-    """`OIDCLocals` of the instance whose session the request has; empty without one."""
+    """The `OIDCLocals` of the instance that has the request's session; empty without one."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
 
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
-        """The locals; raises SessionError when a store cannot be asked."""
+        """The locals; raises SessionError when a store is unavailable."""
         context = await context_with_session(connection, self._names)
         return OIDCLocals() if context is None else await context.locals()

@@ -1,4 +1,4 @@
-"""An API of the application: accepts access tokens, and says what it needs."""
+"""An API of the application, which accepts access tokens."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from fastapi_oidc.web.token_request import presented_token
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
 _PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
-"""Clients in browsers read the metadata too."""
+"""CORS headers: clients in browsers read the metadata too."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing (RFC 9110 9.2.1)."""
+"""Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
 
 RequireToken: TypeAlias = Callable[..., Awaitable[AccessToken]]
 RequireUser: TypeAlias = Callable[..., Awaitable[Caller[Identity]]]
 
 
 class Protected:
-    """An ASGI application behind a token."""
+    """An ASGI application that requires an access token."""
 
     def __init__(
         self, api: API[Any], app: ASGIApp, scopes: tuple[str, ...], role: str | None
@@ -61,14 +61,14 @@ class Protected:
         self._api, self._app, self._scopes, self._role = api, app, scopes, role
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request whose token suffices; raises AccessTokenError."""
+        """Serve one request with a sufficient token; raises AccessTokenError."""
         if scope["type"] in ("http", "websocket"):
             await self._api.access_token(HTTPConnection(scope), *self._scopes, role=self._role)
         await self._app(scope, receive, send)
 
 
 class _Token(SecurityBase):
-    """The access token of a request, with the scopes that its endpoint names."""
+    """A dependency: the access token of the request, if it has the endpoint's scopes."""
 
     def __init__(self, api: API[Any], model: Documented) -> None:
         self._api, self.scheme_name, self.model = api, model.scheme_name, model.model
@@ -78,25 +78,24 @@ class _Token(SecurityBase):
 
 
 class API(Generic[Identity]):
-    """An OAuth resource server: `oidc.api(audience=...)` makes one.
+    """An OAuth resource server, made by `oidc.api(audience=...)`.
 
         app.include_router(api.router)
         @app.post("/machines", dependencies=[Depends(api.require("machines:write"))])
 
-    `audience` is what the provider writes into `aud` of tokens for this API. Options:
+    `audience` is the `aud` of the provider's tokens for this API. Options:
 
-    - `resource`: the URL of the API, for RFC 9728; by default the audience, if that is a URL
-    - `scopes`: every scope of the API with a description, for its documents
-    - `algorithms`: those of JWTs; by default those of ID tokens
-    - `accept_plain_jwt`: also JWTs without the type `at+jwt`
-    - `introspect`: ask the provider about each token (RFC 7662), for opaque ones; the response is
-      used for `introspection_lifetime` seconds (60)
-    - `client_claim`, `scope_claim`, `roles_claim`: where the provider writes these; a tuple is a
-      path
-    - `client_certificate_header`: the header in which a front server passes on the certificate of
-      the connection (RFC 8705)
-    - `resolve_identity`: the identity of a token's user; by default that of `OIDC`
-    - `authorization_url`, `token_url`: endpoints of the provider, for the Authorize button
+    - `resource`: the URL of the API (RFC 9728); by default the audience, if it is a URL
+    - `scopes`: the API's scopes with their descriptions, for its metadata and OpenAPI document
+    - `algorithms`: the accepted algorithms of JWTs; by default those of ID tokens
+    - `accept_plain_jwt`: also accept JWTs without the type `at+jwt`
+    - `introspect`: introspect each token at the provider (RFC 7662), as opaque tokens require; the
+      response is cached for `introspection_lifetime` seconds (default 60)
+    - `client_claim`, `scope_claim`, `roles_claim`: the names of these claims; a tuple is a path
+    - `client_certificate_header`: the header in which a trusted front server sends the client's
+      certificate (RFC 8705)
+    - `resolve_identity`: returns the identity of a token's user; by default that of `OIDC`
+    - `authorization_url`, `token_url`: the provider's endpoints for the Authorize button
     """
 
     def __init__(
@@ -133,10 +132,10 @@ class API(Generic[Identity]):
         runtime.apis.append(self)
 
     def require(self, *scopes: str, role: str | None = None) -> RequireToken:
-        """A dependency: the `AccessToken` of the request, if it has all of `scopes`, and `role`.
+        """A dependency: the `AccessToken` of the request, if it has all of `scopes` and the `role`.
 
-        The same arguments return the same object. `api.require()` is the one on which the others
-        are built.
+        The same arguments return the same object. The dependencies with arguments depend on
+        `api.require()`.
         """
         key = (scopes, role)
         if key not in self._required:
@@ -148,9 +147,9 @@ class API(Generic[Identity]):
     def require_user(self) -> RequireUser[Identity]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
-        A request with a token is judged by the token alone, which has the scopes that
-        `Security(oidc.require_user, scopes=[...])` names. One with a session that may change
-        something brings the session's CSRF token.
+        If a request has an access token, its session is ignored, and the token must have the scopes
+        in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
+        session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
         cookie = Documented(self._require_auth.scheme_name, self._require_auth.model)
 
@@ -167,14 +166,14 @@ class API(Generic[Identity]):
 
     @cached_property
     def router(self) -> APIRouter:
-        """The protected resource metadata (RFC 9728), to include without a prefix.
+        """The router of the protected resource metadata (RFC 9728). Include it without a prefix.
 
         Raises ConfigurationError when the API has no `resource`.
         """
         if self.resource is None:
             raise ConfigurationError(
                 Code.CONFIGURATION_INVALID,
-                "the metadata of an API are found by its URL: oidc.api(..., resource=...)",
+                "the path of an API's metadata depends on its URL: oidc.api(..., resource=...)",
             )
         document = protected_resource(
             self.resource,
@@ -187,7 +186,7 @@ class API(Generic[Identity]):
             return JSONResponse(document, headers=_PUBLIC)
 
         router = APIRouter()
-        # A plain route: dependencies of the application never guard it.
+        # A plain route: dependencies of the application do not apply to it.
         router.add_route(metadata_path(self.resource), metadata, include_in_schema=False)
         return router
 
@@ -197,9 +196,9 @@ class API(Generic[Identity]):
         return refusals("access token")
 
     def protected(self, app: ASGIApp, *scopes: str, role: str | None = None) -> Protected:
-        """`app`, for requests whose access token has all of `scopes`, and `role`.
+        """`app`, for requests whose access token has all of `scopes` and the `role`.
 
-        For an ASGI application inside this one: `app.mount("/tools", api.protected(tools))`.
+        Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`.
         """
         require_scopes_readable(scopes)
         return Protected(self, app, scopes, role)
@@ -207,7 +206,7 @@ class API(Generic[Identity]):
     async def access_token(
         self, connection: HTTPConnection, *scopes: str, role: str | None = None
     ) -> AccessToken:
-        """The access token of a request, verified once for each request.
+        """The access token of a request, verified once per request.
 
         Raises AccessTokenError.
         """
@@ -224,7 +223,7 @@ class API(Generic[Identity]):
         return token
 
     async def caller(self, connection: HTTPConnection, *scopes: str) -> Caller[Identity]:
-        """Who called, by an access token that has all of `scopes`, or else by a session.
+        """The caller, by an access token that has all of `scopes`, or else by a session.
 
         Raises AccessTokenError or, without a token, SessionError.
         """
@@ -267,7 +266,7 @@ class API(Generic[Identity]):
         scopes: tuple[str, ...],
         role: str | None,
     ) -> None:
-        """Scopes are what the client may do, roles what the user may (RFC 6750 3.1)."""
+        """Require the scopes of the client and the role of the user (RFC 6750 3.1)."""
         if missing := [scope for scope in scopes if scope not in token.scope]:
             explanation = f"the token lacks the scope {' '.join(missing)}"
             cause = ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=token.client_id)

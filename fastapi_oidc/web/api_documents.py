@@ -1,4 +1,4 @@
-"""What an API says of itself: protected resource metadata (RFC 9728), and its part of OpenAPI."""
+"""The documents of an API: protected resource metadata (RFC 9728), and its part of OpenAPI."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from fastapi_oidc.protocol.metadata import discovery_url
 
 
 class Refusal(BaseModel):
-    """Why a request was refused: a sentence, and a stable code (docs/errors.md)."""
+    """The JSON body of a refusal: a sentence, and a stable code (docs/errors.md)."""
 
     detail: str
     code: str
 
 
 class Documented(Scheme):
-    """A security scheme in the API document, which checks nothing."""
+    """A security scheme for the OpenAPI document only; it checks nothing."""
 
     def __init__(self, name: str, model: SecurityBase) -> None:
         self.scheme_name, self.model = name, model
 
     async def __call__(self) -> None:
-        """Nothing: another dependency does the work."""
+        """Do nothing: another dependency checks the request."""
 
 
 def refusals(name: str) -> dict[int | str, dict[str, Any]]:
@@ -51,7 +51,7 @@ def token_scheme(
     authorization_url: str | None,
     token_url: str | None,
 ) -> SecurityBase:
-    """How clients get a token: by discovery, or at two endpoints with `scopes` to choose from."""
+    """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`."""
     if authorization_url is None or token_url is None:
         return OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
     flow = OAuthFlowAuthorizationCode(

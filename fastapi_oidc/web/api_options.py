@@ -1,4 +1,4 @@
-"""The options of `oidc.api(...)`, each checked, and the resource server that they describe."""
+"""Validates the options of `oidc.api(...)` and makes the resource server from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 
 
 class APIOptions(TypedDict, Generic[Identity], total=False):
-    """What `oidc.api` takes besides the audience; `API` says what each is."""
+    """The options of `oidc.api`; `API` describes them."""
 
     resource: str | None
     scopes: Mapping[str, str]
@@ -46,18 +46,18 @@ def resource_server(
     options: APIOptions[Identity],
     login_algorithms: frozenset[str],
 ) -> ResourceServer:
-    """The API as OAuth sees it; raises ConfigurationError."""
+    """The resource server with these options; raises ConfigurationError."""
     party, policy = runtime.party, runtime.party.policy
     plain, roles = options.get("accept_plain_jwt", False), options.get("roles_claim", "roles")
     if not audience:
-        raise _invalid("audience is what the provider writes into aud of this API's tokens")
+        raise _invalid("audience must be the aud of the provider's tokens for this API")
     if plain and audience == policy.client_id:
         raise _invalid(
-            "accept_plain_jwt needs an audience that is not the client_id: an ID token has that"
+            "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
         )
     lifetime = options.get("introspection_lifetime", 60)
     if lifetime < 0:
-        raise _invalid("introspection_lifetime is a number of seconds, 0 or more")
+        raise _invalid("introspection_lifetime must be a number of seconds, 0 or more")
     does_introspect = options.get("introspect", False)
     return ResourceServer(
         expected=ExpectedAccessToken(
@@ -82,18 +82,18 @@ def resource_server(
 def _algorithms(
     chosen: Collection[str] | None, login: frozenset[str], does_introspect: bool
 ) -> frozenset[str]:
-    """Those that verify with public keys alone: who knows a secret could make tokens with it."""
+    """Algorithms with public keys only: a shared secret could also be used to make tokens."""
     known = {name for name, row in ALGORITHMS.items() if row.key_type != "oct"}
     algorithms = known & login if chosen is None else frozenset(chosen)
     if not algorithms <= known or not (algorithms or does_introspect):
-        raise _invalid(f"algorithms of an API are some of {', '.join(sorted(known))}")
+        raise _invalid(f"algorithms of an API must be from {', '.join(sorted(known))}")
     return frozenset(algorithms)
 
 
 def resource_of(audience: str, resource: str | None, *, allow_insecure_http: bool) -> str | None:
-    """The resource identifier (RFC 9728 1.2): given, or the audience if it is a URL.
+    """The resource identifier (RFC 9728 1.2): `resource`, or the audience if it is a URL.
 
-    Raises ConfigurationError for anything else than an https URL without a fragment.
+    Raises ConfigurationError unless it is an https URL without a fragment.
     """
     if resource is None and not audience.startswith(("https://", "http://")):
         return None
@@ -101,15 +101,15 @@ def resource_of(audience: str, resource: str | None, *, allow_insecure_http: boo
     fault = fault_of_url(identifier, allow_insecure_http=allow_insecure_http)
     if fault is URLFault.INSECURE:
         raise ConfigurationError(
-            Code.CONFIGURATION_INSECURE_URL, "an API's resource is https, as base_url is"
+            Code.CONFIGURATION_INSECURE_URL, "an API's resource must be https, like base_url"
         )
     if fault is not None:
-        raise _invalid("resource is an https URL without a fragment")
+        raise _invalid("resource must be an https URL without a fragment")
     return identifier
 
 
 def metadata_path(resource: str) -> str:
-    """Where the metadata of `resource` are at its host (RFC 9728 3.1)."""
+    """The path of the metadata of `resource` at its host (RFC 9728 3.1)."""
     return _WELL_KNOWN + urlsplit(resource).path.rstrip("/")
 
 
@@ -120,10 +120,10 @@ def metadata_url(resource: str) -> str:
 
 
 def require_scopes_readable(scopes: Collection[str]) -> None:
-    """Each is one word of RFC 6749 3.3; raises ConfigurationError."""
+    """Require a valid word (RFC 6749 3.3) for each scope; raises ConfigurationError."""
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
-            raise _invalid(f"{scope!r} is no scope: it is one word, without quotes")
+            raise _invalid(f"{scope!r} is not a scope: a scope is one word without quotes")
 
 
 def _invalid(explanation: str) -> ConfigurationError:

@@ -1,11 +1,11 @@
-"""Whether a request brings an access token (RFC 6750 2.1, RFC 9449 7.1)."""
+"""Detects access tokens in requests (RFC 6750 2.1, RFC 9449 7.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from fastapi_oidc.resource_server import Scheme
+from fastapi_oidc.protocol.dpop import Scheme
 
 _SCHEMES: Final[dict[bytes, Scheme]] = {b"bearer": "Bearer", b"dpop": "DPoP"}
 

@@ -1,4 +1,4 @@
-"""How a request without a good access token is refused (RFC 6750 3, RFC 9449 7.1, RFC 9728 5.1)."""
+"""Refusals of requests without a valid access token (RFC 6750 3, RFC 9449 7.1, RFC 9728 5.1)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Final
 
 from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
-from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
-from fastapi_oidc.resource_server import Scheme
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
 
 _UNDECIDED: Final = "Access tokens cannot be checked right now. Try again shortly."
 _REFUSED: Final = ANSWERS[Code.ACCESS_TOKEN_KIND]
 
 
 class AccessTokenError(OIDCError):
-    """A request has no access token that lets it in.
+    """The request has no access token that is sufficient.
 
-    `status` is 401, 403 or 400; 503 while nothing can be decided, because the provider or a store
-    does not respond. `challenge` is the `WWW-Authenticate` header, empty with 503.
+    `status` is 401, 403 or 400. It is 503 while tokens cannot be checked because the provider or a
+    store does not respond. `challenge` is the `WWW-Authenticate` header, empty with 503.
     """
 
     def __init__(self, cause: OIDCError, challenge: str = "") -> None:
@@ -51,13 +50,13 @@ class Challenger:
     resource_metadata: str | None
 
     def refusal(self, cause: OIDCError, scheme: Scheme, scope: Sequence[str]) -> AccessTokenError:
-        """The error for `cause`, at an endpoint that needs `scope`; nothing quotes the token."""
+        """The error for `cause` at an endpoint that needs `scope`. It never quotes the token."""
         if cause.code is Code.ACCESS_TOKEN_BINDING:
             scheme = "DPoP"
         return AccessTokenError(cause, self._challenge(scheme, _error_of(cause), scope))
 
     def invitation(self) -> str:
-        """What a request without session and token may bring."""
+        """The challenge for a request with neither a session nor a token."""
         return self._challenge("Bearer", {}, ())
 
     def _challenge(self, scheme: Scheme, error: dict[str, str], scope: Sequence[str]) -> str:
@@ -73,7 +72,7 @@ class Challenger:
 
 
 def _error_of(cause: OIDCError) -> dict[str, str]:
-    """RFC 6750 3.1; without a token there is no error to name."""
+    """The error members of RFC 6750 3.1; none for a request without a token."""
     if cause.code is Code.ACCESS_TOKEN_REQUIRED:
         return {}
     names = {
@@ -89,5 +88,5 @@ def _error_of(cause: OIDCError) -> dict[str, str]:
 
 
 def _is_own(code: Code) -> bool:
-    """Whether the code is about access tokens alone; others are what a login says."""
+    """Whether the code is about access tokens only; other codes are those of logins."""
     return code.startswith(("access_token.", "dpop."))

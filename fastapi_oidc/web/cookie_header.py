@@ -12,7 +12,7 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.web.headers import NO_STORE
 
 MOST_ESCAPES = 1000
-"""Backslashes in one request's cookies that a slow parser may see; 60 kB of them take seconds."""
+"""Maximum number of backslashes in a request's cookies for a slow parser; 60 kB take seconds."""
 
 _BLANK = b" \t"
 _PARSER_IS_SLOW = sys.version_info < (3, 11, 10) or (3, 12) <= sys.version_info < (3, 12, 6)
@@ -20,9 +20,9 @@ _PARSER_IS_SLOW = sys.version_info < (3, 11, 10) or (3, 12) <= sys.version_info 
 
 
 def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse cookies over which FastAPI would hold up everybody: it reads all of every request.
+    """Refuse cookies that would block the process: FastAPI parses all cookies of every request.
 
-    Raises HTTPException (431), with a Python whose parser takes quadratic time and no other.
+    Raises HTTPException (431), only on Python versions whose cookie parser takes quadratic time.
     """
     if not _PARSER_IS_SLOW:
         return
@@ -35,11 +35,11 @@ def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:
-    """The cookies that `names` knows, in time linear in the headers; all others are left unread.
+    """The cookies of this instance, parsed in linear time. Other cookies are not parsed.
 
-    A header line may come several times (RFC 9113 8.2.3). Of several cookies of one name the last
-    counts: browsers send those with longer paths first, and ours have the shortest (RFC 6265 5.4).
-    A pair of quotes around a value is no part of it; nothing inside is unescaped.
+    The header may be repeated (RFC 9113 8.2.3). The last of several cookies with the same name
+    counts: browsers send cookies with longer paths first, and ours have the shortest path (RFC 6265
+    5.4). Quotes around a value are removed; nothing inside is unescaped.
     """
     found: dict[str, str] = {}
     for header, line in headers:
@@ -65,7 +65,7 @@ def cookie_names(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
 
 
 def _pairs(line: bytes) -> list[bytes]:
-    """As `line.split(b";")`, which looks at every octet by itself; a session has thousands."""
+    """Like `line.split(b";")`, but faster: that checks every byte, and a session has thousands."""
     pairs, start = [], 0
     while (end := line.find(b";", start)) >= 0:
         pairs.append(line[start:end])

@@ -1,8 +1,8 @@
-"""CORS headers for what OIDCMiddleware responds itself, wherever the application has CORS.
+"""CORS headers for OIDCMiddleware's own responses, if the application has a CORSMiddleware.
 
-A middleware sees the responses of those that were added before it. A CORSMiddleware that was added
-before OIDCMiddleware would see no refusal, and a browser would show "Failed to fetch" in place of
-the 401 (Fetch 3.2.3).
+A middleware handles the responses of those that were added before it. So a CORSMiddleware that was
+added before OIDCMiddleware does not handle its refusals, and a browser would show "Failed to fetch"
+in place of the 401 (Fetch 3.2.3).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _log = logging.getLogger("fastapi_oidc.configuration")
 
 
 def with_cors(app: Any, instances: Collection[str], response: ASGIApp) -> ASGIApp:
-    """`response` through each CORSMiddleware of `app` inside of the one of `instances`."""
+    """`response`, wrapped in the CORSMiddlewares of `app` that are inside OIDCMiddleware."""
     for each in reversed(_cors_inside(app, instances)):
         response = each.cls(response, *each.args, **each.kwargs)
     return response
 
 
 def report_cors_inside(app: Any, instances: Collection[str]) -> None:
-    """One warning about a CORSMiddleware that does not see every response."""
+    """Log one warning about a CORSMiddleware that does not handle every response."""
     if _cors_inside(app, instances):
         _log.warning(
             "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "
@@ -39,7 +39,7 @@ def report_cors_inside(app: Any, instances: Collection[str]) -> None:
 
 
 def advise_on_cors(context: RequestContext[Any, Any]) -> None:
-    """A script of another origin was refused, and no CORSMiddleware lets it read why."""
+    """Log that a script of another origin was refused and cannot read why, without CORS."""
     app, headers = context.scope["app"], context.connection.headers
     is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
     if headers.get("sec-fetch-mode") != "cors" or not is_foreign:
@@ -60,7 +60,7 @@ def serves(middleware: Middleware, instances: Collection[str]) -> bool:
 
 
 def _cors_inside(app: Any, instances: Collection[str]) -> Sequence[Middleware]:
-    """Starlette lists middlewares from the outermost to the innermost."""
+    """The CORSMiddlewares inside OIDCMiddleware; Starlette lists the outermost first."""
     added: list[Middleware] = getattr(app, "user_middleware", [])
     places = [place for place, each in enumerate(added) if serves(each, instances)]
     inside = added[places[-1] + 1 :] if places else []

@@ -1,4 +1,4 @@
-"""Tokens that prove a request came from a page of this application (RFC 6750 5.3, BFF 6.1)."""
+"""Tokens that prove that a request is from a page of this application (RFC 6750 5.3, BFF 6.1)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CSRF_FIELD = "csrf_token"
 
 
 class CSRFTokens:
-    """Makes and checks the tokens of each session; a token lives as long as its session.
+    """Makes and checks the CSRF tokens of sessions. A token is valid as long as its session.
 
-    `keys` newest first: the newest signs, all of them verify. A session has one signature, and each
-    token is that signature under a mask of its own: what a page's compressed length tells of one
-    token says nothing of the next (BREACH).
+    `keys` are the newest first: the newest signs, all of them verify. A session has one signature.
+    Each token is that signature under a new random mask, so a page's compressed length reveals
+    nothing about the next token (BREACH).
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:

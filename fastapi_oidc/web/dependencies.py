@@ -1,4 +1,4 @@
-"""`Depends(...)` callables: who a request is from, and what it needs to be allowed."""
+"""The `Depends(...)` callables: sessions, guards and locals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED: Final = Parameter.POSITIONAL_OR_KEYWORD
 CSRF_IN_DOCUMENT: Any = Header(
     default=None, alias=CSRF_HEADER, description="The session's CSRF token, unless a form has it."
 )
-"""Shows the header in the API document; `RequireCSRF` reads it from the request itself."""
+"""The header in the OpenAPI document; `RequireCSRF` reads it from the request itself."""
 
 _CSRF_TOKEN: Final = Parameter(
     "csrf_header", Parameter.KEYWORD_ONLY, default=CSRF_IN_DOCUMENT, annotation=str | None
@@ -40,11 +40,12 @@ _DEFAULT_COOKIE = CookieNames("oidc", secure=True).session
 
 
 class RequireAuth(SecurityBase, Generic[Identity]):
-    """The session of the request; without one the request is refused.
+    """The session of the request; a request without a session is refused.
 
-    A page navigation (GET or HEAD) is sent to the login route and comes back afterwards; anything
-    else gets a 401 response with JSON. A websocket is refused before it is accepted, also one that
-    a page of another origin opened. Raises SessionError (session.required, session.cross_site).
+    A page navigation (GET or HEAD) is redirected to the login route and returns afterwards. Any
+    other request gets a 401 response with JSON. A websocket without a session, or from an origin
+    that is not trusted, is closed before it is accepted. Raises SessionError (session.required,
+    session.cross_site).
     """
 
     def __init__(self, instance: str | None = None, cookie_name: str = _DEFAULT_COOKIE) -> None:
@@ -56,7 +57,7 @@ class RequireAuth(SecurityBase, Generic[Identity]):
 
     @property
     def instance(self) -> str | None:
-        """The name of the instance; None for the only one."""
+        """The name of the instance; None for the app's only instance."""
         return self._instance
 
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
@@ -76,10 +77,10 @@ class RequireAuth(SecurityBase, Generic[Identity]):
 
 
 class Guard(ABC, Generic[Identity]):
-    """A check of the session that `require_auth` gives, which is a dependency of its own.
+    """A check of the session from `require_auth`, which is a sub-dependency.
 
-    So `app.dependency_overrides[require_auth]` changes the session of every guard that is built on
-    it. `await guard(request)` asks `require_auth` itself.
+    So `app.dependency_overrides[require_auth]` changes the session of every guard that depends on
+    it. `await guard(request)` calls `require_auth` itself.
     """
 
     def __init__(self, require_auth: RequireAuth[Identity], *documented: Parameter) -> None:
@@ -87,7 +88,7 @@ class Guard(ABC, Generic[Identity]):
         connection = Parameter("connection", _NAMED, annotation=HTTPConnection)
         session = Parameter("session", _NAMED, default=Depends(require_auth))
         self.__signature__ = Signature([connection, session, *documented])
-        """What FastAPI reads in place of `__call__`, which knows no instance."""
+        """The signature that FastAPI reads; it has the instance's `require_auth`."""
 
     async def __call__(
         self,
@@ -110,11 +111,11 @@ class Guard(ABC, Generic[Identity]):
         connection: HTTPConnection,
         session: OIDCSession[Identity],
     ) -> None:
-        """Raises SessionError when the request may not pass."""
+        """Raises SessionError to refuse the request."""
 
 
 class Require(Guard[Identity]):
-    """The session of the request, if its identity satisfies a predicate; else 403."""
+    """The session of the request, if the predicate is true for its identity; else 403."""
 
     def __init__(self, predicate: Predicate[Identity], require_auth: RequireAuth[Identity]) -> None:
         super().__init__(require_auth)
@@ -128,11 +129,11 @@ class Require(Guard[Identity]):
     ) -> None:
         """Raises SessionError (session.forbidden)."""
         if not await settled(self._predicate(session.identity)):
-            raise SessionError(Code.SESSION_FORBIDDEN, "the predicate of this endpoint said no")
+            raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's predicate was not true")
 
 
 class RequireCSRF(Guard[Identity]):
-    """The session of the request, if it brings the session's CSRF token.
+    """The session of the request, if the request has the session's CSRF token.
 
     The token is in the header `X-CSRF-Token` or, for HTML forms, in the field `csrf_token`.
     """
@@ -154,12 +155,12 @@ class RequireCSRF(Guard[Identity]):
 
 
 def media_type(connection: HTTPConnection) -> str:
-    """What the body is, without parameters (RFC 9110 8.3.1)."""
+    """The media type of the body, without parameters (RFC 9110 8.3.1)."""
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def _csrf_field(connection: HTTPConnection) -> str | None:
-    """The field of an HTML form, which the endpoint can read too; it needs python-multipart."""
+    """The CSRF field of an HTML form, which the endpoint can still read; needs python-multipart."""
     if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
@@ -167,22 +168,22 @@ async def _csrf_field(connection: HTTPConnection) -> str | None:
 
 
 class Locals(Generic[Identity, RequestData]):
-    """`OIDCLocals` of the request, signed in or not."""
+    """The `OIDCLocals` of the request; a session is optional."""
 
     def __init__(self, instance: str | None = None) -> None:
         self._instance = instance
 
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
-        """The locals; raises SessionError when a store cannot be asked."""
+        """The locals; raises SessionError when a store is unavailable."""
         context: RequestContext[Identity, RequestData] = context_of(connection, self._instance)
         return await context.locals()
 
 
 require_auth: RequireAuth[Any] = RequireAuth()
-"""`Depends(require_auth)`: the session of the app's only OIDC instance, or a way to sign in."""
+"""`Depends(require_auth)`: the session of the app's only OIDC instance; else to the login."""
 
 require_csrf: RequireCSRF[Any] = RequireCSRF(require_auth)
-"""`Depends(require_csrf)`: as `require_auth`, and the request came from a page of this app."""
+"""`Depends(require_csrf)`: like `require_auth`; the request must have the CSRF token."""
 
 oidc_locals: Locals[Any, Any] = Locals()
 """`Depends(oidc_locals)`: session, identity and request data of the app's only OIDC instance."""

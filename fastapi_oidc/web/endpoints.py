@@ -1,4 +1,4 @@
-"""The library's routes as endpoint functions, to mount together or one by one."""
+"""The library's routes as endpoint functions, to mount together or individually."""
 
 from __future__ import annotations
 
@@ -60,9 +60,10 @@ class SessionQuery(BaseModel):
 
 
 class Endpoints(Generic[Identity, RequestData]):
-    """Makes the endpoint functions of one instance; each is named so that its path can be found.
+    """Makes the endpoint functions of one instance. Their names are used to find their paths.
 
-    They take the request alone: mounted as plain routes of Starlette, no dependency guards them.
+    They take only the request, so they can be plain Starlette routes, to which no dependencies
+    apply.
     """
 
     def __init__(self, actions: Actions[Identity, RequestData]) -> None:
@@ -75,7 +76,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
     @property
     def has_back_channel_logout(self) -> bool:
-        """Whether logout tokens can be remembered."""
+        """Whether there is a store of revocation records, which back-channel logout needs."""
         return self._runtime.party.backend.records_revocations
 
     def login(self) -> Callable[[Request], Awaitable[Response]]:
@@ -122,7 +123,7 @@ class Endpoints(Generic[Identity, RequestData]):
     def logout(self) -> Callable[[Request], Awaitable[Response]]:
         """`POST /logout`, a form with `local=1` for a local logout and `return_to`.
 
-        With a CSRF token it signs out of the token's session alone.
+        A request with a CSRF token signs out of the token's session only.
         """
 
         async def logout(request: Request) -> Response:
@@ -135,7 +136,7 @@ class Endpoints(Generic[Identity, RequestData]):
         return self._named(Role.LOGOUT, logout)
 
     def logged_out(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /logged-out`, to which the provider sends the browser back."""
+        """`GET /logged-out`, the return address after a logout at the provider."""
 
         async def logged_out(request: Request) -> Response:
             context = context_of(request, self._runtime.name)
@@ -166,7 +167,7 @@ class Endpoints(Generic[Identity, RequestData]):
         return self._named(Role.FRONT_CHANNEL_LOGOUT, front_channel_logout)
 
     def session(self) -> Callable[[Request], Awaitable[Response]]:
-        """`GET /session`, the public session; `active=1` when somebody is there."""
+        """`GET /session`, the public session; `active=1` counts as activity of the user."""
 
         async def session(request: Request) -> Response:
             active = parsed_query(request, SessionQuery).active
@@ -217,7 +218,7 @@ class Endpoints(Generic[Identity, RequestData]):
 
 
 def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
-    """Whether the transaction is gone; of a silent login the iframe's parent must hear that too."""
+    """Whether the transaction is missing; a silent login must report that to its parent page."""
     if isinstance(outcome, SignedIn):
         return outcome.replayed
     return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
@@ -238,9 +239,9 @@ async def _success(
     on_success: OnSuccess[Identity] | None,
     name: str,
 ) -> Response:
-    """The application's response or the redirect; an application that raises has not signed in."""
+    """The application's response or the redirect. If the application raises, the session ends."""
     response = None
-    # Also for a callback that came again: it signs in as the first one does.
+    # Also for a repeated callback, which signs in like the first one.
     if on_success is not None and outcome.stored is not None:
         try:
             response = await settled(on_success(request, outcome))

@@ -1,4 +1,4 @@
-"""The library's routes, mounted together or one by one."""
+"""The library's routes, to mount together or individually."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EndpointFunction = Callable[[Request], Awaitable[Response]]
 
 
 class Handlers(Generic[Identity, RequestData]):
-    """Each handler is an endpoint function to mount anywhere in the app, with or without others."""
+    """Endpoint functions, each of which can be mounted anywhere in the app."""
 
     router: APIRouter
-    """Every route of the library, to include with a prefix.
+    """All routes of the library, to include with a prefix.
 
-    `POST /backchannel-logout` is among them when there is a store that keeps endings.
+    `POST /backchannel-logout` is included if there is a store of revocation records.
     """
     _endpoints: Endpoints[Identity, RequestData]
 
@@ -36,15 +36,16 @@ class Handlers(Generic[Identity, RequestData]):
         """The endpoint function of `GET /callback` (and POST, for `form_post`).
 
         `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
-        place of the redirect or the error page. When `on_success` raises, nobody is signed in.
-        A callback that comes again, by a reload, calls it again with `signed_in.replayed`.
+        place of the redirect or the error page. If `on_success` raises, the login leaves no
+        session. A repeated callback, for example after a reload, calls `on_success` again with
+        `signed_in.replayed` set.
         """
         return self._endpoints.callback(on_success, on_failure)
 
     def logout_handler(self) -> EndpointFunction:
         """The endpoint function of `POST /logout`.
 
-        Without a mounted `logged_out_handler` the provider keeps the browser.
+        Without a mounted `logged_out_handler` the browser stays at the provider.
         """
         return self._endpoints.logout()
 
@@ -55,19 +56,21 @@ class Handlers(Generic[Identity, RequestData]):
     def back_channel_logout_handler(self) -> EndpointFunction:
         """The endpoint function of `POST /backchannel-logout`.
 
-        Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
+        Raises ConfigurationError (configuration.store_missing) without a store of revocation
+        records.
         """
         return self._endpoints.back_channel_logout()
 
     def front_channel_logout_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /frontchannel-logout`, which a page of the provider frames.
+        """The endpoint function of `GET /frontchannel-logout`, which the provider loads in a frame.
 
-        Raises ConfigurationError (configuration.store_missing) when no store keeps endings.
+        Raises ConfigurationError (configuration.store_missing) without a store of revocation
+        records.
         """
         return self._endpoints.front_channel_logout()
 
     def session_handler(self) -> EndpointFunction:
-        """The endpoint function of `GET /session`, which the browser component asks."""
+        """The endpoint function of `GET /session`, for the browser component."""
         return self._endpoints.session()
 
     def session_management_handler(self) -> EndpointFunction:

@@ -1,4 +1,4 @@
-"""What a request knows of its user."""
+"""The session, identity and data of a request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fastapi_oidc.web.runtime import RequestData
 
 @dataclass(frozen=True, slots=True)
 class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
-    """Who this request is from. All None when nobody is signed in.
+    """The user of a request. Without a signed-in user, `session`, `identity` and `data` are None.
 
-    `data` is what `load_request_data` made, once for this request; it is never stored. `ended` says
-    why the session that the browser came with is over. `unavailable` says that there is one which
-    cannot be used right now: its access token has expired and the provider does not respond.
+    `data` is the result of `load_request_data` for this request; it is never stored. `ended` says
+    why the browser's session has ended. `unavailable` is set for a session that cannot be used
+    right now, because its access token has expired and the provider does not respond.
     """
 
     session: OIDCSession[Identity] | None = None
@@ -26,8 +26,8 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
     unavailable: SessionError | None = field(default=None, repr=False)
 
     def __class_getitem__(cls, types: object) -> object:
-        """`OIDCLocals[User, Data]`, which FastAPI must not call either."""
-        # A dataclass with slots is not the class that `super()` without arguments means.
+        """`OIDCLocals[User, Data]`, which FastAPI must refuse as a dependency too."""
+        # `super()` without arguments does not work in a dataclass with slots.
         alias = super(OIDCLocals, cls).__class_getitem__(types)  # type: ignore[misc]
         alias.__signature__ = REFUSED_SIGNATURE
         return alias
@@ -39,7 +39,7 @@ class OIDCLocals(NeverFromARequest, Generic[Identity, RequestData]):
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether somebody is signed in."""
+        """Whether the request has a signed-in user."""
         return self.session is not None
 
 

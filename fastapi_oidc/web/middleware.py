@@ -1,4 +1,4 @@
-"""The one writer of cookies: loads the session before a request, and sends the changes with it."""
+"""Loads the session before a request and sends cookie changes with its response."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.s
 class OIDCMiddleware:
     """Fills `request.state.oidc` with `OIDCLocals` for every HTTP request and websocket.
 
-    The state attribute has the instance's name. Left alone are the library's own routes and the
-    path prefixes in `exclude` ("/static" covers "/static" and "/static/..."): there the locals stay
-    empty until a dependency asks. Cookies go out with the response of an endpoint, a
-    stream, an error handler (one for `Exception` excepted, which runs outside of every middleware),
-    or the acceptance of a websocket. An OIDCError that no handler of the application takes is
-    turned into a response here, and so is an HTTPException of `load_request_data`.
+    The state attribute has the instance's name. Sessions are not loaded for the library's own
+    routes and for the path prefixes in `exclude` ("/static" covers "/static" and "/static/..."):
+    there the locals are empty until a dependency needs them.
 
-    Middlewares that follow each other become one, so that an instance which a request has nothing
-    to do with costs it nothing.
+    Cookies are sent with the response of an endpoint, stream or error handler, or with the
+    acceptance of a websocket. A handler for `Exception` runs outside of all middlewares, so its
+    responses have no cookies. The middleware turns an OIDCError that the application does not
+    handle into a response, and likewise an HTTPException of `load_request_data`.
+
+    Consecutive OIDCMiddlewares are merged, so instances that a request does not use cost nothing.
     """
 
     def __init__(
@@ -78,25 +79,25 @@ class OIDCMiddleware:
         try:
             await contexts.load()
             await self._app(scope, receive, response.send)
-            # The contexts know the scope. Apart, both are freed at once with the tokens in them,
-            # and not when the garbage collector comes by.
+            # The contexts refer to the scope. Without this cycle both are freed immediately, with
+            # the tokens in them, and not by a later garbage collection.
             scope[SCOPE_KEY] = outer
         except OIDCError as error:
             if response.started:
                 raise
-            # The innermost middleware is here first, and its response passes all the others, which
-            # add their cookies; what is said is up to the instance that refused.
+            # The innermost middleware handles the error first. Its response passes all others,
+            # which add their cookies. The instance that refused writes the response.
             owner = contexts.owner(error.instance)
             announce_refusal(owner, error)
             await self._refuse(owner, error, receive, response.send)
         except HTTPException as error:
             if response.started:
                 raise
-            # FastAPI handles what endpoints raise: this is from load_request_data.
+            # FastAPI handles HTTPExceptions of endpoints: this one is from load_request_data.
             await self._interrupt(scope, error, receive, response.send)
         except Exception:
             if not response.started and _is_plain(scope) and contexts.has_changes():
-                # Starlette responds outside of every middleware: the cookies would be lost.
+                # Starlette would respond outside of all middlewares, and the cookies would be lost.
                 plain = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
                 await plain(scope, receive, response.send)
             raise
@@ -126,11 +127,11 @@ class OIDCMiddleware:
         await with_cors(scope["app"], self._table.by_name, response)(scope, receive, send)
 
     def _contexts(self, scope: Scope, outer: RequestContexts | None) -> RequestContexts:
-        """Of one request; `outer` are those of the same middleware further outside."""
+        """The contexts of one request; `outer` are those of an outer OIDCMiddleware."""
         if "app" not in scope:
             raise ConfigurationError(
                 Code.CONFIGURATION_MIDDLEWARE_MISSING,
-                "OIDCMiddleware is around the app; it belongs inside: app.add_middleware(...)",
+                "OIDCMiddleware wraps the app, but must be inside it: app.add_middleware(...)",
             )
         if not self._is_checked:
             self._check(scope)
@@ -141,8 +142,8 @@ class OIDCMiddleware:
         return RequestContexts(self._table.inside(outer), scope, outer)
 
     def _warn_of_mount(self) -> None:
-        """Starlette runs the lifespan of the outermost application alone."""
-        self._has_lifespan = True  # one warning
+        """Warn once: Starlette runs the lifespan of the outermost application only."""
+        self._has_lifespan = True  # only one warning
         _log.warning(
             "This application is mounted, so its lifespan does not run: at shutdown nothing waits "
             "for token requests that were sent, and their refresh tokens are lost.\n"
@@ -150,7 +151,7 @@ class OIDCMiddleware:
         )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app's life; at its end the connections to providers and stores are closed."""
+        """Serve the app's lifespan; at shutdown, close the connections to providers and stores."""
         self._has_lifespan = True
         async with AsyncExitStack() as sites:
             for served in self._table.by_name.values():
@@ -167,23 +168,23 @@ class OIDCMiddleware:
                 report_memory_of_one(served.runtime)
 
     def _check(self, scope: Scope) -> None:
-        """Once, at the start or, where no lifespan runs, at the first request; or for ever."""
+        """Check the routes at startup or at the first request; after a failure, at each request."""
         require_sound_routes(scope["app"], self._table.by_name)
         self._is_checked = True
 
 
 def _require_asyncio() -> None:
-    """Raise ConfigurationError under trio, which anyio's tests may choose."""
+    """Raise ConfigurationError under trio, which anyio's test plugin may use."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        explanation = "fastapi_oidc runs on asyncio alone, and this is another event loop"
+        explanation = "fastapi_oidc supports asyncio only, and this is another event loop"
         raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation) from None
 
 
 def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
-    """The prefixes with a slash at their end; ConfigurationError for what no path begins with."""
-    # Of a text the prefixes would be its characters.
+    """The prefixes with a trailing slash; ConfigurationError for one without a leading slash."""
+    # The characters of a string would be taken as prefixes.
     given = () if isinstance(prefixes, str) else tuple(prefixes)
     if isinstance(prefixes, str) or not all(prefix.startswith("/") for prefix in given):
         raise ConfigurationError(
@@ -217,7 +218,7 @@ class _Response:
         if caching is not Caching.ANYBODY:
             headers.append((b"vary", b"Cookie"))
         if changes:
-            # A cache that stored this response would hand the cookies to somebody else.
+            # A cache that stored this response would send the cookies to other users.
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
@@ -231,7 +232,7 @@ async def _close(status: int, send: Send) -> None:
 
 
 def _is_plain(scope: Scope) -> bool:
-    """Whether the app has no handler of its own for an unhandled exception."""
+    """Whether the app has no handler for `Exception` and no debug mode."""
     app = scope["app"]
     own = app.debug or 500 in app.exception_handlers or Exception in app.exception_handlers
     return scope["type"] == "http" and not own

@@ -1,4 +1,4 @@
-"""Access tokens for requests that the application sends: as its users, and as itself."""
+"""Access tokens for the application's own requests, as its users and as itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
 class Outgoing(Generic[Identity, RequestData]):
-    """Authenticates requests to APIs. `audience`, `resource` and `scope` select one of the
-    `downstream_apis`; without them a token is the session's own."""
+    """Authenticates requests to APIs.
+
+    `audience`, `resource` and `scope` select one of the `downstream_apis`. Without them, the
+    session's own access token is used.
+    """
 
     runtime: Runtime[Identity, RequestData]
 
@@ -33,18 +36,18 @@ class Outgoing(Generic[Identity, RequestData]):
         scope: str | Sequence[str] = (),
         min_validity: int = 60,
     ) -> TokenAuth:
-        """Authentication for a client of httpx or httpx2, which calls an API as the session's user.
+        """Authentication with which an httpx or httpx2 client calls an API as the session's user.
 
-        Each request has a token that is valid for `min_validity` seconds, as
-        `Grant.access_token` returns it. It goes to the origin of the request alone. A session in a
-        cookie is refreshed within its request, before the response starts; with a session store, at
-        any time. Raises ConfigurationError unless there is one such API.
+        Each request gets a token that is valid for `min_validity` seconds, as from
+        `Grant.access_token`. The token is sent to the origin of the request only. A session in a
+        cookie can be refreshed only within its request, before the response starts; a session in a
+        store at any time. Raises ConfigurationError unless exactly one API matches.
         """
         grants = self.runtime.grants
         target = Target(audience=audience, resource=resource, scope=scope)
         if isinstance(session, Grant):
             if not target.is_empty:
-                explanation = "the Grant is for one API: select the API in oidc.grant"
+                explanation = "a Grant is for one API: select the API in oidc.grant"
                 raise ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
             return auth_of(session.tokens, min_validity, grants.proofs)
         of_session = _OfSession(self.runtime, session, grants.api(target))
@@ -58,11 +61,11 @@ class Outgoing(Generic[Identity, RequestData]):
         resource: str | None = None,
         scope: str | Sequence[str] = (),
     ) -> Grant:
-        """What the session with this id was granted, for work without a request.
+        """The grant of the session with this id, for work without a request.
 
-        Raises SessionError when the session has ended or its store cannot be asked,
-        ConfigurationError when no session store finds sessions by their id, and unless there is one
-        such API.
+        Raises SessionError when the session has ended or its store is unavailable. Raises
+        ConfigurationError when no session store can find sessions by id, and unless exactly one API
+        matches.
         """
         api = self.runtime.grants.api(Target(audience=audience, resource=resource, scope=scope))
         holder = InStore(self.runtime.party, session_id)
@@ -77,10 +80,10 @@ class Outgoing(Generic[Identity, RequestData]):
         scope: str | Sequence[str] = (),
         min_validity: int = 60,
     ) -> TokenAuth:
-        """Authentication for a client that calls an API as the application itself (RFC 6749 4.4).
+        """Authentication with which a client calls an API as the application itself (RFC 6749 4.4).
 
-        A token is used until `min_validity` seconds before it expires, by all processes that share
-        refresh records.
+        A token is used until `min_validity` seconds before it expires. Processes that share refresh
+        records share the token.
         """
         grants = self.runtime.grants
         target = Target(audience=audience, resource=resource, scope=scope)
@@ -88,7 +91,7 @@ class Outgoing(Generic[Identity, RequestData]):
 
 
 class _OfSession(Generic[Identity]):
-    """Tokens of a session that an endpoint was given."""
+    """The tokens of an endpoint's session."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class _OfSession(Generic[Identity]):
         )
 
     async def __call__(self, needed: Needed) -> IssuedToken:
-        """A token of the session; within its request by what the request knows."""
+        """A token of the session; within its request, the request's session is used."""
         holder = _in_request(self._runtime, self._session_id) or self._elsewhere
         with Owning(self._runtime.name):
             return await self._runtime.grants.token(holder, self._api, needed)
@@ -130,7 +133,7 @@ class _InRequest(Generic[Identity]):
 
 
 def _in_request(runtime: Runtime[Identity, Any], session_id: str) -> _InRequest[Identity] | None:
-    """The request that the running task was begun for, if its session is this one."""
+    """The request of the running task, if its session has this id; else None."""
     reference = of_this_task.get()
     contexts = None if reference is None else reference()
     if contexts is None or not contexts.is_open or runtime.name not in contexts.names:

@@ -1,7 +1,7 @@
-"""`app.dependency_overrides` for a dependency that another one calls only in some requests.
+"""`app.dependency_overrides` for dependencies that are called for some requests only.
 
-FastAPI replaces sub-dependencies, all of which it calls. A caller with a token has no session to
-require, so `require_user` cannot have `require_auth` as a sub-dependency.
+FastAPI calls every sub-dependency. A request with an access token needs no session, so
+`require_auth` cannot be a sub-dependency of `require_user`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], Any] | None:
     """The function without parameters that replaces `dependency` in this application.
 
-    Raises ConfigurationError for one with parameters, which only FastAPI could fill.
+    Raises ConfigurationError for a function with parameters, which only FastAPI can fill.
     """
     overrides = getattr(connection.scope.get("app"), "dependency_overrides", None)
     override: Callable[..., Any] | None = overrides.get(dependency) if overrides else None
@@ -27,7 +27,7 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
     ):
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            "require_user calls the override of this dependency itself: it is a function without "
-            "parameters; or override require_user",
+            "require_user calls the override of this dependency itself: use a function without "
+            "parameters, or override require_user",
         )
     return override

@@ -1,4 +1,4 @@
-"""The pages that this library shows by itself: what happened, and what to do."""
+"""The library's own pages, about errors, sign-outs and the choice of a provider."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ STYLE: Final = (
     "small{color:#a4adb7}}"
 )
 STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
-"""What a page's policy says so that the style applies and no other."""
+"""The Content-Security-Policy source that allows this style only."""
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and values of a form, in its order."""
+"""The names and values of a form, in order."""
 
 
 def _headers(form_action: Literal["'none'", "'self'"]) -> dict[str, str]:
@@ -59,16 +59,16 @@ _HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a page of the library says. All of it is for a person but for `code` and `status`.
+    """The content of a page. All texts are for users, except `code`.
 
-    `kind` is "refused" for an error, whose stable code is `code`, and "signed_out" for a sign-out
+    `kind` is "refused" for an error with the stable code `code`, and "signed_out" for a sign-out
     during which the provider did not respond. `href` is a URL of this application. A page that
-    offers to try again also offers to sign in, by `other_action` and `other_href`.
+    offers to try again also offers to sign in, with `other_action` and `other_href`.
 
-    "step_up" is for a form that waits until its user has signed in again, at `href` in a new tab:
-    `fields` are posted to `other_href` then. They are None for a form with a file.
+    "step_up" is for a form that needs a new login, at `href` in a new tab: afterwards `fields` are
+    posted to `other_href`. `fields` is None for a form with a file.
 
-    "choose_provider" asks at which of `choices` to sign in: pairs of a name and a URL.
+    "choose_provider" offers the `choices` of a provider: pairs of a name and a login URL.
     """
 
     kind: Literal["refused", "signed_out", "step_up", "choose_provider"]
@@ -84,7 +84,7 @@ class Page:
     choices: tuple[tuple[str, str], ...] = ()
 
     def response(self) -> Response:
-        """The page as this library shows it: no script, no other origin, light and dark."""
+        """The page as an HTML response, without scripts and without content of other origins."""
         text = f"<p>{escape(self.text)}</p>" if self.text else ""
         code = f"<small>{escape(self.code)}</small>" if self.code else ""
         html = (

@@ -1,4 +1,4 @@
-"""What a browser may know: the public session, and how to watch the session at the provider."""
+"""The public session, and the configuration for watching the provider's session."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fastapi_oidc.web.locals import OIDCLocals
 from fastapi_oidc.web.runtime import PublicSessionContext, RequestData, Runtime
 
 POLL_INTERVAL = 5
-"""Seconds between two questions to the provider's `check_session_iframe`."""
+"""Seconds between two checks by the provider's `check_session_iframe`."""
 
 
 class SessionManagementConfig(BaseModel):
     """How `<oidc-context>` watches the session at the provider (Session Management 1.0 3.1).
 
-    `supported` is false when the provider has no `check_session_iframe`, or cannot be asked.
+    `supported` is false when the provider has no `check_session_iframe` or is unavailable.
     """
 
     supported: bool
@@ -35,7 +35,7 @@ class SessionManagementConfig(BaseModel):
 async def public_session(
     runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
 ) -> object:
-    """What the application makes of the token-free projection, or the projection itself."""
+    """The result of `create_public_session`, or else the token-free view of the session."""
     base: PublicSession[Identity] = PublicSession.of(locals.session)
     if runtime.create_public_session is None or locals.session is None:
         return base
@@ -45,7 +45,7 @@ async def public_session(
 async def session_document(
     runtime: Runtime[Identity, RequestData], locals: OIDCLocals[Identity, RequestData]
 ) -> dict[str, Any]:
-    """The public session as the browser component reads it, with the members it needs."""
+    """The public session as JSON for the browser component."""
     session = locals.session
     if session is None:
         ended = {} if locals.ended is None else {"ended": locals.ended}
@@ -66,7 +66,7 @@ async def session_document(
 async def session_management(
     party: RelyingParty[Identity], origin: str | None
 ) -> SessionManagementConfig:
-    """The configuration; "unsupported" while the provider's metadata cannot be had."""
+    """The configuration; unsupported while the provider's metadata is unavailable."""
     try:
         metadata = await party.provider.metadata()
     except OIDCError:

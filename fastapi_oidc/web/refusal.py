@@ -1,4 +1,4 @@
-"""From an error to a response: a page, JSON or a websocket close, with a code and a short text."""
+"""Responses to errors: a page, JSON or a websocket close, with a code and a short text."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
 RETRY_AFTER = 5
-"""Seconds after which a store that is down or busy is asked again."""
+"""The `Retry-After`, in seconds, while a store is down or busy."""
 
 _FIRST_VISITS = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
 _POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
 
 
 class SignInRequired(SessionError):
-    """A guard found no session: the one refusal that leads to a login by itself.
+    """A guard found no session. Only this error redirects to a login automatically.
 
-    Any other one could be raised by the login, which would then begin again for ever. `challenge`
-    is a further one for the `WWW-Authenticate` header; `role` is the route at which to sign in.
+    A login can raise the other errors itself, so redirecting them could loop forever. `challenge`
+    is added to the `WWW-Authenticate` header; `role` is the route for signing in.
     """
 
     challenge: str = ""
@@ -40,10 +40,10 @@ class SignInRequired(SessionError):
 
 
 class StepUpRequired(SessionError):
-    """A guard found a session whose authentication is not enough for `step_up` (RFC 9470).
+    """A guard found a session whose authentication does not satisfy `step_up` (RFC 9470).
 
-    It leads to a login, which refuses what the provider sends back unless that is enough.
-    `fields` are those of a form that was posted, None for any other request.
+    It leads to a login, which fails unless the new authentication satisfies `step_up`. `fields` are
+    those of a posted form, None for any other request.
     """
 
     def __init__(self, step_up: StepUp, fields: Fields | None) -> None:
@@ -53,7 +53,7 @@ class StepUpRequired(SessionError):
 
 
 async def refusal_response(context: RequestContext[Any, Any], error: OIDCError) -> Response:
-    """A page for a person, JSON for a script; without a session a person is sent to sign in."""
+    """A page for navigations, JSON for scripts. Navigations without a session go to the login."""
     if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
         return _json(context, error)
     if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
@@ -78,7 +78,7 @@ def _page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
 
 
 def is_navigation(connection: HTTPConnection) -> bool:
-    """Whether a person's browser shows the response as a page (Fetch Metadata, else Accept)."""
+    """Whether a browser shows the response as a page (by Fetch Metadata, else Accept)."""
     mode = connection.headers.get("sec-fetch-mode")
     if mode is not None:
         return mode == "navigate"
@@ -86,12 +86,12 @@ def is_navigation(connection: HTTPConnection) -> bool:
 
 
 def websocket_close_code(status: int) -> int:
-    """RFC 6455 7.4.1: a matter of policy, or a failure on this side."""
+    """The close code (RFC 6455 7.4.1): policy violation, or internal error."""
     return _POLICY_VIOLATION if status < HTTPStatus.INTERNAL_SERVER_ERROR else _INTERNAL_ERROR
 
 
 def announce_refusal(context: RequestContext[Any, Any], error: OIDCError) -> None:
-    """Every refusal is one event, but for the ordinary first visit without session or token."""
+    """Announce one event for each refusal, except first visits without a session or token."""
     if error.code not in _FIRST_VISITS and not error.is_announced:
         party = context.runtime.party
         party.announcer(refusal(EventName.REQUEST_REFUSED, error, party.clock.now()))
@@ -105,8 +105,11 @@ def _json(context: RequestContext[Any, Any], error: OIDCError) -> Response:
 
 
 def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, str]:
-    """RFC 9110: a 401 says how to authenticate (11.6.1), here by a cookie that a login gives; a 503
-    says when to come again, in seconds (10.2.3)."""
+    """The headers of a refusal.
+
+    A 401 has `WWW-Authenticate` (RFC 9110 11.6.1), by default for the cookie of a login. A 503 has
+    `Retry-After` in seconds (10.2.3).
+    """
     headers = dict(NO_STORE)
     if isinstance(error, AccessTokenError):
         headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
@@ -123,12 +126,12 @@ def _headers(context: RequestContext[Any, Any], error: OIDCError) -> dict[str, s
 
 
 def _is_to_return_to(context: RequestContext[Any, Any]) -> bool:
-    """Whether a login can come back to this request; to a route of the library it cannot."""
+    """Whether a login can return to this request; it cannot return to the library's routes."""
     return is_read(context) and context.path not in context.paths
 
 
 def _login_url(context: RequestContext[Any, Any], error: OIDCError) -> str:
-    """The login route, to come back to where the person wanted to go."""
+    """The URL of the login route, with the requested page to return to."""
     role = error.role if isinstance(error, SignInRequired) else Role.LOGIN
     more = error.step_up.parameters() if isinstance(error, StepUpRequired) else {}
     query = urlencode({"return_to": requested_path(context.connection), **more})

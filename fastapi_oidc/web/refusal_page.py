@@ -1,4 +1,4 @@
-"""The pages about an error or a sign-out, and what they offer."""
+"""The pages about errors, step-ups, sign-outs and the choice of a provider."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def refusal_page(context: RequestContext[Any, Any], error: OIDCError) -> Page:
 def step_up_page(
     context: RequestContext[Any, Any], error: OIDCError, login: str, fields: Fields | None
 ) -> Page:
-    """The page about a form that waits for a login of its user: with its `fields` it is sent again.
+    """The page for a form whose user must sign in again; it sends the `fields` again afterwards.
 
-    Without them (a form with a file) the browser's own page has to send it again.
+    Without `fields` (a form with a file) the user must send the form again from the original page.
     """
     heading, _, _ = error.public_text.partition(". ")
     back = "Sign in again, then go back and send the form once more."
@@ -89,7 +89,7 @@ def signed_out_page(return_to: str) -> Page:
 
 
 def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
-    """The page that asks at which provider to sign in: names and URLs."""
+    """The page with the choice of providers: pairs of a name and a login URL."""
     action, href = choices[0]
     return Page(
         kind="choose_provider",
@@ -103,7 +103,7 @@ def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
 
 
 async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
-    """The application's own page, or else the library's; one that fails is logged."""
+    """The response of `render_page`, or else the library's page. An exception is logged."""
     render, connection = context.runtime.render_page, context.connection
     if render is None:
         return page.response()
@@ -116,12 +116,12 @@ async def shown(context: RequestContext[Any, Any], page: Page) -> Response:
 
 
 def is_read(context: RequestContext[Any, Any]) -> bool:
-    """Whether a link can ask for the same again."""
+    """Whether a link can repeat the request."""
     return context.connection.scope["method"] in ("GET", "HEAD")
 
 
 def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, str]:
-    """The one thing to do: try the same again, sign in, or go to the start page."""
+    """The text and URL of the main action: try again, sign in, or go to the start page."""
     path, paths = context.path, context.paths.paths
     can_repeat = path == paths.get(Role.LOGIN) or path not in context.paths
     if error.status >= HTTPStatus.BAD_GATEWAY and is_read(context) and can_repeat:
@@ -133,7 +133,7 @@ def _action(context: RequestContext[Any, Any], error: OIDCError) -> tuple[str, s
 
 
 def _same_path(context: RequestContext[Any, Any]) -> str:
-    """What was asked for, unless a browser would ask another origin for it."""
+    """The requested path, unless a browser would read it as another origin's URL."""
     default = context.runtime.party.policy.default_return_path
     return same_origin_path(requested_path(context.connection), default=default)
 

@@ -40,7 +40,7 @@ from fastapi_oidc.web.runtime import RequestData, RequestDataContext, Runtime
 
 
 class Owning:
-    """A block whose errors belong to an instance."""
+    """A block whose errors get the name of an instance."""
 
     __slots__ = ("_instance",)
 
@@ -68,7 +68,7 @@ def _own(instance: str, error: OIDCError) -> None:
 
 
 class RequestContext(Generic[Identity, RequestData]):
-    """Loads the session at most once, and knows what to change when the response starts."""
+    """Loads the session at most once, and collects the cookie changes of the response."""
 
     def __init__(
         self,
@@ -85,28 +85,28 @@ class RequestContext(Generic[Identity, RequestData]):
         self._begun: StoredSession[Identity] | None = None
         self._changing: set[asyncio.Task[StoredSession[Identity]]] = set()
         self.known: OIDCLocals[Identity, RequestData] | None = None
-        """Who the request is from, once somebody has asked."""
+        """The locals, once they are loaded."""
 
     @cached_property
     def connection(self) -> HTTPConnection:
-        """The request or websocket as Starlette gives it."""
+        """The request or websocket as a Starlette object."""
         return HTTPConnection(self.scope)
 
     @property
     def paths(self) -> RoutePaths:
-        """Where the app has the routes of this instance."""
+        """The paths of this instance's routes in the app."""
         return self._paths_for(self._entrance)
 
     @property
     def path(self) -> str:
-        """What the request is for, in the app that has the middleware."""
+        """The requested path in the app that has the middleware."""
         return self._entrance.path
 
     @property
     def cookies(self) -> Mapping[str, str]:
-        """The cookies of this instance that the browser sent; none beside an access token.
+        """The cookies of this instance in the request; none if it has an access token for an API.
 
-        A request with a token is judged by the token alone.
+        The session of a request with a token is ignored.
         """
         if self.runtime.apis and self.brings_token:
             return {}
@@ -114,12 +114,12 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @cached_property
     def brings_token(self) -> bool:
-        """Whether the request brings an access token, good or not."""
+        """Whether the request has an access token, valid or not."""
         return token_scheme_in(self.scope["headers"]) is not None
 
     @property
     def origin(self) -> str:
-        """Scheme and host of this application, without a slash at the end."""
+        """Scheme and host of this application, without a trailing slash."""
         if self.runtime.origin is not None:
             return self.runtime.origin
         try:
@@ -137,22 +137,22 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def post_logout_redirect_uri(self) -> str | None:
-        """Where the provider sends the browser after a logout, if the request names a URI."""
+        """The URI to which the provider redirects after a logout, None if none is configured."""
         chosen = self.runtime.post_logout_redirect_uri
         if chosen != "route":
             return None if chosen == "none" else chosen
         return self.url(Role.LOGGED_OUT) if Role.LOGGED_OUT in self.paths.paths else None
 
     def owning(self) -> Owning:
-        """An error that is raised inside belongs to this instance."""
+        """Errors that are raised within the block get this instance's name."""
         return Owning(self.runtime.name)
 
     def own(self, error: OIDCError) -> None:
-        """As `owning`, of an error that was raised already: where every request comes by."""
+        """Like `owning`, for an error that was already raised, in code of every request."""
         _own(self.runtime.name, error)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Identity, RequestData]:
-        """Who this request is from; raises SessionError when a store cannot be asked.
+        """The locals of the request; raises SessionError when a store is unavailable.
 
         A request that is not `active` does not count for the idle timeout.
         """
@@ -170,10 +170,10 @@ class RequestContext(Generic[Identity, RequestData]):
 
     @property
     def is_of_trusted_origin(self) -> bool:
-        """Whether the request may use the session of the browser (RFC 6455 10.2).
+        """Whether the request may use the browser's session (RFC 6455 10.2).
 
-        Browsers send cookies with a websocket that a page of any origin opens, and let the page
-        read what comes. A client that sends no Origin is not a browser.
+        Browsers let pages of any origin open websockets, send cookies with them, and let the pages
+        read the messages. A client that sends no Origin is not a browser.
         """
         if self.scope["type"] != "websocket":
             return True
@@ -181,7 +181,7 @@ class RequestContext(Generic[Identity, RequestData]):
         return origin in (None, self.origin, *self.runtime.trusted_origins)
 
     async def refresh(self) -> OIDCLocals[Identity, RequestData]:
-        """As `locals`, with new tokens; raises SessionError when they cannot be had."""
+        """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
         with self.owning():
             if self._is_cleared:
                 raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
@@ -190,7 +190,7 @@ class RequestContext(Generic[Identity, RequestData]):
             return await self._resumed(await refresh_now(party, coordinator, self.cookies))
 
     async def current(self) -> StoredSession[Identity] | None:
-        """The session that this request has now, which is not over; nothing is refreshed."""
+        """The request's current session, None if it has ended. It is not refreshed."""
         party, pending = self.runtime.party, self._pending
         if self._is_cleared:
             return None
@@ -203,7 +203,7 @@ class RequestContext(Generic[Identity, RequestData]):
         stored: StoredSession[Identity],
         change: Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]],
     ) -> StoredSession[Identity]:
-        """What `change` makes of `stored`; its cookie goes out with the response, which waits."""
+        """The result of `change` for `stored`. The response waits for it and sends its cookie."""
         task = asyncio.create_task(self._changed(stored, change))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
@@ -227,7 +227,7 @@ class RequestContext(Generic[Identity, RequestData]):
         return made
 
     async def is_still_signed_in(self) -> bool:
-        """Whether the session that the request came with goes on, as far as is known now."""
+        """Whether the request's session has not ended, as far as is known now."""
         with self.owning():
             if self._is_cleared:
                 return False
@@ -237,9 +237,9 @@ class RequestContext(Generic[Identity, RequestData]):
             return stored is not None and not await has_ended(party, stored)
 
     async def began(self, outcome: SignedIn[Identity], *, with_data: bool) -> None:
-        """The request signed in; `with_data` loads what belongs to it, or ends a new session again.
+        """Note that the request signed in; `with_data` also loads the request's data.
 
-        A session that was there before goes on without.
+        If loading fails, a new session is ended; a session from before continues.
         """
         if outcome.stored is not None:
             is_new = not (outcome.silent or outcome.replayed)
@@ -253,22 +253,23 @@ class RequestContext(Generic[Identity, RequestData]):
         self._are(OIDCLocals(outcome.session, data))
 
     async def abandon(self) -> None:
-        """The login that this request completed leaves no session."""
+        """End the session of the login that this request completed."""
         if isinstance(self._pending, NewSession | SetCookie):
             await end(self.runtime.party, self._pending.stored, "signed_out")
         self.left()
 
     def left(self) -> None:
-        """The request signed out."""
+        """Note that the request signed out."""
         self._pending = SignedOut()
         self._are(OIDCLocals())
 
     def clear(self) -> None:
-        """No session after this response, not even by a refresh that is under way.
+        """End the session with this response, even if a refresh is under way.
 
-        It ends everywhere from now on, also when the browser goes away: by a task of its own or,
-        for a thread, which cannot begin one, with the response or the end of the request. Raises
-        SessionError (session.cross_site) for a websocket of an origin that is not trusted.
+        The end is recorded everywhere even if the browser disconnects: by a separate task or, if
+        the caller is a thread, which cannot start one, with the response or at the end of the
+        request. Raises SessionError (session.cross_site) for a websocket from an origin that is not
+        trusted.
         """
         with self.owning():
             self._require_trusted_origin()
@@ -283,23 +284,23 @@ class RequestContext(Generic[Identity, RequestData]):
             self.runtime.sign_outs.start(self, self._ended)
 
     def end_cleared(self) -> None:
-        """What a thread has cleared after the response had begun ends elsewhere too."""
+        """Record the end of a session that a thread cleared after the response had started."""
         if self._is_cleared and not self._has_ended:
             self.runtime.sign_outs.start(self, self._ended)
 
     def record(self, changes: Iterable[CookieChange]) -> None:
-        """Change these cookies with the response; the last change of a cookie counts."""
+        """Send these cookie changes with the response; the last change of each cookie counts."""
         self._changes.update((change.name, change) for change in changes)
 
     @property
     def has_changes(self) -> bool:
-        """Whether there may be cookie changes that no response has taken yet."""
+        """Whether there may be cookie changes to send."""
         if not (self._changes or self._pending is not None or self._changing):
             return False
         return not (self.runtime.apis and self.brings_token)
 
     async def taken_changes(self) -> list[CookieChange]:
-        """The changes that are right now, which the caller is going to send."""
+        """Take the current cookie changes, for the caller to send."""
         if self._changing:
             await asyncio.wait(self._changing)
         if self._is_cleared:
@@ -312,13 +313,13 @@ class RequestContext(Generic[Identity, RequestData]):
         return changes
 
     def _require_trusted_origin(self) -> None:
-        """Raise SessionError (session.cross_site) for a websocket of an origin nobody trusts."""
+        """Raise SessionError (session.cross_site) for a websocket from an untrusted origin."""
         if not self.is_of_trusted_origin:
             explanation = "the websocket was opened from another origin"
             raise SessionError(Code.SESSION_CROSS_SITE, explanation)
 
     async def _ended(self) -> None:
-        """What was cleared is over, here and elsewhere."""
+        """End the cleared session, in this process and everywhere else."""
         if not self._has_ended:
             if self._begun is not None:
                 await end(self.runtime.party, self._begun, "signed_out")
@@ -333,7 +334,7 @@ class RequestContext(Generic[Identity, RequestData]):
         return self._are(OIDCLocals(session, data, ended, unavailable))
 
     def _are(self, locals: OIDCLocals[Identity, RequestData]) -> OIDCLocals[Identity, RequestData]:
-        """From here on the request is from `locals`, wherever the application looks."""
+        """Set `locals` as the request's locals, also in the request's state."""
         self.known = locals
         self.scope.setdefault("state", {})[self.runtime.name] = locals
         return locals

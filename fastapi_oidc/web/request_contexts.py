@@ -1,4 +1,4 @@
-"""The contexts of one request, one for each OIDC instance that has to do with it."""
+"""The contexts of one request, one for each OIDC instance that it uses."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ FindPaths: TypeAlias = Callable[[Application, str], Mapping[Role, str]]
 of_this_task: Final[ContextVar[ref[RequestContexts] | None]] = ContextVar(
     "fastapi_oidc", default=None
 )
-"""The contexts of the request that a task was begun for. A task that outlives its request keeps no
-token of it."""
+"""The contexts of the running task's request; a task that outlives its request has no tokens."""
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()
 
 
 class Served:
-    """One instance as a middleware serves it; `excluded` are path prefixes that end in a slash.
+    """One instance of a middleware. `excluded` are path prefixes that end with a slash.
 
-    `find_paths` finds its routes in the app by its name.
+    `find_paths` returns the paths of the instance's routes in the app.
     """
 
     def __init__(
@@ -50,14 +49,14 @@ class Served:
         self._own: frozenset[str] = frozenset()
 
     def paths_for(self, entrance: Entrance) -> RoutePaths:
-        """Where the app has the instance's routes."""
+        """The paths of the instance's routes in the app."""
         if self._paths is None or self._paths.root_path != entrance.root_path:
             self._paths = RoutePaths(self._mounted(entrance), entrance.root_path)
             self._own = frozenset(self._paths.paths.values())
         return self._paths
 
     def leaves_alone(self, entrance: Entrance) -> bool:
-        """Whether the path is the library's own or excluded: nothing is loaded unasked there."""
+        """Whether the path is the library's own or excluded: sessions are not preloaded there."""
         self.paths_for(entrance)
         path = entrance.path
         return path in self._own or (bool(self._excluded) and f"{path}/".startswith(self._excluded))
@@ -69,7 +68,7 @@ class Served:
 
 
 class Table:
-    """The instances that one middleware serves."""
+    """The instances of one middleware."""
 
     def __init__(self, served: Iterable[Served]) -> None:
         self.by_name = {each.runtime.name: each for each in served}
@@ -78,13 +77,13 @@ class Table:
         self.only = next(iter(self.by_name.values())) if len(self.by_name) == 1 else None
 
     def joined(self, other: Table) -> Table:
-        """The instances of both; raises ConfigurationError when two have one name."""
+        """The instances of both; raises ConfigurationError when two have the same name."""
         for name in self.by_name.keys() & other.by_name.keys():
             _require_same(self.by_name[name].runtime, other.by_name[name].runtime)
         return Table([*other.by_name.values(), *self.by_name.values()])
 
     def expected(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Served]:
-        """The instances whose session cookie a request has, or seems to have."""
+        """The instances whose session cookie the request has, or seems to have."""
         if self.only is not None:
             for name, line in headers:
                 if name == b"cookie" and self.only.cookie in line:
@@ -94,7 +93,7 @@ class Table:
         return [served for served in known if served is not None]
 
     def inside(self, outer: RequestContexts | None) -> Table:
-        """Those that no outer app serves already; there the cookies are written."""
+        """The instances that no outer app serves; an outer app would write their cookies."""
         if outer is None:
             return self
         for name in self.by_name.keys() & set(outer.names):
@@ -103,7 +102,7 @@ class Table:
 
 
 class Caching(Enum):
-    """Whom a cache may give a response to that was made for one person."""
+    """For which requests a cache may reuse a response."""
 
     ANYBODY = "anybody"
     VARIES = "whoever sends the same cookies"
@@ -111,9 +110,9 @@ class Caching(Enum):
 
 
 class RequestContexts:
-    """Opens an context when somebody asks for it: an instance that nobody asks costs nothing.
+    """Opens contexts on demand, so instances that a request does not use cost nothing.
 
-    `outer` are those that an outer app has for the same request.
+    `outer` are the contexts of an outer app for the same request.
     """
 
     def __init__(self, table: Table, scope: Scope, outer: RequestContexts | None) -> None:
@@ -121,22 +120,22 @@ class RequestContexts:
         self._entrance = Entrance.of(scope)
         self._opened: dict[str, RequestContext[Any, Any]] = {}
         self.is_open = True
-        """Whether the response has not started, so that cookies can be sent with it."""
+        """Whether the response has not started, so cookies can still be sent."""
         self.only = table.only.runtime.name if table.only is not None and outer is None else None
-        """The instance that serves this request, if it is the only one."""
+        """The name of the instance that serves this request, if it is the only one."""
 
     @property
     def app(self) -> object:
-        """The application whose middleware this is."""
+        """The application that has the middleware."""
         return self._entrance.app
 
     @property
     def names(self) -> list[str]:
-        """The instances that serve this request."""
+        """The names of the instances that serve this request."""
         return [*self._table.by_name, *(self._outer.names if self._outer else ())]
 
     def required(self, name: str) -> RequestContext[Any, Any]:
-        """The context of the instance `name`, opened if it was not; raises KeyError."""
+        """The context of the instance `name`, opened if necessary; raises KeyError."""
         context = self._opened.get(name)
         if context is not None:
             return context
@@ -150,12 +149,12 @@ class RequestContexts:
         return context
 
     def owner(self, instance: str | None) -> RequestContext[Any, Any]:
-        """Whose an error is: of the instance that it names, else of one that has to do with it."""
+        """The context of an error: of the instance that it names, else of one that was used."""
         names = self.names
         return self.required(instance if instance in names else next(iter(self._opened), names[0]))
 
     async def load(self) -> None:
-        """Fill the state of the request: with everybody who has a session cookie."""
+        """Load the locals of each instance whose session cookie the request has."""
         require_parsable(self._scope["headers"])
         self._scope.setdefault("state", {}).update(self._table.nobody)
         for served in self._table.expected(self._scope["headers"]):
@@ -165,7 +164,7 @@ class RequestContexts:
                     await context.locals()
 
     def caching(self) -> Caching:
-        """What caches must know of the response."""
+        """How caches may reuse the response."""
         caching = Caching.ANYBODY
         for context in self._opened.values():
             if context.known is not None:
@@ -179,19 +178,19 @@ class RequestContexts:
         return caching
 
     def has_changes(self) -> bool:
-        """Whether a cookie may have to go out with the response."""
+        """Whether there may be cookie changes to send with the response."""
         for context in self._opened.values():  # noqa: SIM110 - at every request
             if context.has_changes:
                 return True
         return False
 
     def end_cleared(self) -> None:
-        """Every session that the request has cleared is over everywhere, or soon."""
+        """Record the end of every session that the request has cleared."""
         for context in self._opened.values():
             context.end_cleared()
 
     async def taken_changes(self) -> list[CookieChange]:
-        """The cookie changes that are right now, which the caller is going to send."""
+        """Take the current cookie changes, for the caller to send."""
         return [
             change
             for context in self._opened.values()
@@ -201,7 +200,7 @@ class RequestContexts:
 
 
 def context_of(connection: HTTPConnection, name: str | None = None) -> RequestContext[Any, Any]:
-    """The context of the instance `name` or of the only one.
+    """The context of the instance `name`, or of the only instance.
 
     Raises ConfigurationError: configuration.middleware_missing, configuration.instance_ambiguous,
     or configuration.invalid in a task that outlives its request.
@@ -210,7 +209,7 @@ def context_of(connection: HTTPConnection, name: str | None = None) -> RequestCo
     if contexts is None and SCOPE_KEY in connection.scope:
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,
-            "this request has ended: a task that outlives it reads the session before",
+            "this request has ended: a task that outlives it must read the session earlier",
         )
     if contexts is not None and (only := contexts.only) is not None and name in (None, only):
         return contexts.required(only)
@@ -232,9 +231,9 @@ def context_of(connection: HTTPConnection, name: str | None = None) -> RequestCo
 
 
 def require_own_middleware(connection: HTTPConnection) -> None:
-    """Raise ConfigurationError for a mounted application without OIDCMiddleware of its own.
+    """Raise ConfigurationError for a mounted application without its own OIDCMiddleware.
 
-    It answers its errors itself, so that nothing can lead its visitors to the login.
+    A mounted application handles its errors itself, so nothing could redirect to the login.
     """
     contexts: RequestContexts = connection.scope[SCOPE_KEY]
     if connection.scope["app"] is not contexts.app:

@@ -1,4 +1,4 @@
-"""What the routes read of a request, parsed strictly at the door."""
+"""Strict parsing and checks of the requests to the library's routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi_oidc.web.request_context import RequestContext
 from fastapi_oidc.web.routes import route_path
 
 MOVED = "moved"
-"""The parameter of a login that was begun at another host."""
+"""The parameter of a login request that began at another host."""
 
 _DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 
@@ -27,9 +27,9 @@ Query = TypeVar("Query", bound=BaseModel)
 
 
 def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
-    """The query as `model`, of repeated parameters the last value.
+    """The query as `model`; the last value of a repeated parameter counts.
 
-    Raises RequestValidationError as FastAPI does for an endpoint's parameters, a 422 response.
+    Raises RequestValidationError (422), as FastAPI does for the parameters of an endpoint.
     """
     try:
         return model.model_validate(dict(connection.query_params))
@@ -40,13 +40,13 @@ def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
 
 
 def query_parameters(connection: HTTPConnection) -> Parameters:
-    """Every value that each parameter of the query has."""
+    """All values of each query parameter."""
     query = connection.scope["query_string"].decode("latin-1")
     return _grouped(query, Code.AUTHORIZATION_MALFORMED)
 
 
 def requested_path(connection: HTTPConnection) -> str:
-    """Path and query as the browser asked for them, percent-encoded, whatever Host it named."""
+    """The requested path and query, percent-encoded, without the host."""
     scope = connection.scope
     raw_path: bytes | None = scope.get("raw_path")
     path = quote(scope["path"]) if raw_path is None else raw_path.decode("latin-1")
@@ -57,15 +57,15 @@ def requested_path(connection: HTTPConnection) -> str:
 
 
 async def form_parameters(request: Request, fault: Code) -> Parameters:
-    """Every value that each field of the form has (`application/x-www-form-urlencoded`, UTF-8).
+    """All values of each form field (`application/x-www-form-urlencoded`, UTF-8).
 
-    Raises ProtocolViolation with the code `fault` for another content type, over 64 KiB or over 100
-    fields. An empty body is an empty form.
+    Raises ProtocolViolation with the code `fault` for another content type, more than 64 KiB or
+    more than 100 fields. An empty body is an empty form.
     """
     body = await _body(request, fault)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/x-www-form-urlencoded":
-        raise ProtocolViolation(fault, "the body is no URL-encoded form")
+        raise ProtocolViolation(fault, "the body is not a URL-encoded form")
     try:
         return _grouped(body.decode("utf-8"), fault)
     except UnicodeDecodeError:
@@ -73,14 +73,15 @@ async def form_parameters(request: Request, fault: Code) -> Parameters:
 
 
 def require_same_origin(context: RequestContext[Any, Any]) -> None:
-    """Refuse a request that a page of another origin made (RFC 6749 10.12, Fetch Metadata).
+    """Refuse a request from a page of another origin (RFC 6749 10.12, Fetch Metadata).
 
-    A client that sends neither header is no browser of the last years, and SameSite=Lax keeps the
-    session cookie out of what other sites post. Raises SessionError (session.cross_site).
+    A client that sends neither header is not a current browser, and with SameSite=Lax a browser
+    does not send the session cookie with posts of other sites. Raises SessionError
+    (session.cross_site).
     """
     headers = context.connection.headers
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    # Pages with `Referrer-Policy: no-referrer` send the Origin "null", and so do strangers.
+    # Own pages with `Referrer-Policy: no-referrer` send the Origin "null", and so may other sites.
     if origin not in (None, "null", context.origin):
         raise SessionError(Code.SESSION_CROSS_SITE, "the Origin header names another origin")
     allowed = {None: (None, "same-origin", "none"), "null": ("same-origin",)}
@@ -89,10 +90,10 @@ def require_same_origin(context: RequestContext[Any, Any]) -> None:
 
 
 def url_at_base(context: RequestContext[Any, Any]) -> str | None:
-    """This request at the host of `base_url`, when the browser asked for it at another.
+    """The URL of this request at the host of `base_url`, if it was sent to another host.
 
-    The cookie of a login belongs to the host that the provider sends the browser back to. Behind a
-    proxy that gives the application a host of its own this leads back here: once.
+    A login's cookie must be set for the host to which the provider redirects. Behind a proxy that
+    changes the host, the redirect returns here, so it happens only once.
     """
     base_url, connection = context.runtime.origin, context.connection
     host = connection.headers.get("host", "").lower()
@@ -105,14 +106,14 @@ def url_at_base(context: RequestContext[Any, Any]) -> str | None:
 
 
 def require_own_iframe(connection: HTTPConnection) -> None:
-    """Refuse a silent login that is not in a hidden iframe of this application itself.
+    """Refuse a silent login outside of this application's own hidden iframe.
 
     Raises SessionError (session.cross_site).
     """
     site = connection.headers.get("sec-fetch-site", "same-origin")
     destination = connection.headers.get("sec-fetch-dest", "iframe")
     if site != "same-origin" or destination != "iframe":
-        raise SessionError(Code.SESSION_CROSS_SITE, "a silent login belongs into our own iframe")
+        raise SessionError(Code.SESSION_CROSS_SITE, "a silent login needs our own iframe")
 
 
 async def _body(request: Request, fault: Code) -> bytes:
@@ -120,7 +121,7 @@ async def _body(request: Request, fault: Code) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_FORM_BYTES:
-            raise ProtocolViolation(fault, f"the body is over {MAX_FORM_BYTES} bytes")
+            raise ProtocolViolation(fault, f"the body has more than {MAX_FORM_BYTES} bytes")
     return bytes(body)
 
 
@@ -128,7 +129,7 @@ def _grouped(encoded: str, fault: Code) -> Parameters:
     try:
         pairs = parse_qsl(encoded, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise ProtocolViolation(fault, f"over {MAX_FIELDS} parameters") from None
+        raise ProtocolViolation(fault, f"more than {MAX_FIELDS} parameters") from None
     grouped: dict[str, list[str]] = {}
     for name, value in pairs:
         grouped.setdefault(name, []).append(value)

@@ -1,4 +1,4 @@
-"""From the outcome of a flow to a response."""
+"""The responses for the outcomes of flows."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 
 
 def redirect(location: str, *, after_post: bool = False) -> Response:
-    """Send the browser to `location`; after a POST it must go on with GET (RFC 9700 4.12)."""
+    """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
     return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
 
 
 def not_stored(content: object) -> Response:
-    """JSON about one user, which nobody may keep."""
+    """JSON about one user, which caches must not store."""
     return JSONResponse(jsonable_encoder(content), headers=NO_STORE)
 
 
 def silent_answer(outcome: SignedIn[Any] | LoginRefused) -> Response:
-    """The page that tells the hidden iframe's parent how the check ended."""
+    """The page that posts the outcome of a silent login to the iframe's parent."""
     if isinstance(outcome, SignedIn):
         return _silent(SilentPage("same_user"))
     return silent_refusal(outcome.error.code)
 
 
 def silent_refusal(code: Code) -> Response:
-    """The page for a silent login that did not come to its end."""
+    """The page for a silent login that failed before its callback."""
     other = code is Code.AUTHORIZATION_OTHER_USER
     return _silent(SilentPage("other_user" if other else "error", str(code)))
 
 
 def framed_by(issuer: str) -> Response:
-    """An empty page that no other origin than the provider's shows in a frame."""
+    """An empty page that only the provider's origin can frame."""
     url = urlsplit(issuer)
     policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
     return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})

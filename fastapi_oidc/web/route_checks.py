@@ -1,8 +1,8 @@
-"""Mistakes in an application's endpoints that FastAPI passes over, found before the first request.
+"""Finds mistakes in an application's endpoints that FastAPI ignores, before the first request.
 
-`from __future__ import annotations` makes a text of every annotation. FastAPI reads the text where
-the module's names are known, so that an `oidc` which a function like `create_app` has made is
-unknown to it: the parameter becomes one of the query, and every request fails with 422.
+`from __future__ import annotations` turns annotations into strings. FastAPI evaluates them with the
+names of the module, so it does not find an `oidc` that is local to a function like `create_app`.
+The parameter becomes a query parameter, and every request fails with 422.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPEN: Final = (
     Role.BACK_CHANNEL_LOGOUT,
     Role.FRONT_CHANNEL_LOGOUT,
 )
-"""Routes that a browser without a session, or the provider, asks for."""
+"""Routes that must work without a session, for browsers and the provider."""
 
 _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for role in _OPEN}
 
@@ -32,7 +32,8 @@ _HANDLERS: Final[Mapping[Role, str]] = {role: f"{role.name.lower()}_handler" for
 def require_sound_routes(app: Any, instances: Collection[str]) -> None:
     """Raise ConfigurationError for an endpoint of `app` that can never work.
 
-    That is a parameter whose annotation nothing can read, and a login that needs a session.
+    Such endpoints have a parameter whose annotation cannot be evaluated, or are routes of a login
+    that need a session.
     """
     open_routes = {role.route_name(name): role for name in instances for role in _OPEN}
     for route in iter_route_contexts(app.routes):

@@ -17,7 +17,7 @@ from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.startup import reporting_missing_middleware
 
 _NO_LINK: Final = (
-    "Signing out is a POST, so that no link and no image can do it: "
+    "Signing out is a POST, so that links and images cannot do it: "
     '<form method="post"><button>Sign out</button></form>'
 )
 
@@ -28,10 +28,10 @@ def conventional_router(
     *,
     front_channel_logout: bool = False,
 ) -> APIRouter:
-    """A router to include with a prefix; its routes are not part of the app's API document.
+    """A router to include with a prefix. Its routes are not in the app's OpenAPI document.
 
-    They are plain routes of Starlette: dependencies of the application or of an outer router do not
-    apply to them. A login that needs a session would never end.
+    They are plain Starlette routes, so dependencies of the application or of an outer router do not
+    apply to them: a login that needs a session would never end.
     """
     lifespan = reporting_missing_middleware(endpoints.instance)
     router = APIRouter(include_in_schema=False, lifespan=lifespan)
@@ -74,7 +74,7 @@ def routes_of(
 
 
 def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
-    """Mount `row` at `path` under the name by which the instance finds it."""
+    """Mount `row` at `path`, with the name by which the instance finds it."""
     matched = ["GET", *row.methods] if row.role is Role.LOGOUT else list(row.methods)
     endpoint = only(row.endpoint, row.methods)
     router.add_route(path, endpoint, methods=matched, name=row.role.route_name(instance))
@@ -83,8 +83,11 @@ def add_route(router: APIRouter, path: str, row: Row, instance: str) -> None:
 def only(
     endpoint: Callable[[Request], Awaitable[Response]], methods: Collection[str]
 ) -> Callable[[Request], Awaitable[Response]]:
-    """`endpoint` for `methods` alone: Starlette adds HEAD, by which a scanner of links would use up
-    the code of a callback; and `GET /logout` says what to do."""
+    """`endpoint` for `methods` only; other methods get a 405 response.
+
+    Starlette adds HEAD, with which a link scanner could use up the code of a callback. The response
+    to `GET /logout` says how to sign out.
+    """
 
     async def respond(request: Request) -> Response:
         if request.method not in methods:

@@ -1,4 +1,4 @@
-"""Which routes the library has, and where an application mounted them."""
+"""The library's routes and their paths in the application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastapi_oidc.errors import Code, ConfigurationError
 
 
 class Role(StrEnum):
-    """What a route is for; its value is the conventional path below the prefix."""
+    """The purpose of a route; its value is the conventional path below the prefix."""
 
     CHOOSER = "choose-provider"
     LOGIN = "login"
@@ -42,7 +42,7 @@ class Application(Protocol):
 
 
 class Entrance(NamedTuple):
-    """What a request is for as it comes to the middleware: a mount inside changes the scope."""
+    """The app and path of a request at the middleware, because inner mounts change the scope."""
 
     app: Application
     root_path: str
@@ -50,12 +50,12 @@ class Entrance(NamedTuple):
 
     @classmethod
     def of(cls, scope: Scope) -> Entrance:
-        """The entrance of a request that has come no further yet."""
+        """The entrance of a request with this scope, at the middleware."""
         return cls(scope["app"], scope.get("root_path", ""), route_path(scope))
 
 
 def route_path(scope: Scope) -> str:
-    """The path below `root_path`, which a proxy may have taken away already."""
+    """The path below `root_path`, which a proxy may have removed already."""
     root_path, path = scope.get("root_path"), str(scope["path"])
     if not root_path:
         return path
@@ -64,7 +64,7 @@ def route_path(scope: Scope) -> str:
 
 
 def mounted_paths(app: Application, instance: str) -> Mapping[Role, str]:
-    """Where `app` has the routes of the instance; those it has not are left out."""
+    """The paths of the instance's routes in `app`, without routes that are not mounted."""
     found: dict[Role, str] = {}
     for role in Role:
         try:
@@ -76,13 +76,13 @@ def mounted_paths(app: Application, instance: str) -> Mapping[Role, str]:
 
 @dataclass(frozen=True, slots=True)
 class RoutePaths:
-    """The paths in the app, and the `root_path` that browsers put in front of them."""
+    """The paths of the routes in the app, and the `root_path` before them in browsers."""
 
     paths: Mapping[Role, str]
     root_path: str = ""
 
     def required(self, role: Role) -> str:
-        """The path for `role` as browsers ask for it.
+        """The path for `role` as browsers request it.
 
         Raises ConfigurationError (configuration.route_missing).
         """
@@ -95,7 +95,7 @@ class RoutePaths:
 
     @property
     def sign_in(self) -> str:
-        """Where a person signs in: at the page to choose a provider, if there are several.
+        """The path for signing in: the page with the choice of providers, if there are several.
 
         Raises ConfigurationError (configuration.route_missing).
         """

@@ -31,7 +31,7 @@ class RequestDataContext(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class PublicSessionContext(Generic[Identity, RequestData]):
-    """The token-free projection of a session, and what `load_request_data` made for the request."""
+    """The token-free view of a session, and the request's data from `load_request_data`."""
 
     base: PublicSession[Identity]
     data: RequestData | None
@@ -47,12 +47,12 @@ CreatePublicSession: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Runtime(Generic[Identity, RequestData]):
-    """The relying party, what the web layer adds to it, and where it is reached.
+    """The relying party, and what the web layer adds to it.
 
-    `origin` is the scheme and host browsers use; None derives it from each request, which the
-    settings allow for local development alone. Websockets are accepted from `trusted_origins` too.
-    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are those
-    that accept access tokens.
+    `origin` is the scheme and host in browsers; None derives it from each request, which the
+    settings allow for local development only. Websockets are also accepted from `trusted_origins`.
+    `post_logout_redirect_uri` is "route" for the library's own, "none" or a URL. `apis` are the
+    APIs that accept access tokens.
     """
 
     name: str
@@ -71,10 +71,9 @@ class Runtime(Generic[Identity, RequestData]):
     apis: list[Any] = field(default_factory=list)
 
     async def aclose(self) -> None:
-        """Wait for logins, sign-outs and refreshes that were sent; write what stores did not take.
+        """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.
 
-        Then the connections to provider and stores are closed, each of them, also when another one
-        fails.
+        Then close the connections to the provider and the stores, each even if another one fails.
         """
         async with AsyncExitStack() as closing:
             if self.party.refresh_lock is not None:
@@ -91,7 +90,7 @@ class Runtime(Generic[Identity, RequestData]):
 
 
 class Instance(Protocol[Identity, RequestData]):
-    """What the middleware needs of an `OIDC` object."""
+    """The interface of `OIDC` that the middleware uses."""
 
     @property
     def runtime(self) -> Runtime[Identity, RequestData]:

@@ -1,4 +1,4 @@
-"""What an application does with sessions: of a request, of a user, and their tokens."""
+"""The session methods of `OIDC`: the sessions of a request and of a user."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from fastapi_oidc.web.runtime import RequestData, Runtime
 
 
 class Sessions(Generic[Identity, RequestData]):
-    """Reads, renews and ends sessions. What takes a connection takes a request or a websocket."""
+    """Reads, refreshes and ends sessions. A `connection` is a request or a websocket."""
 
     runtime: Runtime[Identity, RequestData]
 
     async def get_session(self, connection: HTTPConnection) -> OIDCSession[Identity] | None:
-        """The session of a request, refreshed if need be; None without one.
+        """The session of a request, refreshed if necessary; None without one.
 
-        Raises SessionError when a store cannot be asked.
+        Raises SessionError when a store is unavailable.
         """
         return (await self.get_locals(connection)).session
 
     async def get_locals(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
-        """Session, identity and request data of a request, and why it has no session any more.
+        """The session, identity and data of a request, and why its session has ended, if it has.
 
-        Raises SessionError when a store cannot be asked.
+        Raises SessionError when a store is unavailable.
         """
         return await self._context(connection).locals()
 
     async def refresh(self, connection: HTTPConnection) -> OIDCSession[Identity]:
-        """The session with new tokens, however long the old ones last.
+        """The session with new tokens, however long the old ones are still valid.
 
         Raises SessionError: session.required without a session or when the provider ended it,
-        session.refresh_postponed when the provider cannot be asked; ConfigurationError when it gave
-        no refresh token. The session goes on then.
+        session.refresh_postponed while the provider is unavailable. Raises ConfigurationError when
+        the provider issued no refresh token. In the last two cases the session continues.
         """
         context = self._context(connection)
         with context.owning():
@@ -63,19 +63,19 @@ class Sessions(Generic[Identity, RequestData]):
             return locals.session
 
     async def is_still_signed_in(self, connection: HTTPConnection) -> bool:
-        """Whether the session that the request came with goes on: for long-lived connections.
+        """Whether the session of a long-lived connection is still valid.
 
-        A websocket or an event stream asks from time to time; nothing is refreshed, and asking is
-        no activity. Raises SessionError when a store cannot be asked.
+        Call this from time to time in a websocket or an event stream. It refreshes nothing and does
+        not count for the idle timeout. Raises SessionError when a store is unavailable.
         """
         return await self._context(connection).is_still_signed_in()
 
     def clear_session(self, connection: HTTPConnection) -> None:
-        """End the session with this response; the provider is not asked."""
+        """End the session with this response. The provider is not contacted."""
         self._context(connection).clear()
 
     async def user_info(self, session: OIDCSession[Identity]) -> Mapping[str, JSON] | None:
-        """What UserInfo says of the session's user now, checked; None without that endpoint.
+        """The session's user's current UserInfo claims, validated; None without that endpoint.
 
         Raises ProviderError, and ProtocolViolation for UserInfo of another user.
         """
@@ -96,14 +96,14 @@ class Sessions(Generic[Identity, RequestData]):
     ) -> None:
         """Sign out everywhere: a user (`sub`), a session at the provider (`sid`), or one session.
 
-        From now on these sessions are over; a later login is not affected. Raises ValueError unless
-        exactly one is given, ConfigurationError (configuration.store_missing) when no store keeps
-        revocations, SessionError when it is down.
+        These sessions end immediately; later logins are not affected. Raises ValueError unless
+        exactly one argument is set, ConfigurationError (configuration.store_missing) without a
+        store of revocation records, SessionError when it is down.
         """
         await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id)
 
     async def sessions_of(self, sub: str) -> Sequence[OIDCSession[Identity]]:
-        """The living sessions of a user, the newest login first.
+        """The sessions of a user that have not ended, the newest login first.
 
         Raises ConfigurationError (configuration.store_missing) when the session store cannot list
         them, SessionError when it is down.
@@ -111,23 +111,23 @@ class Sessions(Generic[Identity, RequestData]):
         return await sessions_of(self.runtime.party, sub)
 
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
-        """The token-free session of locals that are loaded; asks no store, refreshes nothing."""
+        """The public session of loaded locals; it reads no store and refreshes nothing."""
         return await public_session(self.runtime, locals)
 
     async def get_public_session(self, connection: HTTPConnection) -> object:
-        """The token-free session of a request whose locals may not be loaded yet."""
+        """The public session of a request; its locals are loaded if necessary."""
         return await public_session(self.runtime, await self.get_locals(connection))
 
     async def get_session_management_config(self) -> SessionManagementConfig:
-        """How the browser watches the provider's session; "unsupported" while discovery is down."""
+        """How browsers watch the provider's session; unsupported while discovery is unavailable."""
         return await session_management(self.runtime.party, self.runtime.origin)
 
     def csrf_token(self, session: OIDCSession[Identity]) -> str:
-        """A token that forms and scripts of this session's pages send back; no two are alike."""
+        """A new CSRF token of the session, for its forms and scripts. Each call returns another."""
         return self.runtime.csrf.token(session)
 
     def check_csrf_token(self, session: OIDCSession[Identity], token: str | None) -> None:
-        """Raises SessionError (session.csrf) unless `token` is one of this session's own."""
+        """Raises SessionError (session.csrf) unless `token` is a CSRF token of this session."""
         try:
             self.runtime.csrf.require(session, token)
         except SessionError as error:

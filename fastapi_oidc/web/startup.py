@@ -1,7 +1,7 @@
-"""What is looked at when the application starts: that the routes and the middleware are there.
+"""Checks at startup: are the routes and the middleware there?
 
-Both are logged and neither keeps the application from starting: the routes may be another
-application's, and a middleware may be inside of another one.
+The findings are only logged. The application still starts, because the routes may be in another
+application, and the middleware may be inside of another one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NEEDED = (Role.LOGIN, Role.CALLBACK)
 
 
 def report_missing_routes(instance: str, scope: Scope) -> None:
-    """Three lines about an instance at which nobody can sign in."""
+    """Log that an instance lacks routes that a login needs."""
     paths = mounted_paths(scope["app"], instance)
     missing = [str(role) for role in _NEEDED if role not in paths]
     if missing:
         _log.error(
             "OIDC instance %r has no route for: %s.\n"
-            "Nobody who opens a page without a session can be sent to sign in.\n"
+            "Requests without a session cannot be redirected to sign in.\n"
             "Add the line: app.include_router(oidc.router, prefix='/auth')",
             instance,
             ", ".join(missing),
@@ -41,18 +41,18 @@ def report_missing_routes(instance: str, scope: Scope) -> None:
 
 
 def report_memory_of_one(runtime: Runtime[Any, Any]) -> None:
-    """One warning about each store in the memory of one of several processes."""
+    """Log each store in memory if the server has several processes."""
     workers = configured_workers(sys.argv, os.environ)
     for option in runtime.party.backend.in_memory if workers > 1 else ():
         runtime.party.announcer.advise(
             option,
-            f'"memory" is that of one process, and this server has {workers}: what one of them '
-            "stores the others do not know. Use a store in Redis, or one process",
+            f'"memory" is that of one process, and this server has {workers}: each of them has '
+            "data of its own. Use a store in Redis, or one process",
         )
 
 
 def configured_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """How many processes the server was asked for, as uvicorn, gunicorn and hypercorn read it."""
+    """The configured number of processes, as uvicorn, gunicorn and hypercorn read it."""
     words = " ".join(arguments).replace("=", " ").split()
     asked = [value for flag, value in pairwise(words) if flag in ("--workers", "-w")]
     number = (asked or [environment.get("WEB_CONCURRENCY", "")])[-1]
@@ -60,9 +60,9 @@ def configured_workers(arguments: Sequence[str], environment: Mapping[str, str])
 
 
 def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[None]]) -> Send:
-    """A `send` that looks once the application has started, when all routes are mounted.
+    """A `send` that calls `look` after startup, when all routes are mounted.
 
-    It closes before it says that the application has ended: a server stops everything then.
+    It calls `close` before it sends the end of the shutdown, after which a server stops everything.
     """
 
     async def observed(message: Message) -> None:
@@ -78,14 +78,14 @@ def watched(send: Send, look: Callable[[], None], close: Callable[[], Awaitable[
 def reporting_missing_middleware(
     instance: str,
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """A router's lifespan: three lines about an application whose middleware is missing."""
+    """A router's lifespan that logs an error if the middleware is missing."""
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         if not any(serves(each, [instance]) for each in getattr(app, "user_middleware", ())):
             _log.error(
                 "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
-                "Every request that asks for a session will fail.\n"
+                "Every request that needs a session will fail.\n"
                 "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
                 instance,
             )

@@ -20,8 +20,9 @@ from fastapi_oidc.web.requests import require_same_origin
 class RequireStepUp(Guard[Identity]):
     """The session of the request, if its authentication is enough for a `StepUp`.
 
-    Otherwise a page navigation is sent to a login that requires it and comes back. A form that was
-    posted is answered with a page that sends it again, anything else with a 401 response.
+    Otherwise a page navigation is redirected to a login that requires it, and returns afterwards.
+    The response to a posted form is a page that sends the form again after the login. Any other
+    request gets a 401 response.
     """
 
     def __init__(self, step_up: StepUp, require_auth: RequireAuth[Identity]) -> None:
@@ -44,9 +45,9 @@ class RequireStepUp(Guard[Identity]):
 async def _fields_to_send_again(
     context: RequestContext[Any, Any], connection: HTTPConnection
 ) -> Fields | None:
-    """The fields of a form that one of our own pages posted; None for any other request.
+    """The fields of a form from one of our own pages; None for any other request.
 
-    They are sent again from our own origin: nothing that another site made may be among them.
+    The form is sent again from our own origin, so a form from another site must be excluded.
     """
     if not isinstance(connection, Request) or connection.method != "POST":
         return None

@@ -1,4 +1,4 @@
-"""One instance for each request: whichever tenant the request is of."""
+"""The middleware and dependencies of tenants; its tenant's instance serves each request."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fastapi_oidc.web.runtime import Instance, RequestData
 from fastapi_oidc.web.startup import watched
 
 TENANTS: Final = "oidc_tenants"
-"""Names the routes that all tenants share, and the tenant in the scope of a request."""
+"""The name of the routes of all tenants, and of the instance in a request's scope."""
 
 _ANY: Final = "any-tenant"
 
 
 class Serving(Protocol):
-    """What the middleware needs of an `OIDCTenants` object."""
+    """The interface of `OIDCTenants` that the middleware uses."""
 
     def serving(
         self, connection: HTTPConnection
     ) -> AbstractAsyncContextManager[Instance[Any, Any] | None]:
-        """The instance of the request's tenant, which stays open within the block."""
+        """The instance of the request's tenant. It stays open within the block."""
         ...
 
     async def aclose(self) -> None:
@@ -42,7 +42,7 @@ class Serving(Protocol):
 
 
 class TenantsMiddleware:
-    """Serves each request as the middleware of its tenant would."""
+    """Serves each request with the middleware of its tenant."""
 
     def __init__(self, app: ASGIApp, tenants: Serving) -> None:
         self._app, self._tenants = app, tenants
@@ -80,7 +80,7 @@ class _TenantMiddleware(OIDCMiddleware):
 
 
 def paths_of_tenants(app: Application) -> Mapping[Role, str]:
-    """Where `app` has the routes of every tenant, with `_ANY` for the path parameter `tenant`."""
+    """The paths of the tenants' routes in `app`, with `_ANY` for the path parameter `tenant`."""
     found: dict[Role, str] = {}
     parameters: tuple[dict[str, str], ...] = ({"tenant": _ANY}, {})
     for role in Role:
@@ -91,11 +91,11 @@ def paths_of_tenants(app: Application) -> Mapping[Role, str]:
 
 
 def _nothing() -> None:
-    """Tenants are not known when the application starts."""
+    """Do nothing: the tenants are not known when the application starts."""
 
 
 def tenant_of(connection: HTTPConnection) -> Any:
-    """The instance that serves the request; raises HTTPException (404) for one of no tenant."""
+    """The request's instance; raises HTTPException (404) for a request without a tenant."""
     instance = connection.scope.get(TENANTS)
     if instance is None:
         raise HTTPException(404, headers=NO_STORE)
@@ -103,7 +103,7 @@ def tenant_of(connection: HTTPConnection) -> Any:
 
 
 class RequireTenant(RequireAuth[Identity]):
-    """The session of the request at its tenant; 404 for a request of no tenant."""
+    """The session at the request's tenant; 404 for a request without a tenant."""
 
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
@@ -112,7 +112,7 @@ class RequireTenant(RequireAuth[Identity]):
 
 
 class GuardOfTenant(Guard[Identity]):
-    """The session, if the guard of its tenant lets it pass."""
+    """The session, if the guard of its tenant accepts it."""
 
     def __init__(
         self, guard_of: Callable[[Any], Guard[Identity]], require: RequireTenant[Identity]
@@ -130,14 +130,14 @@ class GuardOfTenant(Guard[Identity]):
         return await self._guard_of(tenant_of(connection))(connection, session)
 
     async def _check(self, *_: object) -> None:
-        """The tenant's own guard checks."""
+        """Do nothing: the tenant's own guard has checked the session."""
 
 
 class LocalsOfTenant(Generic[Identity, RequestData]):
-    """`OIDCLocals` of the request at its tenant; empty for a request of no tenant."""
+    """The `OIDCLocals` at the request's tenant; empty for a request without a tenant."""
 
     async def __call__(self, connection: HTTPConnection) -> OIDCLocals[Identity, RequestData]:
-        """The locals; raises SessionError when a store cannot be asked."""
+        """The locals; raises SessionError when a store is unavailable."""
         instance = connection.scope.get(TENANTS)
         if instance is None:
             return OIDCLocals()

@@ -1,4 +1,4 @@
-"""The access token of a request, parsed strictly at the door (RFC 6750 2.1, RFC 9449 7.1)."""
+"""Strict parsing of a request's access token (RFC 6750 2.1, RFC 9449 7.1)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _B64TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 def presented_token(
     context: RequestContext[Any, Any], connection: HTTPConnection, certificate_header: str | None
 ) -> PresentedToken:
-    """The token in the Authorization header, the only place where one is read.
+    """The token in the Authorization header; tokens elsewhere in the request are ignored.
 
-    Raises ProtocolViolation: access_token.required without one, access_token.request for several
-    or a malformed one.
+    Raises ProtocolViolation: access_token.required without a token, access_token.request for
+    several or a malformed one.
     """
     scheme = token_scheme_in(connection.scope["headers"])
     if scheme is None:
@@ -38,7 +38,7 @@ def presented_token(
         scheme=scheme,
         value=value,
         method=connection.scope.get("method", "GET"),
-        # Behind a front server the address of the request is known by base_url alone.
+        # Behind a front server only base_url has the host of the request's URL.
         url=context.origin + requested_path(connection) if scheme == "DPoP" else "",
         proofs=connection.headers.getlist("dpop"),
         certificate=certificates[0] if len(certificates) == 1 else None,

@@ -1,4 +1,4 @@
-"""Everything known of a signature algorithm, in one row each (RFC 7518 3, RFC 8037, RFC 9864)."""
+"""The table of signature algorithms (RFC 7518 3, RFC 8037, RFC 9864)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PSS_HASHES: dict[str, hashes.HashAlgorithm] = {
 }
 
 
-# python-jose lacks the next two. They are used by name from the table below and registered nowhere,
-# so that other users of python-jose in the process see no difference.
+# python-jose lacks the next two classes. Only the table below uses them. They are not registered in
+# python-jose, so its other users in the process are not affected.
 
 
 class PSSKey(Key):
@@ -42,13 +42,13 @@ class PSSKey(Key):
         self._padding = PSS(mgf=MGF1(self._hash), salt_length=self._hash.digest_size)
 
     def sign(self, msg: bytes) -> bytes:
-        """The signature; only with a private key."""
+        """The signature; requires a private key."""
         if not isinstance(self._key, RSAPrivateKey):
-            raise TypeError("only a private key signs")
+            raise TypeError("signing needs a private key")
         return self._key.sign(msg, self._padding, self._hash)
 
     def verify(self, msg: bytes, sig: bytes) -> bool:
-        """Whether `sig` is of this key."""
+        """Whether `sig` is a signature by this key."""
         public = self._key.public_key() if isinstance(self._key, RSAPrivateKey) else self._key
         try:
             public.verify(sig, msg, self._padding, self._hash)
@@ -58,19 +58,19 @@ class PSSKey(Key):
 
 
 class EdDSAKey(Key):
-    """Ed25519 (RFC 8037 3.1), whose name is EdDSA or, fully specified, Ed25519 (RFC 9864)."""
+    """Ed25519 (RFC 8037 3.1), with the name EdDSA or, fully specified, Ed25519 (RFC 9864)."""
 
     def __init__(self, key: Ed25519PublicKey | Ed25519PrivateKey, _algorithm: str) -> None:
         self._key = key
 
     def sign(self, msg: bytes) -> bytes:
-        """The signature; only with a private key."""
+        """The signature; requires a private key."""
         if not isinstance(self._key, Ed25519PrivateKey):
-            raise TypeError("only a private key signs")
+            raise TypeError("signing needs a private key")
         return self._key.sign(msg)
 
     def verify(self, msg: bytes, sig: bytes) -> bool:
-        """Whether `sig` is of this key."""
+        """Whether `sig` is a signature by this key."""
         public = self._key.public_key() if isinstance(self._key, Ed25519PrivateKey) else self._key
         try:
             public.verify(sig, msg)
@@ -88,7 +88,7 @@ HashName: TypeAlias = Literal["sha256", "sha384", "sha512"]
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One row; `curve` binds an algorithm to its curve, `min_secret_bytes` is Core 16.19."""
+    """A row of the table. `min_secret_bytes` is the minimum secret length of Core 16.19."""
 
     name: str
     key_type: KeyType
@@ -98,7 +98,7 @@ class Algorithm:
     min_secret_bytes: int = 0
 
     def key(self, material: object) -> Key:
-        """`material` (a secret, or a key object of cryptography) as one that signs or verifies."""
+        """`material` (a secret, or a key object of cryptography) as a key to sign or verify."""
         return self.key_class(material, self.name)
 
 
@@ -120,11 +120,11 @@ _ROWS = (
 )
 
 ALGORITHMS: Mapping[str, Algorithm] = {row.name: row for row in _ROWS}
-"""By name, compared case-sensitively; `none` is not one of them."""
+"""The algorithms by their case-sensitive names, without `none`."""
 
 
 def require_algorithms(names: object, client_secret: str | None) -> frozenset[str]:
-    """The algorithms a client registration pins, as a set.
+    """The pinned algorithms of a client registration, as a set.
 
     Raises ConfigurationError for a plain text, an empty or unknown choice, `none`, secret-based
     algorithms beside others (RFC 8725 3.1) or with a secret that is too short (Core 16.19).
@@ -141,9 +141,9 @@ def require_algorithms(names: object, client_secret: str | None) -> frozenset[st
 
 
 def secret_key(algorithm: Algorithm, client_secret: str | None) -> Key | None:
-    """The client secret as a key of an HS algorithm; None when it cannot be one.
+    """The client secret as a key of an HS algorithm, None if it is unsuitable.
 
-    It is too short (Core 16.19), or it looks like a public key (RFC 8725 2.1).
+    It may be too short (Core 16.19), or look like a public key (RFC 8725 2.1).
     """
     secret = (client_secret or "").encode()
     if len(secret) < algorithm.min_secret_bytes:
@@ -155,7 +155,7 @@ def secret_key(algorithm: Algorithm, client_secret: str | None) -> Key | None:
 
 
 def require_secret(algorithm: Algorithm, client_secret: str | None) -> Key:
-    """As `secret_key`; raises ConfigurationError (configuration.secret_too_short) for None."""
+    """Like `secret_key`; raises ConfigurationError (configuration.secret_too_short) for None."""
     key = secret_key(algorithm, client_secret)
     if key is None:
         raise ConfigurationError(
@@ -166,14 +166,14 @@ def require_secret(algorithm: Algorithm, client_secret: str | None) -> Key:
 
 
 def _known(names: object) -> list[Algorithm]:
-    # A text is a collection too, of characters.
+    # A string is a collection of characters.
     if isinstance(names, str) or not isinstance(names, Collection) or not names:
         raise ConfigurationError(
-            Code.CONFIGURATION_INVALID, "signing algorithms are a list of at least one name"
+            Code.CONFIGURATION_INVALID, "signing algorithms must be a list of at least one name"
         )
     unknown = [name for name in map(str, names) if name not in ALGORITHMS]
     if unknown:
-        # What looks like no name may be a secret that was written in the wrong place.
+        # A value that is not a name may be a misplaced secret.
         shown = [name if _NAME.fullmatch(name) else "(no name)" for name in unknown[:_MAX_SHOWN]]
         raise ConfigurationError(
             Code.CONFIGURATION_INVALID,

@@ -1,4 +1,4 @@
-"""The compact form of a JWS, read before anything in it is believed (RFC 7515 3.1, 4, 5.2)."""
+"""The compact form of a JWS, parsed before its verification (RFC 7515 3.1, 4, 5.2)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_HEADER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class CompactJWS:
-    """A well-formed JWS whose signature nobody has verified yet. Only `parse` makes one.
+    """A well-formed JWS with an unverified signature. Only `parse` makes instances.
 
-    Keys that the header embeds or points at (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
+    Keys in the header, or at its URLs (`jwk`, `jku`, `x5c`, `x5u`), are never used.
     """
 
     algorithm: str
@@ -30,9 +30,9 @@ class CompactJWS:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
+        """Parse a JWS. Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
         if len(text) > MAX_TOKEN_LENGTH:
-            raise ProtocolViolation(Code.JWS_TOO_LARGE, f"over {MAX_TOKEN_LENGTH} characters")
+            raise ProtocolViolation(Code.JWS_TOO_LARGE, f"more than {MAX_TOKEN_LENGTH} characters")
         segments = text.split(".")
         if len(segments) == 5:
             raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
@@ -47,7 +47,7 @@ class CompactJWS:
         )
 
     def claims(self) -> Claims:
-        """The payload as a claims set (RFC 7519 7.2); believe it only when verified.
+        """The payload as a claims set (RFC 7519 7.2). Trust it only after verification.
 
         Raises ProtocolViolation (jws.claims_malformed).
         """
@@ -63,14 +63,14 @@ class _Header(NamedTuple):
     typ: str | None
 
 
-# An OP writes the same few headers over and over.
+# An OP's tokens have the same few headers.
 @lru_cache(maxsize=64)
 def _header(segment: str) -> _Header:
     try:
         members = parse_json_object(_octets(segment), max_bytes=MAX_HEADER_BYTES)
     except MalformedJSON as malformed:
         raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {malformed}") from None
-    # No extension is understood here, so none that is critical can be accepted (4.1.11).
+    # No extensions are supported, so critical ones must be refused (4.1.11).
     if "crit" in members:
         raise ProtocolViolation(Code.JWS_CRITICAL)
     return _Header(_required(members, "alg"), _optional(members, "kid"), _optional(members, "typ"))

@@ -1,4 +1,4 @@
-"""An OP's key set, reduced to the keys that can verify a signature (RFC 7517, RFC 7518 6)."""
+"""An OP's key set: the keys that can verify signatures (RFC 7517, RFC 7518 6)."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _Members: TypeAlias = Mapping[str, object]
 
 
 class UnusableKey(ValueError):
-    """A JWK this library cannot or will not verify with; says why."""
+    """A JWK that this library cannot use for verification. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonWebKey:
-    """One public key: what it can verify, by the name of the algorithm. Only `parse` makes one."""
+    """A public key, with a verifying key for each of its algorithms. Only `parse` makes one."""
 
     kid: str | None
     verifiers: Mapping[str, Key] = field(repr=False)
 
     @classmethod
     def parse(cls, jwk: object) -> Self:
-        """Raises UnusableKey for every defect, and for keys of other kinds or uses."""
+        """Parse a JWK. Raises UnusableKey for any fault, and for keys of other types or uses."""
         if not isinstance(jwk, dict):
             raise UnusableKey("not a JSON object")
         _require_verification_use(jwk)
@@ -67,13 +67,13 @@ class JsonWebKey:
 
 @dataclass(frozen=True, slots=True)
 class JsonWebKeySet:
-    """The usable keys of a JWKS document; a key that cannot be used is left out."""
+    """The usable keys of a JWKS document. Unusable keys are left out."""
 
     keys: tuple[JsonWebKey, ...]
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Raises ProviderError (provider.keys_invalid) without a list of at most 100 keys."""
+        """Parse a JWKS of at most 100 keys. Raises ProviderError (provider.keys_invalid)."""
         members = document.get("keys") if isinstance(document, dict) else None
         if not isinstance(members, list):
             raise ProviderError(Code.PROVIDER_KEYS_INVALID, "the key set has no list of keys")
@@ -83,7 +83,7 @@ class JsonWebKeySet:
         return cls(tuple(key for key in parsed if key is not None))
 
     def suitable(self, algorithm: str, kid: str | None) -> list[JsonWebKey]:
-        """The keys that may verify `algorithm`; with a `kid` only those of that name."""
+        """The keys for `algorithm`; with a `kid`, only those with that name."""
         return [key for key in self.keys if algorithm in key.verifiers and kid in (None, key.kid)]
 
 
@@ -95,7 +95,7 @@ def _usable(member: object) -> JsonWebKey | None:
 
 
 def _require_verification_use(jwk: _Members) -> None:
-    """RFC 7517 4.2, 4.3; null is absent. A private key that is published proves nothing."""
+    """Check `use` and `key_ops` (RFC 7517 4.2, 4.3), and refuse published private keys."""
     if jwk.get("use") not in (None, "sig"):
         raise UnusableKey("not for signatures")
     operations = jwk.get("key_ops")
@@ -116,7 +116,7 @@ def _public_key(jwk: _Members) -> tuple[KeyType, str | None, PublicKey]:
                 return "OKP", "Ed25519", Ed25519PublicKey.from_public_bytes(_octets(jwk, "x"))
     except (ValueError, UnsupportedAlgorithm) as refused:
         raise UnusableKey(str(refused)) from refused
-    raise UnusableKey("a type or curve without an algorithm here")
+    raise UnusableKey("an unsupported type or curve")
 
 
 def _rsa_key(jwk: _Members) -> RSAPublicKey:
@@ -131,7 +131,7 @@ def _rsa_key(jwk: _Members) -> RSAPublicKey:
 
 def _elliptic_curve_key(jwk: _Members, curve: EllipticCurve) -> EllipticCurvePublicKey:
     x, y = _octets(jwk, "x"), _octets(jwk, "y")
-    # Coordinates are padded to the size of the field (RFC 7518 6.2.1.2).
+    # Coordinates are padded to the field size (RFC 7518 6.2.1.2).
     if {len(x), len(y)} != {(curve.key_size + 7) // 8}:
         raise UnusableKey("a coordinate has the wrong length")
     return EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), curve).public_key()

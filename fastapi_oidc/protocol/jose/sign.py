@@ -1,4 +1,4 @@
-"""Signing: client assertions, and the tokens of a development OP."""
+"""Signs client assertions, DPoP proofs and the tokens of a development OP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALGORITHM_OF_CURVE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key that signs with one algorithm under one name."""
+    """A signing key with its algorithm and name."""
 
     algorithm: Algorithm
     key_id: str | None
@@ -38,7 +38,7 @@ class Signer:
 
     @classmethod
     def of_secret(cls, client_secret: str | None, algorithm: str) -> Self:
-        """Signs with the octets of a client secret; raises ConfigurationError."""
+        """A signer with a client secret; raises ConfigurationError."""
         row = _row(algorithm)
         if row.key_type != "oct":
             raise _unusable(f"{row.name} does not sign with a secret")
@@ -52,10 +52,10 @@ class Signer:
         algorithm: str | None = None,
         key_id: str | None = None,
     ) -> Self:
-        """Signs with a PEM text, a JWK or a key object of cryptography.
+        """A signer with a PEM text, a JWK or a key object of cryptography.
 
-        What is not given is taken from the JWK, else from the kind of key. Raises
-        ConfigurationError (configuration.key_unusable) without quoting the key.
+        The defaults are from the JWK, else from the type of key. Raises ConfigurationError
+        (configuration.key_unusable), which does not quote the key.
         """
         jwk = private_key if isinstance(private_key, Mapping) else {}
         key = load_private_key(private_key)
@@ -70,7 +70,7 @@ class Signer:
         typ: str = "JWT",
         jwk: Mapping[str, object] | None = None,
     ) -> str:
-        """The claims as a signed JWT (RFC 7515 3.1), whose header has the public key `jwk`."""
+        """The claims as a signed JWT (RFC 7515 3.1), with the public key `jwk` in its header."""
         header: dict[str, object] = {"alg": self.algorithm.name, "typ": typ}
         if jwk is not None:
             header["jwk"] = jwk
@@ -84,13 +84,13 @@ class Signer:
 def load_private_key(private_key: str | Mapping[str, object] | PrivateKey) -> PrivateKey:
     """The key object of an unencrypted PEM or a private JWK (RFC 7517, RFC 7518 6).
 
-    Raises ConfigurationError (configuration.key_unusable) without quoting the key.
+    Raises ConfigurationError (configuration.key_unusable), which does not quote the key.
     """
     if isinstance(private_key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
         return private_key
     try:
         key = _from_pem(private_key) if isinstance(private_key, str) else _from_jwk(private_key)
-    except Exception:  # python-jose raises anything; the original may quote the key
+    except Exception:  # python-jose may raise any exception, which may quote the key
         key = None
     if not isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
         raise _unusable("the private key is neither an unencrypted PEM nor a private JWK")
@@ -140,7 +140,7 @@ def _fits(key: PrivateKey, algorithm: Algorithm) -> bool:
 def _row(name: str) -> Algorithm:
     row = ALGORITHMS.get(name)
     if row is None:
-        raise _unusable("no such signing algorithm")
+        raise _unusable("unknown signing algorithm")
     return row
 
 

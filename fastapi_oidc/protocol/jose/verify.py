@@ -1,4 +1,4 @@
-"""The signature of a compact JWS: one pinned algorithm and the issuer's keys for it."""
+"""Verifies the signature of a compact JWS, with a pinned algorithm and the issuer's keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Unverified(ProtocolViolation):
-    """No key of this set verifies the token, but a newer set may have one that does.
+    """No key of this set verifies the token, but a newer set may have a key that does.
 
-    The code is jws.key_missing when no key suits, jws.signature when none of those that suit has
-    signed it: the OP may have replaced a key without giving it another name.
+    The code is jws.key_missing without a suitable key, and jws.signature if no suitable key has
+    signed the token: the OP may have replaced a key without changing its name.
     """
 
 
@@ -32,11 +32,10 @@ def verified_claims(
     client_secret: str | None,
     setting: str = "id_token_signing_algorithms",
 ) -> Claims:
-    """The claims of `token`, whose signature is by the OP (RFC 7515 5.2; Core 3.1.3.7 rules 6-8).
+    """The claims of `token`, if the OP signed it (RFC 7515 5.2; Core 3.1.3.7 rules 6-8).
 
-    `algorithms` are those the client registration pins, by the `setting` of that name. Raises
-    ProtocolViolation: jws.algorithm, jws.signature or jws.claims_malformed; Unverified when newer
-    keys may help.
+    `algorithms` are the pinned ones, from the setting named `setting`. Raises ProtocolViolation:
+    jws.algorithm, jws.signature or jws.claims_malformed; Unverified when newer keys may verify it.
     """
     algorithm = _pinned(token, algorithms, setting)
     if algorithm.key_type == "oct":
@@ -60,7 +59,7 @@ def _pinned(token: CompactJWS, algorithms: AbstractSet[str], setting: str) -> Al
 def _require_secret_signature(
     token: CompactJWS, algorithm: Algorithm, client_secret: str | None
 ) -> None:
-    """The key is the client secret, never a key of the set (Core 3.1.3.7 rule 8)."""
+    """Verify with the client secret, never with a key of the set (Core 3.1.3.7 rule 8)."""
     key = secret_key(algorithm, client_secret)
     if key is None:
         raise ProtocolViolation(Code.JWS_ALGORITHM, "the client secret cannot be a key")
@@ -69,10 +68,10 @@ def _require_secret_signature(
 
 
 def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKeySet) -> None:
-    """By the key that `kid` names, else by any other of the issuer's for the algorithm.
+    """Verify with the key that `kid` names, else with any other key for the algorithm.
 
-    `kid` is a hint (RFC 7515 4.1.4). Ory Hydra keeps the one of the login in refreshed ID tokens,
-    also when another key signs them.
+    `kid` is a hint (RFC 7515 4.1.4). Ory Hydra's refreshed ID tokens have the `kid` of the login,
+    even if another key has signed them.
     """
     named = keys.suitable(algorithm.name, token.kid)
     if any(_signs(key, algorithm, token) for key in named):
@@ -85,7 +84,7 @@ def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKey
         raise Unverified(
             Code.JWS_KEY_MISSING, f"no key for {algorithm.name} with kid {shown(token.kid)}"
         )
-    raise Unverified(Code.JWS_SIGNATURE, "none of the keys that suit has signed this")
+    raise Unverified(Code.JWS_SIGNATURE, "no suitable key has signed this")
 
 
 def _signs(key: JsonWebKey, algorithm: Algorithm, token: CompactJWS) -> bool:
@@ -94,7 +93,7 @@ def _signs(key: JsonWebKey, algorithm: Algorithm, token: CompactJWS) -> bool:
 
 @lru_cache(maxsize=16)
 def _warn_of_wrong_name(named: str | None, signer: str | None) -> None:
-    # Cached: every token says the same until the provider's next rotation.
+    # Cached, so that it is logged once until the provider's next key rotation.
     _logger.warning(
         "the provider names the wrong key: a token with kid %s is signed by the key %s",
         shown(named),

@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * `<oidc-context>`: the browser's half of the session. docs/browser.md is the manual.
+ * `<oidc-context>`: the session in the browser. docs/browser.md is the manual.
  *
  * The first half decides: pure functions without DOM, clock or randomness. The second half, the element, does.
- * Times are milliseconds since the epoch, except in attributes and in the server's answers: those are seconds.
+ * Times are milliseconds since the epoch, except in attributes and in the server's responses: those are in seconds.
  */
 
 /** @typedef {'loading' | 'anonymous' | 'authenticated' | 'expired' | 'idle' | 'revoked'} Status */
@@ -26,18 +26,18 @@
 // ---------------------------------------------------------------- decisions
 
 const SECOND = 1000
-/** After sleep the timers go on where they were: this is how late they can be. */
+/** How late timers can be: after a sleep of the device they continue where they were. */
 const LONGEST_NAP = 5 * SECOND
 const FIRST_RETRY = 5 * SECOND
 const LONGEST_RETRY = 300 * SECOND
 const CLOCK_ROUNDING = 2 * SECOND
-/** So long a tab that ends an idle session is given to bring it to the server. */
+/** How long the other tabs wait for the tab that ends an idle session at the server. */
 const IDLE_TAKEOVER = 10 * SECOND
 /** After each silent login that the OP iframe does not confirm; after one more it is not believed. */
 const CHECK_PAUSES = [30 * SECOND, 120 * SECOND]
 const CHECK_LIMIT = CHECK_PAUSES.length + 1
 
-/** Failures that say nothing about the user: the check is repeated later, the session stays. */
+/** Failures that say nothing about the user: the check is repeated later, the session continues. */
 const INCONCLUSIVE = /^(timeout|authorization\.transaction_missing|provider\..*|session\.(refresh_postponed|.*_unavailable))$/
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
@@ -54,7 +54,7 @@ function parseObject(text) {
 }
 
 /**
- * The server's answer as a public session; throws TypeError when it is none.
+ * The server's response as a public session; throws TypeError when it is not one.
  * @param {unknown} answer
  * @returns {Readonly<PublicSession>}
  */
@@ -85,16 +85,16 @@ export function parseMonitorConfig(answer, pageOrigin) {
 export const loginOf = (session) => (session?.is_authenticated ? `${session.sub}|${session.expires_at}` : null)
 
 /**
- * What all tabs should agree on; a tab that hears of anything else asks the server.
+ * What all tabs should agree on; a tab that receives a different value checks with the server.
  * @param {PublicSession | null} session
  */
 export const sharedBy = (session) => (session?.is_authenticated ? `${loginOf(session)}|${session.session_state}` : null)
 
-/** What is new in every answer. */
+/** The members that are new in every response. */
 const FLEETING = { csrf_token: 0, idle_expires_at: 0 }
 
 /**
- * Whether both say the same to a page.
+ * Whether both are the same for a page.
  * @param {PublicSession | null} one
  * @param {PublicSession | null} other
  */
@@ -103,7 +103,7 @@ export function sameSession(one, other) {
 }
 
 /**
- * How far this clock is ahead of the server's; 0 when the server does not tell, or within its header's rounding.
+ * How far this clock is ahead of the server's; 0 without the header, or within its rounding.
  * @param {string | null} dateHeader
  * @param {number} now
  */
@@ -113,7 +113,7 @@ export function clockSkew(dateHeader, now) {
 }
 
 /**
- * When the session ends by this clock; Infinity when the server does not tell.
+ * When the session ends by this clock; Infinity when the server does not say.
  * @param {PublicSession | null} session
  * @param {number} skew
  * @param {'expires_at' | 'idle_expires_at'} end the absolute one, or that without a request
@@ -124,8 +124,8 @@ export function expiryOf(session, skew, end = 'expires_at') {
 }
 
 /**
- * The status after an answer: a session that is gone was revoked, unless it expired. The end that the server said counts,
- * also while it still holds the session.
+ * The status after a response: a missing session was revoked, unless it expired. The end from the server counts, even
+ * while the server still has the session.
  * @param {Status} status
  * @param {PublicSession} session
  * @param {boolean} isOver
@@ -138,7 +138,7 @@ export function statusAfter(status, session, isOver) {
 }
 
 /**
- * What is due, the most final first: a waking tab ends a session before it asks about it.
+ * What is due, the most final first: a waking tab ends an expired session before it checks it.
  * @param {Plan} plan
  * @param {number} now
  * @returns {'expire' | 'idle' | 'revalidate' | 'wait'}
@@ -160,7 +160,7 @@ export function nap(plan, now) {
 }
 
 /**
- * The pause before the next revalidation; clients that began together drift apart.
+ * The pause before the next revalidation; randomized, so that clients that started together do not stay together.
  * @param {{interval: number, failures: number, random: number}} pace `interval` 0: only after a failure
  */
 export function revalidationPause({ interval, failures, random }) {
@@ -170,7 +170,7 @@ export function revalidationPause({ interval, failures, random }) {
 }
 
 /**
- * The deadline of this login as the tabs left it, or a new one for a new login. Never further away than `timeout`:
+ * The stored deadline of this login, or a new one for a new login. Never further away than `timeout`:
  * a clock that was set back must not keep a session open.
  * @param {string | null} stored
  * @param {{login: string, now: number, timeout: number}} at
@@ -195,7 +195,7 @@ export function idleStep(record, now) {
 }
 
 /**
- * What the answer of the OP iframe asks for (Session Management 1.0, 3.1); anything from elsewhere is ignored.
+ * What to do after a message of the OP iframe (Session Management 1.0, 3.1); other messages are ignored.
  * @param {{origin: string, data: unknown}} message
  * @param {string} expectedOrigin
  * @returns {'recheck' | 'believe' | 'stop' | 'ignore'}
@@ -248,7 +248,7 @@ export function silentAnswer(message) {
 }
 
 /**
- * What a silent login means for the session; an outcome or a code that is not known ends it.
+ * What a silent login means for the session; an unknown outcome or code ends it.
  * @param {SilentAnswer} answer
  * @returns {'keep' | 'end' | 'retry'}
  */
@@ -273,12 +273,12 @@ export function redirectTarget(value, page) {
 const ACTIVITY = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'scroll']
 const WAKING = ['focus', 'online', 'visibilitychange']
 const REQUEST_TIMEOUT = 10 * SECOND
-/** A tab that follows another tab's idle logout asks this often whether it is done. */
+/** How often a tab checks whether another tab's idle logout is complete. */
 const FOLLOW_PAUSE = 2 * SECOND
 const SILENT_LOGIN_TIMEOUT = 15 * SECOND
-/** After so many questions in a row without an answer the OP iframe is not asked any more. */
+/** Monitoring stops after this number of questions in a row to which the OP iframe does not respond. */
 const UNANSWERED_LIMIT = 3
-/** A page that is still there after so long was not left: the user or a download stopped it. */
+/** A page that is still open after this time was not left: the user or a download stopped the navigation. */
 const LEAVING = 10 * SECOND
 /** A new page's redirect so soon after another one goes in circles, as a login whose heartbeat is refused at once. */
 const ROUND = 30 * SECOND
@@ -296,7 +296,7 @@ function recall(key) {
 }
 
 /**
- * Writes a change alone: an old record, written again, would overtake what another tab writes now.
+ * Writes only changes: writing an old record again would overwrite a newer one of another tab.
  * @param {string} key
  * @param {IdleRecord | CheckRecord} record
  */
@@ -456,7 +456,7 @@ function silentLogin(loginUrl, root, signal) {
 /** Lets Node import this module for its decisions. */
 const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {})
 
-/** Keeps the server's last answer and the deadlines, and does what the decisions say. */
+/** Has the server's last response and the deadlines, and carries out the decisions. */
 export class OIDCContext extends Base {
   static observedAttributes = [
     'session-url', 'config-url', 'login-url', 'logout-url', 'heartbeat-url',
@@ -497,7 +497,7 @@ export class OIDCContext extends Base {
   /** The member `identity` of the public session, or null. */
   get identity() { return this.#session?.identity ?? null }
   get status() { return this.#status }
-  /** Why the server ended the last session, as far as it told. */
+  /** Why the server ended the last session, if it said so. */
   get ended() { return this.#ended }
   /** Whether the OP's iframe is watched. */
   get monitoring() { return this.#monitoring }
@@ -524,7 +524,7 @@ export class OIDCContext extends Base {
   set revalidateInterval(value) { this.#reflect('revalidate-interval', value) }
 
   /**
-   * Goes to the login route, and afterwards back to `returnTo`.
+   * Navigates to the login route, and afterwards back to `returnTo`.
    * @param {{returnTo?: string}} [options]
    */
   login({ returnTo = location.pathname + location.search } = {}) {
@@ -544,7 +544,7 @@ export class OIDCContext extends Base {
   }
 
   /**
-   * Ends the session of this application alone; the browser leaves this page.
+   * Ends only the session of this application; the browser leaves this page.
    * @param {{returnTo?: string}} [options]
    */
   logoutLocal({ returnTo } = {}) {
@@ -553,7 +553,7 @@ export class OIDCContext extends Base {
   }
 
   /**
-   * Asks the server for the session; calls made meanwhile share one request. No answer changes nothing.
+   * Gets the session from the server; concurrent calls share one request. Without a response nothing changes.
    * @returns {Promise<Status>} the status afterwards
    */
   async revalidate() {
@@ -597,7 +597,7 @@ export class OIDCContext extends Base {
     for (const type of ACTIVITY) addEventListener(type, this.#onActivity, { signal, capture: true, passive: true })
     for (const type of WAKING) addEventListener(type, this.#onWake, { signal })
     addEventListener('pageshow', this.#onReturn, { signal })
-    // A form that signs out ends the session before its own answer leads away from here.
+    // A form that signs out ends the session before its response navigates away.
     addEventListener('submit', (event) => { if (!event.defaultPrevented) this.#leave() }, { signal })
     this.#channel = new BroadcastChannel(this.#key())
     this.#channel.onmessage = ({ data }) => {
@@ -610,7 +610,7 @@ export class OIDCContext extends Base {
     void this.revalidate()
   }
 
-  /** Does what is due, and comes back for the next thing. */
+  /** Does what is due, and sets a timer for the next action. */
   #tick = () => {
     clearTimeout(this.#timer)
     if (!this.isConnected) return
@@ -662,7 +662,7 @@ export class OIDCContext extends Base {
     this.#revalidateNext()
   }
 
-  /** Asks, and asks again when a question is under way: its answer may be older than what is heard of now. */
+  /** Checks the session, again after a check under way, whose response may be outdated. */
   #revalidateNext() {
     this.#revalidateAt = 0
     this.#tick()
@@ -676,7 +676,7 @@ export class OIDCContext extends Base {
     this.#revalidateAt = Math.min(this.#revalidateAt, now + pause, now + this.#idleRest(now))
   }
 
-  /** How long the server goes on without a request. @param {number} now */
+  /** How long the server's session continues without a request. @param {number} now */
   #idleRest(now) {
     if (this.#failures > 0) return Infinity
     return Math.max(SECOND, expiryOf(this.#session, this.#skew, 'idle_expires_at') - now)
@@ -700,8 +700,8 @@ export class OIDCContext extends Base {
 
   /**
    * What the server has, once a login that must go is gone; one that another tab has made meanwhile stays.
-   * @param {boolean} active whether somebody is here
-   * @returns {Promise<Readonly<PublicSession> | null>} null when the server does not tell
+   * @param {boolean} active whether the user is active
+   * @returns {Promise<Readonly<PublicSession> | null>} null when the server does not respond
    */
   async #ask(active) {
     const session = await this.#fetchSession(active)
@@ -736,7 +736,7 @@ export class OIDCContext extends Base {
     this.#following = false
   }
 
-  /** Tells the application that someone is here; it may say that the session is over. @param {AbortSignal} signal */
+  /** Reports activity to the server, which may respond that the session has ended. @param {AbortSignal} signal */
   async #beat(signal) {
     if (!this.heartbeatUrl) return
     const answer = await this.#request(this.heartbeatUrl, { method: 'POST', headers: csrfHeader(this.#session) })
@@ -775,7 +775,7 @@ export class OIDCContext extends Base {
     this.#pace()
   }
 
-  /** The page wants the session to go on. @param {IdleRecord} record @param {PublicSession | null} session */
+  /** The page wants the session to continue. @param {IdleRecord} record @param {PublicSession | null} session */
   #stay(record, session) {
     this.#keepIdle({ ...record, deadline: Date.now() + this.idleTimeout * SECOND, endedAt: 0 })
     this.#become('authenticated', session)
@@ -790,7 +790,7 @@ export class OIDCContext extends Base {
   }
 
   /**
-   * Ends a session that the server still holds.
+   * Ends a session that the server still has.
    * @param {string} reason
    * @param {string | null} login of which the reason is known
    */
@@ -855,7 +855,7 @@ export class OIDCContext extends Base {
 
   /** @param {'recheck' | 'believe' | 'stop'} step */
   #onProvider(step) {
-    // A server that cannot be asked is asked ever less often, whatever the provider says.
+    // While the server is unreachable, the checks become less frequent, whatever the provider says.
     if (this.#monitoring !== 'watching' || this.#failures > 0) return
     const record = checkRecord(recall(this.#key('checks')))
     const allowed = checkAllowed(record, Date.now())
@@ -891,7 +891,7 @@ export class OIDCContext extends Base {
     if (this.#owed) remember(this.#key('checks'), afterCheck(record, 'retry', Date.now()))
   }
 
-  /** An answer that was asked for before now may be stale. */
+  /** A response to an earlier request may be stale. */
   #revalidateAfresh() {
     return this.#afterwards(() => this.#check(this.#life.signal))
   }
@@ -907,7 +907,7 @@ export class OIDCContext extends Base {
   }
 
   /**
-   * Other tabs hear of a login or a logout; the deadlines they know themselves.
+   * Informs other tabs of a login or a logout; they read the deadlines themselves.
    * @param {Status} status
    * @param {Readonly<PublicSession> | null} session
    */
@@ -946,7 +946,7 @@ export class OIDCContext extends Base {
   #redirect(value) {
     const target = redirectTarget(value, location.href)
     if (!target || !this.isConnected) return
-    // A page that nobody sees waits: when it is shown, somebody may be signed in again.
+    // A hidden page waits: when it is shown, a user may be signed in again.
     this.#redirectOwed = document.hidden || Date.now() < this.#leavingUntil ? value : null
     // A page that a redirect led to, and that has nothing but another one to offer, would come back for ever.
     if (this.#redirectOwed || (followsAnother() && this.#isNew)) return

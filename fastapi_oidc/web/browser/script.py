@@ -1,4 +1,4 @@
-"""The browser component's one file, ready to be served."""
+"""The browser component's file, ready to be served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """An ES module with the name of its version: a hash of its content."""
+    """An ES module and its version, a hash of its content."""
 
     content: bytes
     version: str
@@ -23,7 +23,7 @@ class Script:
 
     @classmethod
     def read(cls, path: Path) -> Script:
-        """The module at `path` without the comments that have lines of their own."""
+        """The module at `path`, without comments on lines of their own."""
         content = _COMMENT.sub(b"", path.read_bytes())
         return cls(content, sha256(content).hexdigest()[:16])
 
@@ -33,7 +33,7 @@ class Script:
         return f'"{self.version}"'
 
     def headers(self, requested_version: str | None) -> dict[str, str]:
-        """A cache keeps a URL that names this version for a year, any other it asks about."""
+        """The headers: caches keep the URL with this version for a year, and revalidate others."""
         current = requested_version == self.version
         caching = "public, max-age=31536000, immutable" if current else "no-cache"
         return {

@@ -1,7 +1,7 @@
 """The page that ends a login in the hidden iframe of `<oidc-context>`.
 
-It tells the page around it the outcome and does nothing else. Only a page of the same origin can
-frame it and only such a page is told; what follows from the outcome is decided there.
+It only posts the outcome to the parent page, which decides what to do. Only a page of the same
+origin can frame it and receive the message.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _SCRIPT_HASH: Final = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
 
 @dataclass(frozen=True, slots=True)
 class SilentPage:
-    """The outcome of a silent login; `code` is the stable code of what went wrong, if anything."""
+    """The outcome of a silent login; `code` is the stable code of an error, if any."""
 
     outcome: Literal["same_user", "other_user", "error"]
     code: str = ""
 
     @property
     def body(self) -> bytes:
-        """An HTML document whose script is the same in every answer."""
+        """An HTML document with the same script in every response."""
         return (
             f'<!doctype html><html lang="en" data-outcome="{self.outcome}"'
             f' data-code="{escape(self.code)}"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>Sign-in check</title><style>{STYLE}</style></head><body><main>"
-            "<h1>Sign-in check</h1><p>Nothing is to be done here. You can close this page.</p>"
+            "<h1>Sign-in check</h1><p>There is nothing to do here. You can close this page.</p>"
             f"</main><script>{_SCRIPT}</script></body></html>"
         ).encode()
 
     @property
     def headers(self) -> dict[str, str]:
-        """Nothing but that script runs, nothing is stored, no other origin frames the page."""
+        """The headers: only this script runs, nothing is cached, only this origin can frame it."""
         return UNREFERRED | {
             "Content-Type": "text/html; charset=utf-8",
             "Content-Security-Policy": (

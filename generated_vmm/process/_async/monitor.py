@@ -167,7 +167,7 @@ class AsyncMonitor(MonitorView[AsyncVmmClient]):
 
 
 class AsyncJailedMonitor(JailView[AsyncVmmClient], AsyncMonitor):
-    """An `AsyncMonitor` that the jailer starts: in a chroot, as another user, in control groups.
+    """As `AsyncMonitor`, started by the jailer: in a chroot, as another user, in control groups.
 
         async with AsyncJailedMonitor(id="web", uid=1234, gid=1234) as monitor:
             kernel = await monitor.copy_in("/vm/vmlinux")

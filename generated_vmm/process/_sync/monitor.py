@@ -168,7 +168,7 @@ class Monitor(MonitorView[VmmClient]):
 
 
 class JailedMonitor(JailView[VmmClient], Monitor):
-    """An `Monitor` that the jailer starts: in a chroot, as another user, in control groups.
+    """As `Monitor`, started by the jailer: in a chroot, as another user, in control groups.
 
         with JailedMonitor(id="web", uid=1234, gid=1234) as monitor:
             kernel = monitor.copy_in("/vm/vmlinux")

@@ -171,7 +171,7 @@ def replaced(**members: Any) -> Callable[[Session], object]:
         (replaced(generation=7), "generation"),
         (replaced(expires_at=2_000_000_000), "expires_at"),
         (replaced(sub="bob", generation=1), "sub, generation"),
-        (lambda session: session.identity, "something else"),
+        (lambda session: session.identity, "must return an OIDCSession or None"),
     ],
 )
 async def test_replacement_is_a_session_of_the_same_login(

@@ -73,7 +73,7 @@ async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
 
     monkeypatch.setattr(world.oidc.runtime.party.provider, "metadata", broken)
     assert (await signed_out(browser)).headers["location"] == "/me"
-    assert "sign-out goes on without the provider" in caplog.messages
+    assert "sign-out continues without the provider" in caplog.messages
     monkeypatch.undo()
     assert await user(browser) is None
 

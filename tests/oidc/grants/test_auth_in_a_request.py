@@ -221,5 +221,5 @@ async def test_a_session_that_is_stored_without_its_token_says_so() -> None:
 def test_an_api_that_is_not_configured_is_refused() -> None:
     world = calling_world()
     session: Any = None
-    with pytest.raises(ConfigurationError, match="no one of downstream_apis has audience=x"):
+    with pytest.raises(ConfigurationError, match="none of downstream_apis has audience=x"):
         world.oidc.auth(session, audience="x")

@@ -132,9 +132,9 @@ async def test_auth_selects_one_api(world: World) -> None:
     session_of_user, api = (await world.oidc.sessions_of("alice"))[0], Api(world)
     assert await api.status(world.oidc.auth(session_of_user, scope="events:read")) == 200
     assert audience(world, api.tokens[0]) == CALENDAR
-    with pytest.raises(ConfigurationError, match="no one of downstream_apis has resource=x:y"):
+    with pytest.raises(ConfigurationError, match="none of downstream_apis has resource=x:y"):
         world.oidc.auth(session_of_user, resource="x:y")
-    with pytest.raises(ConfigurationError, match="no one of downstream_apis has scope=mail:read"):
+    with pytest.raises(ConfigurationError, match="none of downstream_apis has scope=mail:read"):
         await world.oidc.grant(session_id(world), scope="mail:read")
 
 

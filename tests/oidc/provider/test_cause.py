@@ -23,7 +23,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     [
         (
             caused(httpx.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
-            "the name is not found: Name or service not known",
+            "the host name is not found: Name or service not known",
         ),
         (
             caused(httpx.ConnectError("x"), ExceptionGroup("all", [ConnectionRefusedError()])),
@@ -33,7 +33,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         (httpx.ConnectTimeout("x"), "no connection in time"),
         (httpx.PoolTimeout("x"), "no free connection in time"),
         (httpx.ProxyError("407\r\nX"), r"the proxy failed: 407\r\nX"),
-        (httpx.InvalidURL("x"), "the URL cannot be asked"),
+        (httpx.InvalidURL("x"), "the URL cannot be requested"),
         (httpx.WriteError("x"), "WriteError"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -91,4 +91,4 @@ async def test_a_server_without_tls_is_told_as_such() -> None:
 
 
 async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
-    assert await explanation_of("https://999.1.1.1/?x=1") == "the URL cannot be asked"
+    assert await explanation_of("https://999.1.1.1/?x=1") == "the URL cannot be requested"

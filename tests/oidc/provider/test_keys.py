@@ -78,7 +78,7 @@ async def test_a_key_that_is_not_published_yet_is_undecided(
     with pytest.raises(Undecided) as too_early:
         await provider.verify(new.sign(CLAIMS))
     assert (first.value.code, too_early.value.code) == (Code.JWS_KEY_MISSING, Code.JWS_KEY_MISSING)
-    assert "were read again" in first.value.explanation
+    assert "were fetched again" in first.value.explanation
     assert "too early" in too_early.value.explanation
     op.publish([old, new])
     op.now += 60

@@ -53,7 +53,7 @@ async def test_that_it_serves_is_in_the_log_with_its_age_and_the_reason(
     await document.get()
     [record] = caplog.records
     assert record.name == "fastapi_oidc.provider"
-    message = "the last known keys serve, 3600 s old: ConnectError (url=https://op.test/)"
+    message = "using the last known keys, 3600 s old: ConnectError (url=https://op.test/)"
     assert record.getMessage() == message
 
 

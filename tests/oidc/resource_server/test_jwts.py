@@ -196,14 +196,14 @@ async def id_token(world: APIWorld) -> str:
 @pytest.mark.parametrize(
     ("options", "explanation"),
     [
-        ({"audience": "app", "accept_plain_jwt": True}, "an audience that is not the client_id"),
+        ({"audience": "app", "accept_plain_jwt": True}, "another audience than the client_id"),
         ({"algorithms": ["HS256"]}, "algorithms of an API"),
         ({"algorithms": ["none"]}, "algorithms of an API"),
         ({"algorithms": []}, "algorithms of an API"),
         ({"introspection_lifetime": -1}, "introspection_lifetime"),
         ({"audience": "http://app.test"}, "https"),
-        ({"resource": "https://app.test/#top"}, "resource is an https URL"),
-        ({"resource": "app.test"}, "resource is an https URL"),
+        ({"resource": "https://app.test/#top"}, "resource must be an https URL"),
+        ({"resource": "app.test"}, "resource must be an https URL"),
         ({"audience": ""}, "audience"),
     ],
 )
@@ -217,7 +217,7 @@ def test_an_api_that_cannot_be_safe_is_not_made(
 def test_a_scope_is_one_word() -> None:
     api = make_api_world().api
     for scope in ("machines write", 'a"b', "", "é"):
-        with pytest.raises(ConfigurationError, match="is no scope"):
+        with pytest.raises(ConfigurationError, match="is not a scope"):
             api.require(scope)
-        with pytest.raises(ConfigurationError, match="is no scope"):
+        with pytest.raises(ConfigurationError, match="is not a scope"):
             api.protected(lambda *_: None, scope)  # type: ignore[arg-type]

@@ -141,7 +141,7 @@ async def test_the_identity_of_a_token_is_the_application_s() -> None:
 
 
 def test_without_one_api_there_is_no_common_guard() -> None:
-    with pytest.raises(ConfigurationError, match="there are 0"):
+    with pytest.raises(ConfigurationError, match="this instance has 0"):
         _ = make_world().oidc.require_user
     world = make_api_world()
     world.world.oidc.api("https://other.test")

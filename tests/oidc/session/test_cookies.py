@@ -36,9 +36,9 @@ def test_the_value_is_not_in_repr() -> None:
 
 @pytest.mark.parametrize("text", ["a;b", "a\r\nSet-Cookie: b", "a b", "é", "a,b", 'a"', "a=b"])
 def test_a_name_or_value_cannot_add_to_the_header(text: str) -> None:
-    with pytest.raises(ValueError, match="does not belong"):
+    with pytest.raises(ValueError, match="not allowed"):
         CookieChange(name=text, value="abc")
-    with pytest.raises(ValueError, match="does not belong"):
+    with pytest.raises(ValueError, match="not allowed"):
         CookieChange(name="a", value=text)
 
 

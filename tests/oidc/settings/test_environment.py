@@ -63,7 +63,7 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.faults == (
         "OIDC_ISSUER: must be https; OIDC_ALLOW_INSECURE_HTTP permits http for local development",
         "OIDC_COOKIE_SECRET: is missing",
-        "OIDC_EXTRA_PARAMS: begins like JSON and is none",
+        "OIDC_EXTRA_PARAMS: begins like JSON but is not valid JSON",
         "session_lifetime: Input should be greater than or equal to 60",
     )
 
@@ -108,7 +108,7 @@ def test_in_code_the_option_is_named_that_permits_http() -> None:
 
 
 def test_an_argument_that_does_not_exist_is_named_with_the_one_that_is_meant() -> None:
-    with pytest.raises(ConfigurationError, match=r"isuer: is no setting, is issuer meant\?"):
+    with pytest.raises(ConfigurationError, match=r"isuer: is not a setting, is issuer meant\?"):
         OIDCSettings(**options(isuer="https://op.example.com"))
 
 

@@ -29,7 +29,7 @@ def test_private_key_jwt_needs_a_public_key() -> None:
 
 @pytest.mark.parametrize("public_key", ["", "no PEM", ED448_PEM])
 def test_a_public_key_must_be_usable(public_key: str) -> None:
-    with pytest.raises(ConfigurationError, match="public_key is no PEM"):
+    with pytest.raises(ConfigurationError, match="public_key is not a PEM"):
         DevClient(
             client_id="app", token_endpoint_auth_method="private_key_jwt", public_key=public_key
         )

@@ -107,5 +107,5 @@ def test_another_event_loop_than_asyncio_is_named() -> None:
     async def nothing(*_: object) -> Any: ...
 
     request = OIDCMiddleware(world.app, oidc=world.oidc)(scope, nothing, nothing)
-    with pytest.raises(ConfigurationError, match="runs on asyncio alone"):
+    with pytest.raises(ConfigurationError, match="supports asyncio only"):
         request.send(None)
