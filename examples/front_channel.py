@@ -37,7 +37,7 @@ def main() -> None:
     provider = DevProvider(users=[DevUser("alice", "Alice")], clients=[client])
     with provider.serve() as issuer:
         app = create_app(local.settings(issuer, origin, front_channel_logout=True))
-        told = f"Open {origin}/ and then {issuer}/end-session; {origin}/ then needs a login."
+        told = f"Open {origin}/ and then {issuer}/end-session; the first page then needs a login."
         local.serve(app, listener, told)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from fastapi_oidc.errors import Code, ConfigurationError
 
@@ -41,9 +41,9 @@ _NO_URL: Final = (
     "percent-encoded"
 )
 _urls: WeakKeyDictionary[Pool, tuple[str, int]] = WeakKeyDictionary()
-_clients: WeakKeyDictionary[Pool, WeakKeyDictionary[AbstractEventLoop, Client]] = (
-    WeakKeyDictionary()
-)
+# The event loop that uses the pool itself, and the clients of the other loops.
+_loops: WeakKeyDictionary[Pool, ReferenceType[AbstractEventLoop]] = WeakKeyDictionary()
+_copies: WeakKeyDictionary[Pool, dict[AbstractEventLoop, Client]] = WeakKeyDictionary()
 
 
 def client_of(url: str, max_connections: int = DEFAULT_CONNECTIONS) -> Client:
@@ -92,12 +92,14 @@ def client_for(client: Client, loop: AbstractEventLoop) -> Client:
     pool = pool_of(client)
     if pool not in _urls:
         return client
-    clients = _clients.get(pool)
-    if clients is None:
-        clients = _clients[pool] = WeakKeyDictionary({loop: client})
-    if loop not in clients:
-        clients[loop] = client_of(*_urls[pool])
-    return clients[loop]
+    if _loops.setdefault(pool, ref(loop))() is loop:
+        return client
+    copies = _copies.setdefault(pool, {})
+    for ended in [each for each in copies if each.is_closed()]:
+        del copies[ended]
+    if loop not in copies:
+        copies[loop] = client_of(*_urls[pool])
+    return copies[loop]
 
 
 async def close(client: Client) -> None:

@@ -71,7 +71,7 @@ class Connections:
         _require_usable(client)
         self._given, self._timeout = client, timeout
         self.is_cluster = isinstance(client, RedisCluster)
-        self._reached: WeakKeyDictionary[asyncio.AbstractEventLoop, _Reached] = WeakKeyDictionary()
+        self._reached: dict[asyncio.AbstractEventLoop, _Reached] = {}
 
     @property
     def client(self) -> Client:
@@ -111,6 +111,8 @@ class Connections:
         loop = asyncio.get_running_loop()
         reached = self._reached.get(loop)
         if reached is None:
+            for ended in [each for each in self._reached if each.is_closed()]:
+                del self._reached[ended]
             client = client_for(self._given, loop)
             pool = pool_of(client)
             limit = _limits.setdefault(pool, ConcurrencyLimit(_share_of(pool)))

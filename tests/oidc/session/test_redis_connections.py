@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from pathlib import Path
+from weakref import ReferenceType, ref
 
 import pytest
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
@@ -170,15 +171,33 @@ def test_what_was_closed_in_one_event_loop_works_in_the_next(redis_url: str) -> 
         asyncio.run(used_and_closed())
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_clients_end_with_their_event_loops_and_with_the_store(redis_url: str) -> None:
+    store = RedisRevocationStore.from_url(redis_url)
+
+    async def used_and_closed(store: RedisRevocationStore) -> ReferenceType[object]:
+        assert await store.ended_by(a_session()) is None
+        client = store.connections.client
+        await store.aclose()
+        return ref(client)
+
+    clients = [asyncio.run(used_and_closed(store)) for _ in range(4)]
+    gc.collect()
+    assert [client() is None for client in clients] == [False, True, True, False]
+    del store
+    gc.collect()
+    assert [client() for client in clients] == [None] * 4
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix: str) -> None:
     """As for a command line that calls `asyncio.run(oidc.revoke(...))` and closes nothing."""
     store = bound(RedisSessionStore.from_url(redis_url, User, prefix=prefix))
 
-    async def use() -> list[object]:
+    async def use(store: RedisSessionStore[User]) -> list[object]:
         await store.set(ID, a_session())
         return [await store.get(ID), await store.records.look("session-1")]
 
     for _ in range(4):
-        assert asyncio.run(use()) == [a_session(), RefreshRecord()]
-    gc.collect()
+        assert asyncio.run(use(store)) == [a_session(), RefreshRecord()]
+    del store
+    gc.collect()  # the warnings come within this test
