@@ -1,6 +1,6 @@
 """Machines in the console, with simulated monitors or with the real one that is named.
 
-`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest says `guest is up` on its console. With
+`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest prints `guest serves` when its drivers are up. With
 `JAILER_BIN` it is played in jails too, which need root.
 """
 
@@ -91,7 +91,7 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
     alice: Browser, files: MachineSettings
 ) -> None:
     create(alice, "life", files)
-    alice.open_until("guest is up", "/machines/life/console")
+    alice.open_until("guest serves", "/machines/life/console")
     alice.open_until("Disk", "/machines/life/charts")
     alice.open("/machines/life")
     alice.click("Pause")
@@ -102,7 +102,7 @@ def test_a_machine_lives_from_its_creation_to_its_deletion(
     assert "life Ended" in alice.text
     alice.click("Start again")
     assert "life Running" in alice.text
-    alice.open_until("guest is up", "/machines/life/console")
+    alice.open_until("guest serves", "/machines/life/console")
     alice.click("Stop")
     alice.click("Delete")
     assert "The machine is deleted." in alice.text
@@ -134,7 +134,7 @@ def test_a_machine_is_changed_while_it_runs_and_starts_again_as_it_was_told(
     do(alice, "told", "memory", "Save limit", {"memory_hotplug.total_size_mib": "256"})
     do(alice, "told", "monitor", "Save console", {"serial.rate_limiter.size": "1000000"})
     alice.click("Start")
-    alice.open_until("guest is up", "/machines/told/console")
+    alice.open_until("guest serves", "/machines/told/console")
     typed = {"drive_limits.rate_limiter.bandwidth.size": "1000000"}
     do(alice, "told", "devices", "Save limits of rootfs", typed)
     assert "rootfs root limited" in alice.text
@@ -173,7 +173,7 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     assert "victim Running" in alice.text
     assert "Alice Admin" in alice.text
     assert dict(alice.cookies) == cookies
-    alice.open_until("guest is up", "/machines/victim/console")
+    alice.open_until("guest serves", "/machines/victim/console")
     alice.click("Stop")
     alice.click("Delete")
 
@@ -234,7 +234,7 @@ def test_a_snapshot_is_restored_into_a_fresh_monitor(
         }
         alice.click("Save setup", boot)
         alice.click("Start")
-        monitors["old"].serial.read_until(b"guest is up", timeout=PATIENCE)
+        monitors["old"].serial.read_until(b"guest serves", timeout=PATIENCE)
         alice.click("Pause")
         state, memory = str(tmp_path / "state"), str(tmp_path / "memory")
         alice.open("/machines/old/snapshots")
