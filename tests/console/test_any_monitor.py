@@ -1,7 +1,7 @@
 """Machines in the console, with simulated monitors or with the real one that is named.
 
-`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest prints `guest serves` when its drivers are up. With
-`JAILER_BIN` it is played in jails too, which need root.
+`FIRECRACKER_BIN` and `KERNEL` name the real one; its guest prints `guest serves` when its drivers
+are up. With `JAILER_BIN` it is played in jails too, which need root.
 """
 
 from __future__ import annotations
