@@ -3,6 +3,7 @@
 import os
 import secrets
 import socket
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -42,4 +43,5 @@ def settings(issuer: str, origin: str, **options: Any) -> OIDCSettings:
 def serve(app: ASGIApp, listener: socket.socket, told: str) -> None:
     """Print what to try, and serve until Ctrl-C."""
     print(told, flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])

@@ -95,8 +95,9 @@ def client_for(client: Client, loop: AbstractEventLoop) -> Client:
     if _loops.setdefault(pool, ref(loop))() is loop:
         return client
     copies = _copies.setdefault(pool, {})
-    for ended in [each for each in copies if each.is_closed()]:
-        del copies[ended]
+    for each in tuple(copies):  # other threads add theirs meanwhile
+        if each.is_closed():
+            copies.pop(each, None)
     if loop not in copies:
         copies[loop] = client_of(*_urls[pool])
     return copies[loop]

@@ -111,8 +111,9 @@ class Connections:
         loop = asyncio.get_running_loop()
         reached = self._reached.get(loop)
         if reached is None:
-            for ended in [each for each in self._reached if each.is_closed()]:
-                del self._reached[ended]
+            for each in tuple(self._reached):  # other threads add theirs meanwhile
+                if each.is_closed():
+                    self._reached.pop(each, None)
             client = client_for(self._given, loop)
             pool = pool_of(client)
             limit = _limits.setdefault(pool, ConcurrencyLimit(_share_of(pool)))
