@@ -1,9 +1,12 @@
-"""Settings of Hypothesis for every test."""
+"""Settings of Hypothesis, and a collection of garbage, for every test."""
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A deadline for each example would measure the machine and not the code. In CI the examples are the
@@ -15,3 +18,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repository")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # collections need not look at the modules
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_is_left_open() -> Iterator[None]:
+    """What a module leaves open fails in that module, not in a later test."""
+    yield
+    gc.collect()
