@@ -59,9 +59,14 @@ UNVERIFIED_SECONDS: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class Refreshed(Generic[Identity]):
-    """The session continues as `stored`."""
+    """The session continues as `stored`.
+
+    `is_new`: the provider has just issued its tokens for this caller; otherwise the state is of an
+    earlier refresh, or of a token request for another API.
+    """
 
     stored: StoredSession[Identity]
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +82,11 @@ RefreshOutcome: TypeAlias = Refreshed[Identity] | Ended | Postponed
 
 
 class _NotMade(Exception):
-    """The replacement of a session failed; the session itself is unchanged."""
+    """`make` failed with the cause of this error; the session is unchanged."""
 
 
 Make: TypeAlias = Callable[[StoredSession[Identity]], Awaitable[StoredSession[Identity]]]
+Serves: TypeAlias = Callable[[OIDCSession[Identity]], bool]
 
 
 @dataclass(slots=True)
@@ -93,6 +99,7 @@ class _Run(Generic[Identity]):
     require_running: Callable[[], None]
     started: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
+    is_new: bool = False
 
 
 class RefreshCoordinator(Generic[Identity]):
@@ -105,17 +112,18 @@ class RefreshCoordinator(Generic[Identity]):
         self._runs: dict[str, _Run[Identity]] = {}
         self._gate = ShutdownGate()
 
-    async def refresh(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity]:
+    async def refresh(
+        self,
+        stored: StoredSession[Identity],
+        serves: Serves[Identity] = lambda session: True,
+    ) -> RefreshOutcome[Identity]:
         """The outcome of refreshing `stored`: one request to the provider for all waiting callers.
 
-        Raises SessionError when the session store cannot be read or written.
+        A state of the session that is newer than `stored` is the outcome if it `serves`; otherwise
+        that state is refreshed. Raises SessionError when the session store cannot be read or
+        written.
         """
-        while True:
-            known = self._known(stored)
-            if known is not None:
-                return known
-            with suppress(_NotMade):  # from a run under way that refreshed nothing
-                return await self._outcome(stored, None)
+        return await self._completed(stored, None, serves)
 
     async def replace(
         self, stored: StoredSession[Identity], make: Make[Identity]
@@ -125,7 +133,7 @@ class RefreshCoordinator(Generic[Identity]):
         A refresh under way, or one with a stored response, is completed first; `make` gets the
         newest state. An exception of `make` is raised here and leaves the session unchanged.
         """
-        return await self._instead(stored, lambda run: make(run.stored))
+        return await self._completed(stored, lambda run: make(run.stored))
 
     async def refresh_for(
         self, stored: StoredSession[Identity], api: DownstreamAPI
@@ -143,36 +151,26 @@ class RefreshCoordinator(Generic[Identity]):
             answers.append(run.answer)
             return with_new_refresh_token(self._party, run.stored, run.answer)
 
-        outcome = await self._instead(stored, make)
+        outcome = await self._completed(stored, make)
         return outcome, answers[-1] if answers else None
 
-    async def _instead(
+    async def _completed(
         self,
         stored: StoredSession[Identity],
-        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]],
+        make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
+        serves: Serves[Identity] = lambda session: False,
     ) -> RefreshOutcome[Identity]:
-        made: list[StoredSession[Identity]] = []
-        errors: list[Exception] = []
-
-        async def noted(run: _Run[Identity]) -> StoredSession[Identity]:
-            try:
-                made.append(await make(run))
-            except Exception as error:
-                errors.append(error)
-                raise _NotMade from error
-            return made[-1]
-
+        """The outcome of a run with this `make`, after the runs under way, or one that `serves`."""
         while True:
-            stored = self._party.sessions.newest(stored)
-            try:
-                outcome = await self._outcome(stored, noted)
-            except _NotMade:
-                if errors:
-                    raise errors[0] from None
-                continue  # another caller's failure
-            if made or not isinstance(outcome, Refreshed):
+            stored = self._party.sessions.newest(stored) if make else stored
+            outcome = None if make else self._known(stored)
+            outcome = outcome or await self._outcome(stored, make)
+            if isinstance(outcome, Refreshed):
+                if outcome.is_new or serves(outcome.stored.session):
+                    return outcome
+                stored = outcome.stored
+            elif outcome is not None:
                 return outcome
-            stored = outcome.stored
 
     async def aclose(self) -> None:
         """Wait for the responses to token requests that were sent, and send no further requests.
@@ -192,7 +190,7 @@ class RefreshCoordinator(Generic[Identity]):
             return Ended(Code.SESSION_SIGNED_OUT, reason=local.ended)
         newest, generation = local.newest, stored.session.generation
         if newest is not None and newest.session.generation > generation:
-            return _of_caller(Refreshed(newest), stored)
+            return Refreshed(StoredSession(newest.session, stored.reference))
         postponed = local.postponed
         if postponed is None or postponed.generation != generation:
             return None
@@ -204,8 +202,11 @@ class RefreshCoordinator(Generic[Identity]):
         self,
         stored: StoredSession[Identity],
         make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]] | None,
-    ) -> RefreshOutcome[Identity]:
-        """The outcome of the run under way, or of a new one, with a limited wait."""
+    ) -> RefreshOutcome[Identity] | None:
+        """The outcome of the run under way, or of a new one, with a limited wait.
+
+        None if the `make` of another caller has failed.
+        """
         session, party = stored.session, self._party
 
         def start() -> Coroutine[object, object, RefreshOutcome[Identity]]:
@@ -214,15 +215,24 @@ class RefreshCoordinator(Generic[Identity]):
             return self._outcome_of(run)
 
         task = self._tasks.start(session.id, start)
-        if not task.done():  # an eager task may be done immediately
+        run = self._runs.get(session.id)
+        if run is not None:  # an eager task may be done immediately
             with suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS):
-                    await self._runs[session.id].started.wait()
+                    await run.started.wait()
                 limit = party.policy.provider_timeout + party.policy.callback_timeout
                 await asyncio.wait([task], timeout=limit)
-        if task.done():
-            return _of_caller(task.result(), stored)
-        return Postponed(session.generation, 1, self._clock.now() + 1, "it is still under way")
+        if not task.done():
+            explanation = "it is still under way"
+            return Postponed(session.generation, 1, self._clock.now() + 1, explanation)
+        is_of_caller = run is None or run.make is make
+        try:
+            outcome = task.result()
+        except _NotMade as failed:
+            if is_of_caller and failed.__cause__ is not None:
+                raise failed.__cause__ from None
+            return None
+        return _of_caller(outcome, stored, is_new=is_of_caller)
 
     async def _outcome_of(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
         session = run.stored.session
@@ -364,8 +374,9 @@ class RefreshCoordinator(Generic[Identity]):
         elif record.phase is Phase.ANSWERED:
             run.answer = TokenAnswer.decode(record.generation, record.data)
         if run.answer is None:
+            run.is_new = True
             if run.make is not None:
-                return await run.make(run)
+                return await _made_by(run.make, run)
             run.answer = await self._presented(run)
         if run.answer.api:
             return with_new_refresh_token(self._party, run.stored, run.answer)
@@ -440,7 +451,7 @@ class RefreshCoordinator(Generic[Identity]):
             await end(party, made, reason)  # it ended while it was being stored
             return await self._too_late(made)
         party.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
-        return self._refreshed(made)
+        return self._refreshed(made, is_new=run.is_new)
 
     async def _ended_by_former_sid(
         self, stored: StoredSession[Identity], made: StoredSession[Identity]
@@ -475,11 +486,13 @@ class RefreshCoordinator(Generic[Identity]):
         await end(self._party, stored, reason)
         return Ended(error.code, error.message, reason)
 
-    def _refreshed(self, stored: StoredSession[Identity]) -> RefreshOutcome[Identity]:
+    def _refreshed(
+        self, stored: StoredSession[Identity], *, is_new: bool = False
+    ) -> RefreshOutcome[Identity]:
         if (reason := self._party.sessions.ended(stored.session)) is not None:
             return Ended(Code.SESSION_SIGNED_OUT, reason=reason)
         self._party.sessions.keep(stored)
-        return Refreshed(stored)
+        return Refreshed(stored, is_new)
 
     def _postponed(self, session: OIDCSession[Identity], error: OIDCError) -> Postponed:
         """Announce a refresh without a result, and set the pause before the next attempt."""
@@ -491,21 +504,32 @@ class RefreshCoordinator(Generic[Identity]):
         if not isinstance(error, RefusedRequest):
             refusals = 0
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
-        # Stored beyond the next attempt, so that the pauses grow.
-        until = now + pause + 2 * LONGEST_BACKOFF
+        # Stored beyond the next attempt, so that the pauses grow; refusals however rare they are.
+        until = session.expires_at if refusals else now + pause + 2 * LONGEST_BACKOFF
         self._party.sessions.postpone(session, postponed, until)
         event = refusal(EventName.SESSION_REFRESH_POSTPONED, error, now)
         self._party.announcer(replace(event, sub=session.sub, session_id=session.id))
         return replace(postponed, is_announced=True)
 
 
+async def _made_by(
+    make: Callable[[_Run[Identity]], Awaitable[StoredSession[Identity]]], run: _Run[Identity]
+) -> StoredSession[Identity]:
+    """What `make` returns; raises _NotMade: its error says nothing about the session."""
+    try:
+        return await make(run)
+    except Exception as error:
+        raise _NotMade from error
+
+
 def _of_caller(
-    outcome: RefreshOutcome[Identity], stored: StoredSession[Identity]
+    outcome: RefreshOutcome[Identity], stored: StoredSession[Identity], *, is_new: bool
 ) -> RefreshOutcome[Identity]:
     """`outcome` with the reference of `stored`: another caller may have had no cookie."""
     if not isinstance(outcome, Refreshed):
         return outcome
-    return Refreshed(StoredSession(outcome.stored.session, stored.reference))
+    own = StoredSession(outcome.stored.session, stored.reference)
+    return Refreshed(own, outcome.is_new and is_new)
 
 
 def end_reason(code: Code) -> EndReason:

@@ -157,19 +157,30 @@ async def refresh_now(
 ) -> Resumed[Identity]:
     """The session of this request with new tokens, however long the old ones are still valid.
 
-    Raises SessionError: session.required without a session, session.refresh_postponed while the
-    provider is unavailable. Raises ConfigurationError when the provider issued no refresh token. In
-    the last two cases the session continues.
+    Valid tokens that another request has got in the meantime are new, too. Raises SessionError:
+    session.required without a session, session.refresh_postponed while the provider is unavailable.
+    Raises ConfigurationError when the provider issued no refresh token. In the last two cases the
+    session continues.
     """
     known = await current(party, cookies)
     if known is None:
         raise SessionError(Code.SESSION_REQUIRED, "there is no session to refresh")
     stored = party.sessions.newest(known)
     require_refresh_token(stored.session)
-    outcome, stored = await _usable(party, coordinator, stored)
+
+    def has_new_token(session: OIDCSession[Identity]) -> bool:
+        is_new = _token_of(session) != _token_of(known.session)
+        return is_new and not _has_expired(party, session)
+
+    outcome = await coordinator.refresh(stored, has_new_token)
     if isinstance(outcome, Postponed):
         raise unavailable_until(party, outcome)
     return await _after(party, outcome, stored, known)
+
+
+def _token_of(session: OIDCSession[Identity]) -> tuple[str, int | None]:
+    """The access token, and when it was issued: a provider may return the same one again."""
+    return session.tokens.access_token, session.refreshed_at
 
 
 def require_refresh_token(session: OIDCSession[Identity]) -> None:
@@ -354,27 +365,17 @@ async def _refreshed(
     *,
     active: bool,
 ) -> Resumed[Identity]:
-    """The session with new tokens, for a browser with the state `known`."""
-    outcome, stored = await _usable(party, coordinator, stored)
-    return await _after(party, outcome, stored, known, active=active)
+    """The session with new tokens, for a browser with the state `known`.
 
-
-async def _usable(
-    party: RelyingParty[Identity],
-    coordinator: RefreshCoordinator[Identity],
-    stored: StoredSession[Identity],
-) -> tuple[RefreshOutcome[Identity], StoredSession[Identity]]:
-    """The outcome of a refresh, and the state of the session that was refreshed.
-
-    The session is refreshed once more if the new tokens have expired already: a token response may
-    wait until the provider's keys are available, and an old cookie may arrive long after another
-    process refreshed the session.
+    The tokens of an earlier refresh may have expired: a response may wait until the provider's keys
+    are available, and an old cookie may arrive long after another process refreshed the session.
     """
-    outcome = await coordinator.refresh(stored)
-    if isinstance(outcome, Refreshed) and _has_expired(party, outcome.stored.session):
-        stored = outcome.stored
-        outcome = await coordinator.refresh(stored)
-    return outcome, stored
+
+    def is_valid(session: OIDCSession[Identity]) -> bool:
+        return not _has_expired(party, session)
+
+    outcome = await coordinator.refresh(stored, is_valid)
+    return await _after(party, outcome, stored, known, active=active)
 
 
 def _has_expired(party: RelyingParty[Identity], session: OIDCSession[Identity]) -> bool:
@@ -401,6 +402,7 @@ async def _after(
             reason = reason or party.sessions.ended(stored.session) or "signed_out"
             return _over(party, stored, code, reason, because)
         case Postponed():
+            stored = party.sessions.newest(stored)
             # The user is active even while the provider does not respond.
             seen = await _used(party, stored, active=active)
             pending = news(party, seen, known)

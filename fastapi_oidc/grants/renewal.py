@@ -51,11 +51,10 @@ async def renewed(
     if not stored.session.tokens.refresh_token and _serves(party, stored, needed):
         return stored
     require_refresh_token(stored.session)
-    outcome = await coordinator.refresh(stored)
-    if isinstance(outcome, Refreshed) and not _is_met(party, outcome.stored, needed):
-        # The token may be from an earlier refresh that is not in `stored`.
-        stored = outcome.stored
-        outcome = await coordinator.refresh(stored)
+    outcome = await coordinator.refresh(
+        stored, lambda session: needed.is_met_by(own_token(session), party.clock.now())
+    )
+    stored = party.sessions.newest(stored)
     if isinstance(outcome, Postponed) and _serves(party, stored, needed):
         return stored
     return going_on_as(party, stored, outcome)
@@ -76,10 +75,6 @@ def going_on_as(
             raise SessionError(ENDED_CODES[reason], "the session has ended")
         case Postponed():
             raise unavailable_until(party, outcome)
-
-
-def _is_met(party: RelyingParty[Identity], stored: StoredSession[Identity], needed: Needed) -> bool:
-    return needed.is_met_by(own_token(stored.session), party.clock.now())
 
 
 def _serves(party: RelyingParty[Identity], stored: StoredSession[Identity], needed: Needed) -> bool:

@@ -17,8 +17,10 @@ from fastapi_oidc.events import Announcer, Event, EventName, refusal
 OUTBOX_LIMIT: Final = 10_000
 """Maximum number of writes that wait in one process; beyond it, the oldest is dropped."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""Seconds before the next attempt while a store is down; doubled each time."""
+PAUSE: Final = 1.0
+"""Seconds between two attempts while a store is down. When it responds again, each second counts:
+another process may take a record whose response waits here.
+"""
 
 SHUTDOWN_SECONDS, SHUTDOWN_PAUSE = 5.0, 0.5
 """Seconds for which a process tries the remaining writes at shutdown, and between attempts."""
@@ -130,14 +132,12 @@ class Outbox:
             self._writer = asyncio.create_task(self._repeat())
 
     async def _repeat(self) -> None:
-        pause = FIRST_PAUSE
         while self._owed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(SHUTDOWN_PAUSE if self._is_closing else pause):
+                async with asyncio.timeout(SHUTDOWN_PAUSE if self._is_closing else PAUSE):
                     await self._woken.wait()
             self._woken.clear()
             await self._write_owed()
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _write_owed(self) -> None:
         """Try each waiting write once; a failed one moves to the end of the queue."""

@@ -79,8 +79,9 @@ class Sessions(Generic[Identity, RequestData]):
 
         Raises ProviderError, and ProtocolViolation for UserInfo of another user.
         """
+        tokens = session.tokens
         return await self.runtime.party.provider.userinfo(
-            session.tokens.access_token, sub=session.sub
+            tokens.access_token, sub=session.sub, key=tokens.proof_key()
         )
 
     async def provider_metadata(self) -> ProviderMetadata:

@@ -357,3 +357,10 @@ class TestNonces:
         assert world.op.record.calls["token"] == 2
         world.time.advance(RETRY)
         assert await generation(browser) == 1, "the application was started again"
+
+
+async def test_the_application_gets_userinfo_with_a_bound_token(world: World) -> None:
+    session = await session_of(await world.signed_in(), world)
+    claims = await world.oidc.user_info(session)
+    assert claims is not None
+    assert claims["sub"] == "alice"

@@ -73,8 +73,7 @@ async def test_request_that_finds_the_store_writes_the_end(place: Place) -> None
 async def test_end_is_written_without_any_request(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "FIRST_PAUSE", 0)
-    monkeypatch.setattr(outbox, "LONGEST_PAUSE", 0)
+    monkeypatch.setattr(outbox, "PAUSE", 0)
     copy = await place.signed_out()
     place.outage.is_down = False
     await place.written()

@@ -95,9 +95,10 @@ async def test_other_failures_keep_the_session(world: World, fault: Any) -> None
         assert await generation(browser) == 1
 
 
+@pytest.mark.parametrize("pause", [60, 600])
 @pytest.mark.parametrize("error", ["invalid_request", "", "unknown_error"])
 async def test_token_that_is_refused_again_and_again_ends_the_session(
-    world: World, error: str
+    world: World, error: str, pause: int
 ) -> None:
     """For no reason that RFC 6749 5.2 gives a grant; an outage in between counts anew."""
     browser = await world.signed_in()
@@ -107,7 +108,7 @@ async def test_token_that_is_refused_again_and_again_ends_the_session(
     world.time.advance(AFTER_EXPIRY)
     for _ in range(5):
         assert (await browser.get("/me")).status_code == 503
-        world.time.advance(60)
+        world.time.advance(pause)
     answer = await browser.get("/me")
     assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
     assert await generation(copy_of(browser, world)) is None
