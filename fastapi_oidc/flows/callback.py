@@ -45,9 +45,6 @@ LOGIN_SECONDS: Final = 60
 REMEMBERED_LOGINS: Final = 10_000
 """Maximum number of stored results of callbacks."""
 
-LOGIN_POLL_SECONDS: Final = 0.2
-"""Seconds between two reads of the record of a login that another process completes."""
-
 _OFFLINE: Final = (
     "the provider issued no refresh token. It offers offline_access, which scope does not have. "
     "Sessions continue, but their access tokens soon expire. To call APIs as the user, add "
@@ -318,7 +315,7 @@ async def _of_another_process(
                 raise ProtocolViolation(
                     Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
                 )
-            await asyncio.sleep(LOGIN_POLL_SECONDS)
+            await hold.pause()
     except SessionError:
         return None
 

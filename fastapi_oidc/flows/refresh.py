@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from time import monotonic
 from typing import Final, Generic, TypeAlias
 
 from fastapi_oidc.clock import Clock
@@ -41,9 +40,6 @@ VALID_TOKEN_PATIENCE: Final = 5.0
 """Seconds that a refresh waits for the same refresh in another process, which may have died, while
 the access token is valid. Otherwise it waits `provider_timeout`.
 """
-
-FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
-"""Seconds between two reads of a record that another process owns."""
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""
@@ -282,7 +278,6 @@ class RefreshCoordinator(Generic[Identity]):
 
     async def _taken(self, run: _Run[Identity]) -> RefreshOutcome[Identity]:
         """Own the record and make the next session, or wait for the other process that makes it."""
-        began, pause = monotonic(), FIRST_POLL_SECONDS
         patience = self._party.policy.provider_timeout
         if not _has_expired(run.stored.session, self._clock):
             patience = min(patience, VALID_TOKEN_PATIENCE)
@@ -296,13 +291,12 @@ class RefreshCoordinator(Generic[Identity]):
             outcome = await self._of_others(run.stored, record)
             if outcome is not None:
                 return outcome
-            if monotonic() - began > patience:
+            if run.hold.waited > patience:
                 if self._is_lost(run.stored, record):
                     return await self._lost(run.stored)
                 explanation = "another process refreshes the session and may still get a response"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_POLL_SECONDS)
+            await run.hold.pause()
 
     async def _of_others(
         self, stored: StoredSession[Identity], record: RefreshRecord

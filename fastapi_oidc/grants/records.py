@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from fastapi_oidc.concurrency import SingleFlight
@@ -17,9 +15,6 @@ from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.session.record_hold import RecordHold
 from fastapi_oidc.session.records import Phase, RefreshRecord
 from fastapi_oidc.ttl_cache import TTLCache
-
-FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
-"""Seconds between two reads of a record that another process owns."""
 
 HOLDS: Final = 2
 """A record is owned for this multiple of `provider_timeout`; a token request takes at most one."""
@@ -86,7 +81,6 @@ class TokenRecords:
     ) -> IssuedToken:
         seconds = HOLDS * self._party.policy.provider_timeout
         hold = self._party.hold(id, generation, expires_at, seconds=seconds)
-        began, pause = monotonic(), FIRST_POLL_SECONDS
         while True:
             record = await hold.take()
             if hold.owns(record):
@@ -95,11 +89,10 @@ class TokenRecords:
             token = token_in(record)
             if token is not None and record.generation > generation:
                 return token
-            if monotonic() - began > seconds:
+            if hold.waited > seconds:
                 explanation = "another process is still requesting the token"
                 raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_POLL_SECONDS)
+            await hold.pause()
 
     async def _kept(
         self, id: str, hold: RecordHold, obtain: Obtain, discard: Discard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from contextlib import suppress
 from time import monotonic
@@ -11,6 +12,9 @@ from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.outbox import Outbox
 from fastapi_oidc.session.records import Advance, Phase, RefreshRecord, SealedRecords, Take
 from fastapi_oidc.session.revocations import CLOCK_MARGIN
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 0.5
+"""Seconds between two reads of a record that another process owns; doubled each time."""
 
 
 class RecordHold:
@@ -39,16 +43,23 @@ class RecordHold:
         self._id, self._generation, self._expires_at = id, generation, expires_at
         self._seconds, self._answered_seconds, self._margin = seconds, answered_seconds, margin
         self._owner = secrets.token_urlsafe(9)
-        self._taken_at = 0.0
+        self._first_at = self._taken_at = 0.0
+        self._pause = FIRST_POLL_SECONDS
+
+    @property
+    def waited(self) -> float:
+        """Seconds since this process first requested the record."""
+        return monotonic() - self._first_at
 
     @property
     def age(self) -> float:
-        """Seconds since this process requested the record."""
+        """Seconds since this process last requested the record."""
         return monotonic() - self._taken_at
 
     async def take(self) -> RefreshRecord:
         """Take the record unless another process owns it, and return it; see `owns`."""
         self._taken_at = monotonic()
+        self._first_at = self._first_at or self._taken_at
         take = Take(
             generation=self._generation,
             owner=self._owner,
@@ -56,6 +67,11 @@ class RecordHold:
             answered_hold=self._answered_seconds,
         )
         return await self._records.take(self._id, take, lifetime=self._lifetime())
+
+    async def pause(self) -> None:
+        """Wait before the next `take`, because another process owns the record."""
+        await asyncio.sleep(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_POLL_SECONDS)
 
     def owns(self, record: RefreshRecord) -> bool:
         """Whether this process owns `record`, which `take` returned, and may advance it."""

@@ -49,11 +49,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 @pytest.fixture
 def virtual_monotonic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flows measure by the time of the running loop."""
+    """Holds and outboxes measure by the time of the running loop."""
 
     def monotonic() -> float:
         return asyncio.get_running_loop().time()
 
-    modules: Any = ("flows.refresh", "session.record_hold", "session.outbox")
+    modules: Any = ("session.record_hold", "session.outbox")
     for module in modules:
         monkeypatch.setattr(f"fastapi_oidc.{module}.monotonic", monotonic)

@@ -239,7 +239,7 @@ async def test_a_process_that_died_keeps_others_waiting_no_longer_than_its_hold(
         here.time.advance(max(seconds, 1))
         await sleeping(0)
 
-    monkeypatch.setattr("fastapi_oidc.grants.records.asyncio.sleep", slept)
+    monkeypatch.setattr("fastapi_oidc.session.record_hold.asyncio.sleep", slept)
     began = here.time.now
     token = await (await there.oidc.grant(session_id(here), resource=CALENDAR)).access_token()
     assert token.value
